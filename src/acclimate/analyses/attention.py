@@ -116,18 +116,18 @@ class AttentionAnalysis:
     seed: int
 
     def verdict(self) -> str:
-        """The counts in a sentence."""
+        """Return the counts in a sentence."""
         models = [heads for heads in self.heads if not heads.twin]
         figures = "; ".join(f"{heads.name}: {_counted(heads)}" for heads in models)
         control = "; ".join(_counted(heads) for heads in self.heads if heads.twin)
         return f"{figures}. With random weights: {control}."
 
     def as_text(self) -> str:
-        """The counts for a terminal, at most 110 columns wide."""
+        """Return the counts for a terminal, at most 110 columns wide."""
         return page(COMMAND, [self.totals(), self.layers()])
 
     def page(self) -> Page:
-        """The HTML page, with the drawings of each encoder's heads."""
+        """Return the HTML page, with the drawings of each encoder's heads."""
         kinds, maps = [], []
         for number, heads in enumerate(self.heads):
             wide = heads.kinds.shape[1] > WIDE
@@ -151,7 +151,7 @@ class AttentionAnalysis:
         )
 
     def totals(self) -> Section:
-        """A line for each encoder."""
+        """Return a line for each encoder."""
         rows = []
         for heads in self.heads:
             positional, vertical = _both_counts(heads.count())
@@ -176,7 +176,7 @@ class AttentionAnalysis:
         return Section("Heads", columns, tuple(rows), lines, lead=lead)
 
     def layers(self) -> Section:
-        """A line for each layer: positional and vertical heads of each encoder."""
+        """Return a line for each layer: positional and vertical heads of each encoder."""
         deepest = max(len(heads.kinds) for heads in self.heads)
         rows = []
         for layer in range(deepest):
@@ -205,7 +205,7 @@ def analyse_heads(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> AttentionAnalysis:
-    """The heads of each model (a directory or hub id) and of a twin with random weights, over these texts.
+    """Return the heads of each model (a directory or hub id) and of a twin with random weights, over these texts.
 
     source      name of the texts on the page
     max_tokens  number of tokens to read of a text, special ones included; fewer if the model reads fewer
@@ -253,7 +253,7 @@ def _counted(heads: Heads) -> str:
 
 
 def _both_counts(kinds: Mapping[str, int]) -> tuple[int, int]:
-    """The numbers of positional and of vertical heads; a head that is both counts in both."""
+    """Return the numbers of positional and of vertical heads; a head that is both counts in both."""
     return kinds.get(POSITIONAL, 0) + kinds.get(BOTH, 0), kinds.get(VERTICAL, 0) + kinds.get(BOTH, 0)
 
 
@@ -333,7 +333,7 @@ def maps_of_heads(heads: Heads, name: str) -> str:
 
 
 def describe_heads(heads: Heads) -> list[str]:
-    """A phrase for each head that is positional or vertical."""
+    """Return a phrase for each head that is positional or vertical."""
     named = np.argwhere(heads.kinds != OTHER)
     phrases = []
     for layer, head in named.tolist():
@@ -357,7 +357,7 @@ def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
 
 
 def spelt(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
-    """The text of each token; an open box for white space."""
+    """Return the text of each token; an open box for white space."""
     return tuple(str(tokenizer.decode([number])).strip() or "\N{OPEN BOX}" for number in ids)
 
 

@@ -107,21 +107,21 @@ class EmbeddingsAnalysis:
     source: str
 
     def verdict(self) -> str:
-        """The mean distances in a sentence."""
+        """Return the mean distances in a sentence."""
         if not self.moved:
             return f"No model here can be compared with {self.models[0]}."
         distances = ", ".join(f"{model.name} {model.everywhere.mean:#.3g}" for model in self.moved)
         return f"Mean distance of the word embeddings from those of {self.models[0]}: {distances}."
 
     def as_text(self) -> str:
-        """The tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, at most 110 columns wide."""
         return page(TITLE, [section for section in self.sections() if section.rows or section.lines])
 
     def sections(self) -> list[Section]:
         return [self.distances(), self.furthest(), self.nearest(), self.losses()]
 
     def page(self) -> Page:
-        """The HTML page: the tables, with a scatter plot of each model and the losses of each run."""
+        """Return the HTML page: the tables, with a scatter plot of each model and the losses of each run."""
         distances, furthest, nearest, curves = self.sections()
         inside = f" Blue: it occurs in {self.source}; grey: it does not." if self.source else ""
         of = self.models[0] if self.axes_of == "first" else "all models"
@@ -182,7 +182,7 @@ class EmbeddingsAnalysis:
         return Section("Distances", columns, tuple(rows), (*lines, *self.refused), lead=lead)
 
     def furthest(self) -> Section:
-        """A line for each marked word: how often it occurs, how far each model moved it."""
+        """Return a line for each marked word: how often it occurs, how far each model moved it."""
         rows = [
             (
                 word,
@@ -197,7 +197,7 @@ class EmbeddingsAnalysis:
         return Section("Moved furthest", columns, tuple(rows), lines if rows else ())
 
     def nearest(self) -> Section:
-        """A line for each word: its neighbours under each model; those that the first model lacks are marked."""
+        """Return a line for each word: its neighbours under each model; those that the first model lacks are marked."""
         rows = []
         for word, by_model in self.neighbours.items():
             before = [name for name, _ in by_model.get(self.models[0], ())]
@@ -208,7 +208,7 @@ class EmbeddingsAnalysis:
         return Section("Nearest words", ("word", *self.models), tuple(rows), lines, lead=lead)
 
     def losses(self) -> Section:
-        """A line for each term of each run: from where to where it fell."""
+        """Return a line for each term of each run: from where to where it fell."""
         rows = []
         for curve in self.curves:
             for term in TERMS:
@@ -225,7 +225,7 @@ class EmbeddingsAnalysis:
         )
 
     def as_csv(self) -> str:
-        """The distances unrounded, a line for each model and what they are taken over."""
+        """Return the distances unrounded, a line for each model and what they are taken over."""
         rows = [
             (model.name, self.models[0], where, *asdict(summary).values())
             for model in self.moved
@@ -244,7 +244,7 @@ def analyse_embeddings(
     axes_of: AxesOf = "first",
     watch: Watch = unwatched,
 ) -> EmbeddingsAnalysis:
-    """The word embeddings of the models (directories or hub ids), each compared with the first one's.
+    """Return the word embeddings of the models (directories or hub ids), each compared with the first one's.
 
     texts    of the domain, whose pieces are also measured separately; `source` is their name on the page
     words    whose neighbours are shown; none: some of those that moved furthest
@@ -302,7 +302,7 @@ class _Pair:
 
 
 def _pairs(tables: Sequence[Embeddings]) -> tuple[list[_Pair], list[str]]:
-    """The first model beside itself, then each other beside it; and why some could not be put there."""
+    """Return the first model beside itself, then each other beside it; and why some could not be put there."""
     first, pairs, refused = tables[0], [], []
     for table in tables:
         try:
@@ -377,7 +377,7 @@ def _neighbours(neighbours: Sequence[tuple[str, float]], before: Sequence[str]) 
 
 
 def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, name: str) -> str:
-    """A model's rows on the two principal axes, marked words with lines from where the first model has them.
+    """Return a model's rows on the two principal axes, marked words with lines from where the first model has them.
 
     The limits are those of all `panels`. name: of the drawing, unique on its page.
     """

@@ -84,7 +84,7 @@ def agreements(
 
 
 def noise_figures(domains: int, layers: int, heads: int, how: How, over: Over, *, seed: int) -> NoiseFigures:
-    """The figures of normal noise, for this number of domains, layers and heads."""
+    """Return the figures of normal noise, for this number of domains, layers and heads."""
     values = torch.randn(DRAWS, domains, layers, heads, generator=torch.Generator().manual_seed(seed))
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
     normalised_NKLH = groups.reshape(values.shape)
@@ -116,7 +116,7 @@ def _seen(importance_KLH: Tensor, view: View, how: How, over: Over) -> Tensor:
 
 
 def _among(view: View, over: Over) -> Over:
-    """The heads among which a view's values are shuffled or ranked: those of a layer, or of the model."""
+    """Return the heads among which a view's values are shuffled or ranked: those of a layer, or of the model."""
     if view == "normalised":
         return over
     return "layer" if view == "rank in layers" else "model"

@@ -82,11 +82,11 @@ class Domain:
         return self.importance_LH / mean if mean else self.importance_LH
 
     def share(self, limits: tuple[float, float]) -> float:
-        """The share of heads whose normalised importance is at least the first limit and under the second."""
+        """Return the share of heads whose normalised importance is at least the first limit and under the second."""
         return float(self._within(limits).mean())
 
     def below(self, over: Over) -> float | None:
-        """The share of the heavily protected heads that is less important than the mean; None if none is protected."""
+        """Return the share of the heavily protected heads that is below the mean; None if none is protected."""
         mean = self.importance_LH.mean(axis=1 if over == "layer" else None, keepdims=True)
         heavily = self._within(HEAVILY)
         return float((self.importance_LH < mean)[heavily].mean()) if heavily.any() else None
@@ -119,12 +119,12 @@ class ImportanceAnalysis:
         )
 
     def as_text(self) -> str:
-        """The tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, at most 110 columns wide."""
         parts = [self.read(), *map(self.agreement, self.agreements), self.protected(), *self.listed()]
         return page("acclimate analyse importance", parts)
 
     def page(self) -> Page:
-        """The HTML page: the tables, with a heat map of each domain's heads, all on one scale."""
+        """Return the HTML page: the tables, with a heat map of each domain's heads, all on one scale."""
         most = max(float(domain.relative_LH.max()) for domain in self.domains)
         label = "importance, multiple of the mean"
         protected = [Drawing("Colours", scale(1.0, "normalised-scale", "normalised importance"), wide=True)]
@@ -157,7 +157,7 @@ class ImportanceAnalysis:
         )
 
     def read(self) -> Section:
-        """A line for each domain: what was read."""
+        """Return a line for each domain: what was read."""
         rows = [(domain.name, domain.source, f"{domain.texts:,}", f"{domain.tokens:,}") for domain in self.domains]
         layers, heads = self.domains[0].importance_LH.shape
         lines = (
@@ -168,7 +168,7 @@ class ImportanceAnalysis:
         return Section("Domains", ("domain", "of", "texts", "tokens"), tuple(rows), lines)
 
     def agreement(self, view: View) -> Section:
-        """A line for each domain: how like the others' its importances are, and how like each other its halves."""
+        """Return a line for each domain: how similar its importances are to the others', its halves to each other."""
         rows = [
             (domain.name, _figure(agreement.others), *_chance(agreement.shuffled), _figure(agreement.halves))
             for domain, agreement in zip(self.domains, self.agreements[view], strict=True)
@@ -189,7 +189,7 @@ class ImportanceAnalysis:
         return Section(TITLES[view], columns, tuple(rows), lines)
 
     def protected(self) -> Section:
-        """A line for each domain, and one for noise: the shares of heads that the soft mask holds back."""
+        """Return a line for each domain, and one for noise: the shares of heads that the soft mask holds back."""
         rows = []
         for domain in self.domains:
             below = domain.below(self.over)
@@ -213,7 +213,7 @@ class ImportanceAnalysis:
         return Section("Protected heads", columns, tuple(rows), lines, lead=lead)
 
     def listed(self) -> tuple[Section, Section]:
-        """The heads that are the most important ones, and the least important ones, by their mean rank."""
+        """Return the heads that are the most important ones, and the least important ones, by their mean rank."""
         order = self.by_rank()
         listed = min(LISTED, len(order) // 2)
         columns = ("head", *(domain.name for domain in self.domains))
@@ -234,7 +234,7 @@ class ImportanceAnalysis:
         )
 
     def every_head(self) -> Section:
-        """A line for each head, in the order of their mean rank."""
+        """Return a line for each head, in the order of their mean rank."""
         rows = tuple(
             (
                 f"layer {layer + 1}, head {head + 1}",
@@ -265,7 +265,7 @@ class ImportanceAnalysis:
         return [(int(place) // heads, int(place) % heads) for place in order]
 
     def as_csv(self) -> str:
-        """The figures unrounded, a line for each domain and view."""
+        """Return the figures unrounded, a line for each domain and view."""
         rows = [
             (
                 domain.name,
@@ -282,7 +282,7 @@ class ImportanceAnalysis:
         return sheet(("domain", "view", "others", "shuffled", "shuffled_low", "shuffled_high", "halves"), rows)
 
     def heads_as_csv(self) -> str:
-        """The importances unrounded, a line for each domain and head; layers and heads count from 1."""
+        """Return the importances unrounded, a line for each domain and head; layers and heads count from 1."""
         rows = [
             (
                 domain.name,
@@ -333,7 +333,7 @@ def analyse_importance(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> ImportanceAnalysis:
-    """The importance of the heads of a model (a directory or hub id) on each domain's texts.
+    """Return the importance of the heads of a model (a directory or hub id) on each domain's texts.
 
     sources     domain -> raw text (a file or folder), a folder made by write_corpus, or a table
     column      of the texts, where there are columns

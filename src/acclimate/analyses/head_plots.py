@@ -20,7 +20,7 @@ COLOURS = "cividis"  # Nuñez, Anderton and Renslow (2018): readers with and wit
 
 
 def heads_axes(layers: int, across: int, size: float) -> tuple[Figure, Any]:
-    """A figure and its axes with a unit of `size` inches for each head, layers from above and heads across."""
+    """Return a figure and its axes with a unit of `size` inches for each head, layers from above and heads across."""
     width, height = max(across * size, 2.2) + BESIDE, layers * size + ABOVE
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((BESIDE / width, 0.62 / height, across * size / width, layers * size / height))
@@ -69,7 +69,7 @@ def scale(most: float, name: str, label: str) -> str:
 
 
 def luminance(colour: np.ndarray) -> float:
-    """The relative luminance of a colour with channels from 0 to 1 (WCAG 2.2): 0 for black, 1 for white."""
+    """Return the relative luminance of a colour with channels from 0 to 1 (WCAG 2.2): 0 for black, 1 for white."""
     channels = np.asarray(colour[:3])
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return float(linear @ (0.2126, 0.7152, 0.0722))

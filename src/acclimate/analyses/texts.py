@@ -18,8 +18,7 @@ TABLES = (".csv", ".tsv")  # file names of tables; all others are raw text
 
 
 def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
-    """A uniform sample of `size` texts of a file, in the file's order; all if there are fewer. It takes one pass.
-
+    """Return a uniform sample of `size` texts of a file, in the file's order; all if there are fewer. One pass.
     path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
           (tasks/tables.py)
 
@@ -57,7 +56,7 @@ def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[
 
 
 def longest_row(name: str, model: str, tokenizer: Any, max_tokens: int) -> int:
-    """The number of tokens to read of a text: `max_tokens`, or fewer if the model reads fewer.
+    """Return the number of tokens to read of a text: `max_tokens`, or fewer if the model reads fewer.
 
     name: of the model in the error. Raises ValueError if special tokens alone take as many.
     """
@@ -68,5 +67,5 @@ def longest_row(name: str, model: str, tokenizer: Any, max_tokens: int) -> int:
 
 
 def put_around(tokenizer: Any) -> list[int]:
-    """The special tokens that the tokenizer puts around every text."""
+    """Return the special tokens that the tokenizer puts around every text."""
     return [*tokenizer("")["input_ids"]]

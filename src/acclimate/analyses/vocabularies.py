@@ -96,7 +96,7 @@ class Judged:
         return len(pieces) == len(self.term.word.split()) and UNKNOWN not in pieces
 
     def spelt(self, number: int) -> str:
-        """A check mark for a term that is whole, else its pieces."""
+        """Return a check mark for a term that is whole, else its pieces."""
         return WHOLE if self.whole(number) else " ".join(self.pieces[number])
 
 
@@ -119,7 +119,7 @@ class VocabulariesAnalysis:
     given: bool = False
 
     def advice(self) -> str:
-        """A sentence: pieces a word under each vocabulary."""
+        """Return a sentence: pieces a word under each vocabulary."""
         first, *others = [
             f"{vocabulary.texts.per_word:.2f}{' pieces a word' * (not number)} under {_called(vocabulary.name)}"
             for number, vocabulary in enumerate(self.vocabularies)
@@ -127,7 +127,7 @@ class VocabulariesAnalysis:
         return f"Your texts break into {', '.join([first, *others])}."
 
     def way_out(self) -> str:
-        """What follows from the comparison; "" if there is nothing to compare."""
+        """Return what follows from the comparison; "" if there is nothing to compare."""
         *models, last = self.vocabularies
         if not models:
             return ""
@@ -151,7 +151,7 @@ class VocabulariesAnalysis:
         )
 
     def as_text(self) -> str:
-        """The tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, at most 110 columns wide."""
         parts = [self.compared(), self.found(LISTED), self.broken()]
         sentences = " ".join(filter(None, (self.advice(), self.way_out())))
         return page(
@@ -159,7 +159,7 @@ class VocabulariesAnalysis:
         )
 
     def page(self) -> Page:
-        """The HTML page and its sheets: the same tables, with all terms and how often they occur."""
+        """Return the HTML page and its sheets: the same tables, with all terms and how often they occur."""
         broken = self.broken()
         sections = [self.compared(), self.every_term(), broken if broken.lines else replace(broken, lines=(UNBROKEN,))]
         sheets = {SHEET: self.as_csv()} | ({TERMS: self.terms_as_csv()} if self.terms else {})
@@ -168,7 +168,7 @@ class VocabulariesAnalysis:
         return Page("Vocabularies", self.advice(), sections, sheets=sheets, remarks=way_out, source=source)
 
     def compared(self) -> Section:
-        """A line for each vocabulary."""
+        """Return a line for each vocabulary."""
         general = any(vocabulary.in_general is not None for vocabulary in self.vocabularies)
         rows = []
         for vocabulary in self.vocabularies:
@@ -207,7 +207,7 @@ class VocabulariesAnalysis:
         return Section("Terms", ("term", *self.names), tuple(rows), (f"{self.kept_whole()}{more}",))
 
     def every_term(self) -> Section:
-        """All terms, those that are whole too: how often each occurs, z, and its pieces under each vocabulary."""
+        """Return all terms, whole ones too: how often each occurs, z, and its pieces under each vocabulary."""
         if not self.terms:
             return self.found(0)
         rows = tuple(
@@ -225,13 +225,13 @@ class VocabulariesAnalysis:
         return Section("Terms", columns, rows, lines, lead=f"{self.kept_whole()}{z}")
 
     def kept_whole(self) -> str:
-        """How many terms each vocabulary keeps whole, and what terms they are."""
+        """Return how many terms each vocabulary keeps whole, and what terms they are."""
         which_terms = "that were given" if self.given else "that stand out most against general text"
         counts = ", ".join(f"{self.whole(at):,} under {_called(name)}" for at, name in enumerate(self.names))
         return f"Of {amount(len(self.terms), 'term')} {which_terms}, {counts} are one piece a word ({WHOLE})."
 
     def broken(self) -> Section:
-        """The most frequent words of three pieces and more under each vocabulary."""
+        """Return the most frequent words of three pieces and more under each vocabulary."""
         lines = tuple(
             f"{vocabulary.name}: "
             + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in vocabulary.texts.broken)
@@ -242,11 +242,11 @@ class VocabulariesAnalysis:
         return Section("Words that break most often", lines=lines, lead=lead)
 
     def whole(self, number: int) -> int:
-        """How many terms the vocabulary of that number keeps whole."""
+        """Return how many terms the vocabulary of that number keeps whole."""
         return sum(judged.whole(number) for judged in self.terms)
 
     def as_csv(self) -> str:
-        """The figures unrounded, a line for each vocabulary."""
+        """Return the figures unrounded, a line for each vocabulary."""
         rows = [
             (
                 *(
@@ -275,7 +275,7 @@ class VocabulariesAnalysis:
         return sheet(names, rows)
 
     def terms_as_csv(self) -> str:
-        """A line for each term: how often it was met, z, and its pieces under each vocabulary."""
+        """Return a line for each term: how often it was met, z, and its pieces under each vocabulary."""
         rows = [
             (
                 judged.term.word,
@@ -372,7 +372,7 @@ class Held:
 
 
 def held_out(corpus: Corpus, seed: int) -> Held:
-    """The corpus with a tenth of its texts, HELD at most, set aside. Raises ValueError where it has too few."""
+    """Return the corpus with a tenth of its texts, HELD at most, set aside. Raises ValueError where it has too few."""
     if len(corpus) < LEAST:
         raise ValueError(f"{corpus.path}: {len(corpus)} texts, but a tenth is set aside to measure on. Give {LEAST}")
     numbers = random.Random(seed).sample(range(len(corpus)), min(HELD, len(corpus) // LEAST))
@@ -380,14 +380,14 @@ def held_out(corpus: Corpus, seed: int) -> Held:
 
 
 def term_pieces(term: str, tokenizer: Any) -> tuple[str, ...]:
-    """The term's pieces within a text, as people read them, WordPiece's with its marks; UNKNOWN for what it lacks."""
+    """Return the term's pieces within a text, as people read them, WordPiece's with its marks; else UNKNOWN."""
     alone, within = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("a", f"a {term}"))
     pieces = tokenizer.convert_ids_to_tokens(within[len(alone) :])
     return tuple(UNKNOWN if piece == tokenizer.unk_token else _spelt(piece, tokenizer) for piece in pieces)
 
 
 def entries(tokenizer: Any) -> set[tuple[str, bool]]:
-    """What the vocabulary holds, comparable over families: the text of each piece, and whether it begins a word.
+    """Return what the vocabulary holds, comparable over families: the text of each piece, and whether it begins a word.
 
     Special tokens are left out.
     """
@@ -413,7 +413,7 @@ def _spelt(piece: str, tokenizer: Any) -> str:
 
 
 def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
-    """The tokenizer in `path`, which is learnt first if it is not there."""
+    """Return the tokenizer in `path`, which is learnt first if it is not there."""
     stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
     stated |= {"corpus": held.corpus.hash}
     if (path / files.MANIFEST).exists():
@@ -435,7 +435,7 @@ def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> A
 def _terms(
     recipe: VocabularyRecipe, corpus: Corpus, general: Corpus | None, terms_file: Path | None, watch: Watch
 ) -> list[Term]:
-    """The given terms, or those that stand out against general text; none if there is neither."""
+    """Return the given terms, or those that stand out against general text; none if there is neither."""
     if terms_file is None and general is None:
         return []
     lines = None if terms_file is None else terms_file.read_text(encoding="utf-8").splitlines()
@@ -449,7 +449,7 @@ def _terms(
 def _vocabulary(
     name: str, tokenizer: Any, held: Held, held_general: Held | None, reference: set[tuple[str, bool]] | None
 ) -> Vocabulary:
-    """How the texts break under the vocabulary of a tokenizer. reference: entries that shared ones are counted of."""
+    """Return how the texts break under a vocabulary. reference: entries of which shared ones are counted."""
     if not tokenizer.is_fast:
         raise ValueError(f"{name}: its tokenizer has no fast version. Save one (tokenizer.json) with transformers")
     backend = tokenizer.backend_tokenizer
@@ -477,7 +477,7 @@ def _vocabulary(
 
 
 def _shared(spellings: set[tuple[str, bool]], reference: set[tuple[str, bool]]) -> set[tuple[str, bool]]:
-    """The reference's entries that are among `found`, case aside: an uncased vocabulary holds "dna" for "DNA"."""
+    """Return the reference's entries that are among `spellings`, case aside: an uncased one holds "dna" for "DNA"."""
     folded = {(text.lower(), begins) for text, begins in spellings}
     return {(text, begins) for text, begins in reference if (text.lower(), begins) in folded}
 
@@ -487,5 +487,5 @@ def _unknown(part: float) -> str:
 
 
 def _called(name: str) -> str:
-    """The vocabulary's name within a sentence."""
+    """Return the vocabulary's name within a sentence."""
     return "an in-domain vocabulary" if name == IN_DOMAIN else name

@@ -139,7 +139,7 @@ def _queries(parameters: Mapping[str, Any]) -> None:
 
 
 def _options(parameters: Mapping[str, Any]) -> list[str]:
-    """The options that are settings, as settings."""
+    """Return the options that are settings, as settings."""
     return [f"{name}={parameters[name]}" for name in ("k", "how", "queries") if parameters[name] is not None]
 
 

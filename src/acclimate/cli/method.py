@@ -19,7 +19,7 @@ NAMES = [name for name, about in schema()["names"].items() if about.get("kind") 
 
 
 def _method(parameters: Mapping[str, Any]) -> str:
-    """The name of the method. Raises ValueError where there is none of it."""
+    """Return the name of the method. Raises ValueError where there is none of it."""
     method = str(parameters["method"])
     if method not in NAMES:
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")

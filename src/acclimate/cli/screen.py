@@ -87,7 +87,7 @@ def _printing(console: Console) -> Watch:
 
 
 def span(seconds: float) -> str:
-    """A time as a person says it: `59 s`, `12 min`, `5 h 12 min`, `3 d 4 h`."""
+    """Return a time as a person says it: `59 s`, `12 min`, `5 h 12 min`, `3 d 4 h`."""
     if seconds < LONG:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -34,8 +34,8 @@ def schema() -> dict[str, Any]:
 
 
 def class_of(name: str) -> str:
-    """The class of the recipe with this name: that of a method (`mlm`), a verb (`race`, `data corpus`) or a study
-    (`study tlm`). Raises ValueError if there is none.
+    """Return the class of the recipe with this name: that of a method (`mlm`), a verb (`race`, `data corpus`) or a
+    study (`study tlm`). Raises ValueError if there is none.
     """
     names = schema()["names"]
     if name not in names:
@@ -125,7 +125,7 @@ def _usual(group: str) -> str:
 
 
 def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
-    """The values of a group that are not the defaults of its class, as `plan.steps=300, epochs=0.0`."""
+    """Return the values of a group that are not the defaults of its class, as `plan.steps=300, epochs=0.0`."""
     usual = flat({name: field.get("default") for name, field in classes[group]["fields"].items()})
     values = flat(stated or {})
     return ", ".join(f"{name}={_written(value)}" for name, value in values.items() if usual.get(name) != value)
@@ -181,12 +181,12 @@ def made() -> dict[str, Any]:
 
 
 def written(content: Mapping[str, Any]) -> str:
-    """The file, as text."""
+    """Return the file, as text."""
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def page(content: Mapping[str, Any]) -> str:
-    """The generated part of docs/settings.md: a section a recipe, then a section a group that is no recipe."""
+    """Return the generated part of docs/settings.md: a section a recipe, then a section a group that is no recipe."""
     names, classes = content["names"], content["classes"]
     titles = {about["class"]: name for name, about in reversed(names.items())}
     titles |= {kind: kind for kind in classes if kind not in titles}

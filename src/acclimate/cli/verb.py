@@ -157,7 +157,7 @@ def verb(
 
 
 def _parameters(function: Callable[..., None], settings: object, groups: Sequence[Group]) -> list[inspect.Parameter]:
-    """The parameters that typer turns into options and arguments."""
+    """Return the parameters that typer turns into options and arguments."""
     hints = get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
     inline = {"labelled": LABELLED, "raw": RAW}

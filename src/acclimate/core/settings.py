@@ -87,8 +87,7 @@ def check_ranges(recipe: Any, prefix: str = "") -> None:
 def from_mapping(
     kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "", base: T | None = None
 ) -> T:
-    """An instance of the dataclass `kind`; what `values` leaves out stays as in `base`, or else keeps its default.
-
+    """Return an instance of the dataclass `kind`; what `values` leaves out is as in `base`, or else its default.
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
     class. Where a class has `presets` and `values` names one, what is left out is as the preset has it.
     """
@@ -127,7 +126,7 @@ def from_mapping(
 
 
 def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
-    """The preset of this name, with the inputs that `base` states; `base` itself where it is of that preset already."""
+    """Return the preset of this name, with the inputs that `base` states; `base` if it is of that preset already."""
     if base is not None and name == base.preset:
         return base
     if name not in kind.presets:
@@ -139,7 +138,7 @@ def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
 
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
-    """The settings of a TOML file; what it leaves out stays as in `base`, or else keeps its default."""
+    """Return the settings of a TOML file; what it leaves out stays as in `base`, or else keeps its default."""
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file of settings")
     try:
@@ -150,7 +149,7 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
 
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
-    """The recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
+    """Return the recipe with `key=value` assignments made; keys of nested settings are written `plan.steps=100`."""
     current = to_mapping(recipe)
     values: dict[str, Any] = {}
     for assignment in assignments:
@@ -184,7 +183,7 @@ def to_mapping(recipe: Any) -> dict[str, Any]:
 
 
 def to_toml(recipe: Any, *, without: Iterable[str] = ()) -> str:
-    """The settings as TOML, groups last; `from_toml` reads back an equal recipe, but for the fields left out."""
+    """Return the settings as TOML, groups last; `from_toml` reads back an equal recipe, but for the fields left out."""
     left_out = set(without)
     return _toml({key: value for key, value in to_mapping(recipe).items() if key not in left_out}, "")
 
@@ -212,7 +211,7 @@ def digest(value: Any) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """The field's default, or None where it has none."""
+    """Return the field's default, or None where it has none."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return None if field.default is dataclasses.MISSING else field.default
@@ -300,6 +299,6 @@ def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:
 
 
 def _close(name: str, candidates: Iterable[str]) -> str:
-    """The nearest of the known names, large and small letters taken for the same; "" where none is near."""
+    """Return the nearest of the known names, large and small letters taken for the same; "" where none is near."""
     names = {each.lower(): each for each in candidates}
     return next((names[each] for each in difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)), "")

@@ -87,7 +87,7 @@ class Job:
     alone: bool = False
 
     def depends_on(self) -> dict[str, Any]:
-        """All that the result depends on, as it is written to `job.json`."""
+        """Return all that the result depends on, as it is written to `job.json`."""
         return {
             "work": self.work.name,
             "versions": dict(study.versions if (study := recorded()) else _versions()),
@@ -112,7 +112,7 @@ class Job:
         return run / DIRECTORY / self.name
 
     def call(self, run: Path, share: float = 1.0) -> Call:
-        """The job as plain data, to run once its needs are done. share: below 1 for a first part of the work."""
+        """Return the job as plain data, to run once its needs are done. share: below 1 for a first part of the work."""
         directories = {name: needed.directory(run) for name, needed in self.needs.items()}
         arguments: dict[str, Any] = {**self.settings, **self.places, **directories}
         function = self.work.do
@@ -125,19 +125,19 @@ class Job:
 
 @cache
 def _versions() -> dict[str, str]:
-    """The versions of packages, read once a process: it opens a file for each, and a study has thousands of jobs."""
+    """Return the versions of packages, read once a process: each takes a file, and a study has thousands of jobs."""
     from acclimate.training.run import versions  # imports torch, which the commands that only look at a study avoid
 
     return versions()
 
 
 def missing(jobs: Iterable[Job], run: Path) -> list[Job]:
-    """The jobs without a result, and those of their needs that have none, in the order in which they would run."""
+    """Return the jobs without a result, and those of their needs that have none, in the order in which they run."""
     return _with_needs(jobs, lambda job: is_done(job, run))
 
 
 def with_needs(jobs: Iterable[Job]) -> list[Job]:
-    """The jobs and all their needs, each once, in the order in which they would run in a new study."""
+    """Return the jobs and all their needs, each once, in the order in which they would run in a new study."""
     return _with_needs(jobs, lambda job: False)
 
 
@@ -163,7 +163,7 @@ def is_done(job: Job, run: Path) -> bool:
 
 
 def result_of(job: Job, run: Path) -> Result | None:
-    """The job's result; None where it has not been done."""
+    """Return the job's result; None where it has not been done."""
     return _read_result(job.directory(run))
 
 
@@ -200,7 +200,7 @@ def check_format(run: Path) -> None:
 
 
 def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = True) -> Any:
-    """The decision of this key, which is made once a run and then read: JSON values, the same in all processes.
+    """Return the decision of this key, which is made once a run and then read: JSON values, the same in all processes.
 
     All processes call `decide`, because it may train steps in which they wait for each other; the first one's answer
     counts. writes: False in a dry run, which keeps no decision
@@ -216,7 +216,7 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = Tr
 
 
 def studies_in(out: Path) -> list[Path]:
-    """The directories with jobs: `out`, or those of a study that has one for each dataset."""
+    """Return the directories with jobs: `out`, or those of a study that has one for each dataset."""
     places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
     studies = [path for path in places if (path / PLAN).exists() or (path / STUDY).exists()]
     if not studies:
@@ -267,7 +267,7 @@ def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) ->
 
 
 def read_plan(run: Path) -> list[PlannedJob]:
-    """The jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
+    """Return the jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
     planned_jobs: dict[str, PlannedJob] = {}
     for planned in _lines(run):
         if planned.name not in planned_jobs or not planned.part:  # of a job that went on to its end, the end counts
@@ -276,7 +276,7 @@ def read_plan(run: Path) -> list[PlannedJob]:
 
 
 def called_in(run: Path) -> dict[str, str]:
-    """The names that `begin_plan` was given."""
+    """Return the names that `begin_plan` was given."""
     return {key: name for line in _plan_lines(run) for key, name in line.get("called", {}).items()}
 
 
@@ -391,7 +391,7 @@ def failed_with(error: Exception, run: Path) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of the error, or its kind if it has no text: what a table shows."""
+    """Return the first line of the error, or its kind if it has no text: what a table shows."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
@@ -455,7 +455,7 @@ def _forget(path: Path) -> None:
 
 
 def running(run: Path) -> dict[str, dict[str, Any]]:
-    """Name -> the note of each job that a living process runs. The lock of a process ends with the process."""
+    """Return name -> the note of each job that a living process runs. The lock of a process ends with the process."""
     notes: dict[str, dict[str, Any]] = {}
     for path in sorted((run / RUNNING).glob("*.json")):
         with contextlib.suppress(FileNotFoundError):  # it ended meanwhile

@@ -44,7 +44,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
 
 
 def read_lock(out: Path) -> dict[str, Any]:
-    """The lock of the study in `out`. Raises ValueError where there is none."""
+    """Return the lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
         raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate or a study ends there")
     lock = files.read_json(out / LOCK)
@@ -57,7 +57,7 @@ def read_lock(out: Path) -> dict[str, Any]:
 
 
 def differences(out: Path) -> list[str]:
-    """A sentence for each difference between the directory and its lock. Raises ValueError if there is no lock."""
+    """Return a sentence for each difference between the directory and its lock. Raises ValueError without a lock."""
     lock = read_lock(out)
     sentences = []
     for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
@@ -85,8 +85,8 @@ def differences(out: Path) -> list[str]:
 
 
 def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], dict[str, list[str]]]:
-    """The finished jobs of the plans, those that only began, the versions that the finished ones were done with, and
-    hashes of what they read.
+    """Return the finished jobs of the plans, those that only began, the versions that the finished ones were done with,
+    and hashes of what they read.
     """
     jobs: dict[str, Any] = {}
     begun: dict[str, Any] = {}
@@ -111,7 +111,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
 
 
 def _beside(place: Path, *endings: str) -> dict[str, str]:
-    """The hashes of the files of a job that tables are made of, but for its result."""
+    """Return the hashes of the files of a job that tables are made of, but for its result."""
     paths = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
     return {path.name: files.sha256_of(path) for path in paths}
 

@@ -62,7 +62,7 @@ def do_all(
 
 
 def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Result:
-    """The result of the job, which runs first if it has none; for a part, what `Work.begin` returns."""
+    """Return the result of the job, which runs first if it has none; for a part, what `Work.begin` returns."""
     if isinstance(job, FirstShare):
         do(job.job.needs.values(), run, watch=watch)
         return do_call(job.job.call(run, job.share), watch=watch)

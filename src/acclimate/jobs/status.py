@@ -94,7 +94,7 @@ class Status:
 
 
 def status_of(out: Path) -> Status:
-    """The status of the study in `out`, or of all studies in its folders. Raises ValueError if there is none."""
+    """Return the status of the study in `out`, or of all studies in its folders. Raises ValueError if there is none."""
     standings: list[JobStatus] = []
     studies = studies_in(out)
     for run in studies:
@@ -148,7 +148,7 @@ def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
 
 
 def _at(mark: Mapping[str, Any]) -> str:
-    """The progress of a running job, since when it runs, and in which process on which machine."""
+    """Return the progress of a running job, since when it runs, and in which process on which machine."""
     total = f" of {mark['total']:,}" if mark.get("total") else ""
     progress = f"{mark['done']:,}{total} {mark['unit']}, " if "done" in mark else ""
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(mark["since"]))
@@ -160,7 +160,7 @@ def _left_by(run: Path) -> list[Path]:
 
 
 def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
-    """The jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
+    """Return the jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
     planned = []
     for path in abouts:
         if not path.exists():
@@ -171,7 +171,7 @@ def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
 
 
 def _kinds(job: PlannedJob) -> tuple[object, object]:
-    """The kinds of a job, the narrower first: the same work with the same needs, then the same work."""
+    """Return the kinds of a job, the narrower first: the same work with the same needs, then the same work."""
     return (job.work, job.needs), job.work
 
 

@@ -117,7 +117,7 @@ _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)
 
 
 def current_workers() -> Workers | None:
-    """The workers that run the jobs of studies; None: this process runs them, one after the other."""
+    """Return the workers that run the jobs of studies; None: this process runs them, one after the other."""
     return _workers.get()
 
 
@@ -156,7 +156,7 @@ def limit_threads(threads: int) -> None:
 
 
 def sendable(error: Exception | None) -> tuple[Exception | None, str]:
-    """The error in a form that another process can load, and its traceback as text."""
+    """Return the error in a form that another process can load, and its traceback as text."""
     if error is None:
         return None, ""
     trace = "".join(traceback.format_exception(error))

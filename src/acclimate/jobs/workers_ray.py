@@ -113,7 +113,7 @@ class RayWorkers:
 
 
 def _absolute(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with absolute paths, because other processes have other working directories."""
+    """Return the arguments with absolute paths, because other processes have other working directories."""
     return {
         name: value.resolve() if isinstance(value, Path) and value.exists() else value
         for name, value in arguments.items()

@@ -43,7 +43,7 @@ _here: dict[str, Method] = {}  # methods without a file, such as those of a note
 
 
 def method_called(name: str, code: Path | None = None) -> Method:
-    """The method of that name: one of METHODS, or from the file `code`. Raises ValueError if there is none."""
+    """Return the method of that name: one of METHODS, or from the file `code`. Raises ValueError if there is none."""
     if code is not None:
         return loaded(code, name)
     found = METHODS.get(name) or _here.get(name)

@@ -61,11 +61,11 @@ class TfidfRecipe:
     longest: Positive = 2  # most words in a term
 
     def tried(self, kind: str) -> tuple[float, ...]:
-        """The values tried for a task of this kind, the strongest regularisation first."""
+        """Return the values tried for a task of this kind, the strongest regularisation first."""
         return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
 
     def only(self, strength: float) -> TfidfRecipe:
-        """The recipe with this one value to try, whatever the kind."""
+        """Return the recipe with this one value to try, whatever the kind."""
         return replace(self, strengths=(strength,), alphas=(strength,))
 
 
@@ -253,7 +253,7 @@ def fit_constant(task: Prepared) -> FittedBaseline:
 
 
 def constant_on_dev(task: Prepared) -> float:
-    """The dev score of the best constant answer; 0 for a kind of task that has none."""
+    """Return the dev score of the best constant answer; 0 for a kind of task that has none."""
     return fit_constant(task).dev if task.kind in ANSWERS else 0.0
 
 
@@ -277,7 +277,7 @@ def _mean(gold: Labels) -> Iterable[Label]:
 
 
 def _ranked(names: Iterable[str]) -> list[str]:
-    """The commonest first, equals by name."""
+    """Return the labels, the commonest first and equals by name."""
     return [name for name, _ in sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))]
 
 
@@ -336,5 +336,5 @@ def _most(tags: Counter[str]) -> str:
 
 
 def baseline_of(kind: str) -> str:
-    """The name of the contestant without an encoder for a task of this kind; "" if there is none."""
+    """Return the name of the contestant without an encoder for a task of this kind; "" if there is none."""
     return {"tokens": DICTIONARY, "span": ""}.get(kind, BASELINE)

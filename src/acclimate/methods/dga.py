@@ -309,7 +309,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
 
 
 def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> dict[GatedPart, Tensor]:
-    """Each part's importance before normalisation, read from `out/importance.json`, which is computed where missing."""
+    """Return each part's importance before normalisation, from `out/importance.json`, which is computed if missing."""
     path = out / IMPORTANCE
     if not path.exists():
         if recipe.importance == "random":
@@ -361,7 +361,7 @@ def check(recipe: DgaRecipe, config: PreTrainedConfig, group: str) -> None:
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """Why a model cannot race: its family's heads must be known, because they are gated. "" if it can."""
+    """Return why a model cannot race: its family's heads must be known, because they are gated. "" if it can."""
     if config is None or (config.model_type in PLACES and config.model_type in DROPOUT_FIELDS):
         return ""
     return f"knows the heads of {', '.join(PLACES)} only"

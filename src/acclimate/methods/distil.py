@@ -72,7 +72,7 @@ class Student(nn.Module):
         self.language, self.text = MaskedLanguageLoss(model), text
 
     def forward(self, piece: Piece) -> tuple[Tensor, Tensor, Piece]:
-        """The sum of L_MLM over the piece; (L, W, D) the last hidden states; and the piece that these are of."""
+        """Return the sum of L_MLM over the piece; (L, W, D) the last hidden states; and the piece that these are of."""
         if self.text == "masked":
             return *masked_pass(self.language.model, piece), piece
         text = unmasked(piece)
@@ -154,7 +154,7 @@ class DistillationToken(Objective):
 
 
 def with_distillation_token(batch: Batch) -> Batch:
-    """The batch with a distillation token behind each row; `embedded_as` puts its vector in place of the id there."""
+    """Return the batch with a distillation token behind each row; `embedded_as` puts its vector in place of the id."""
     longer = appended(batch, [int(batch.ids[-1])])  # any id but the padding's, by which RoBERTa counts positions
     marked = np.zeros(len(longer.ids), np.int64)
     marked[longer.offsets[1:] - 1] = 1
@@ -162,7 +162,7 @@ def with_distillation_token(batch: Batch) -> Batch:
 
 
 def without_distillation_token(piece: Piece) -> Piece:
-    """The piece with the distillation tokens hidden from all other tokens and left out of the rows' means."""
+    """Return the piece with the distillation tokens hidden from all other tokens and left out of the rows' means."""
     seen_LW = piece[DISTILLATION] == 0
     if "lengths" in piece:  # rows share lines: the mask says for each pair of tokens whether one sees the other
         mask_L1WW = piece["attention_mask"] & seen_LW[:, None, None, :]

@@ -88,7 +88,7 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
 
 
 def unmasked(piece: Piece) -> Piece:
-    """The piece with the original tokens in place of the masked ones."""
+    """Return the piece with the original tokens in place of the masked ones."""
     ids_LW, labels_M = piece["input_ids"], piece["labels"]
     there_M = labels_M != NOT_PREDICTED
     flat = ids_LW.flatten().index_put((piece["positions"][there_M],), labels_M[there_M])
@@ -127,7 +127,7 @@ def divergence(p: Tensor, q: Tensor) -> Tensor:
 
 
 def appended(batch: Batch, ids: Sequence[int]) -> Batch:
-    """The batch with these tokens behind each row; nothing is predicted at them."""
+    """Return the batch with these tokens behind each row; nothing is predicted at them."""
     ends = batch.offsets[1:]
     places = np.repeat(ends, len(ids))  # in the batch as it was, a place for each new token
     new_ids = np.tile(np.asarray(ids, np.int64), len(ends))

@@ -130,7 +130,7 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
 
 
 def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:
-    """A sentence on the number of pieces that the words save."""
+    """Return a sentence on the number of pieces that the words save."""
     less = 1 - after.tokens / before.tokens
     sentence = (
         f"the texts break into {before.pieces_a_word:.2f} pieces a word, and into {after.pieces_a_word:.2f} with "
@@ -200,7 +200,7 @@ def _mapped(
 
 
 def _entries(cutter: Cutter, size: int) -> list[str]:
-    """The vocabulary's entry for each id; "" where there is none."""
+    """Return the vocabulary's entry for each id; "" where there is none."""
     return [cutter.backend.id_to_token(number) or "" for number in range(size)]
 
 

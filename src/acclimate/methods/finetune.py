@@ -311,7 +311,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
 
 
 def harder(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """The settings of a second attempt."""
+    """Return the settings of a second attempt."""
     steps = recipe.plan.steps * (RETRY_STEPS if not recipe.epochs else 1)
     plan = replace(recipe.plan, rate=RETRY_RATE * recipe.plan.rate, steps=steps)
     longer = {name: RETRY_STEPS * getattr(recipe, name) for name in ("epochs", "least_steps", "most_epochs")}
@@ -319,12 +319,12 @@ def harder(recipe: FinetuneRecipe) -> FinetuneRecipe:
 
 
 def last_attempt(out: Path) -> Path:
-    """Where the looks at dev lie that count: in `out`, or in `out/again`."""
+    """Return where the looks at dev lie that count: in `out`, or in `out/again`."""
     return out / AGAIN if (out / LEARNT).exists() and files.read_json(out / LEARNT)["again"] else out
 
 
 def has_learnt(out: Path) -> bool:
-    """Whether the run in `out` learnt anything, in its second attempt if it had one."""
+    """Return whether the run in `out` learnt anything, in its second attempt if it had one."""
     return bool(files.read_json(out / LEARNT)["learnt"])
 
 
@@ -365,7 +365,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
 def load_tested(
     checkpoint: Checkpoint, task: Prepared
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, tuple[str, ...]]:
-    """A fine-tuned model on this process's device, its tokenizer and its labels.
+    """Return a fine-tuned model on this process's device, its tokenizer and its labels.
 
     Raises ValueError where it was fine-tuned for another kind of task or other labels.
     """
@@ -389,8 +389,9 @@ class Look(NamedTuple):
 
 
 def constant_loss(rows: Batch, kind: str) -> float:
-    """The least mean loss over labelled rows of outputs that are the same for all rows: the entropy of the labels (of
-    each of several labels), or the variance of standardised numbers. Infinite for spans, whose places are of each text.
+    """Return the least mean loss over labelled rows of outputs that are the same for all rows: the entropy of the
+    labels (of each of several labels), or the variance of standardised numbers. Infinite for spans, whose places are of
+    each text.
     """
     if kind == "span":
         return math.inf
@@ -462,7 +463,7 @@ class Tuning:
         )
 
     def objective(self) -> Objective:
-        """The loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
+        """Return the loss that is minimised: L_task, with SMART L_task + lambda_s l_s."""
         recipe, layers = self.recipe, self.model.config.num_hidden_layers
         decay = recipe.layer_decay or (DECAY if layers >= DEEP else 1.0)
         if not recipe.smart:
@@ -479,13 +480,13 @@ class Tuning:
         )
 
     def stream(self) -> Stream:
-        """The batch of each step."""
+        """Return the batch of each step."""
         seed = self.plan.seed
         rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
     def look(self) -> Look:
-        """What the weights as they are do on dev."""
+        """Return what the weights as they are do on dev."""
         learnt, loss = predict_and_measure(self.measured, self.dev_rows, self.labels, texts=self.dev_texts)
         predicted = as_given(learnt, self.labels, self.task)
         return Look(self.task.score(self.gold, predicted), loss, predicted)
@@ -505,9 +506,9 @@ class Tuning:
         return bool(ranks.agree(self.learnt() if ranks.is_first() else True))
 
     def learnt(self) -> bool:
-        """Whether the chosen weights score above the best constant answer on dev, and the loss of the last tenth of the
-        steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a kind
-        of task without such an answer, decides nothing.
+        """Return whether the chosen weights score above the best constant answer on dev, and the loss of the last tenth
+        of the steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a
+        kind of task without such an answer, decides nothing.
         """
         constant = constant_on_dev(self.task)
         dev = dev_score(self.out, self.recipe.choose)
@@ -519,7 +520,7 @@ class Tuning:
 
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
-    """The plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
+    """Return the plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
     plan = with_steps(recipe.plan, recipe.epochs, rows)
     if recipe.epochs:
         most = with_steps(recipe.plan, recipe.most_epochs, rows).steps if recipe.most_epochs else math.inf
@@ -574,7 +575,7 @@ _starts: OrderedDict[str, HeadStart] = OrderedDict()  # those made last, for the
 def start_of(
     recipe: FinetuneRecipe, task: Prepared, tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], watch: Watch
 ) -> HeadStart:
-    """What the head reads, and the layer that it begins as: those of a probe where the recipe asks for either."""
+    """Return the head's pooling and the layer that it begins as: those of a probe where the recipe asks for either."""
     stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
     linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
     if (recipe.head != "probe" and recipe.pooling != "auto") or not linear or task.kind not in probe.PROBED:
@@ -643,7 +644,7 @@ def training_rows(
     pooling: Pooling = "pooler",
     scheme: Tagging = "given",
 ) -> tuple[Batch, Scale | None]:
-    """The training rows with their labels, tags in the scheme, numbers standardised; and the scale of the numbers."""
+    """Return the training rows with labels (tags in the scheme, numbers standardised), and the scale of the numbers."""
     train = task.examples("train")
     inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
     rows = with_labels(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
@@ -747,7 +748,7 @@ def drop_best(out: Path) -> None:
 
 
 def dev_score(out: Path, choose: str) -> float:
-    """The dev score of the checkpoint that was chosen."""
+    """Return the dev score of the checkpoint that was chosen."""
     out = last_attempt(out)
     if choose == "best" and (out / CHOSEN).exists():
         return float(files.read_json(out / CHOSEN)["dev"])
@@ -756,7 +757,7 @@ def dev_score(out: Path, choose: str) -> float:
 
 
 def predicted_dev(out: Path) -> list[Label]:
-    """The predictions of the checkpoint for dev, in its order."""
+    """Return the predictions of the checkpoint for dev, in its order."""
     return [label_of(label) for label in files.read_json(last_attempt(out) / PREDICTED_DEV)]
 
 
@@ -810,14 +811,14 @@ def give_up(out: Path) -> None:
 
 
 def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
-    """The number of steps in a share of the run. Raises ValueError for a share that is not above 0 and at most 1."""
+    """Return the number of steps in a share of the run. Raises ValueError unless 0 < share <= 1."""
     if not 0 < share <= 1:
         raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
     return max(1, round(share * plan_of(recipe, task.sizes["train"], WIDTH).steps))
 
 
 def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:
-    """The task, and hashes of all that the run reads."""
+    """Return the task, and hashes of all that the run reads."""
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     task = open_prepared(recipe.task)
@@ -874,7 +875,7 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
 
 
 def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """The recipe with the settings that have no effect on the task at their defaults; for tasks that share a recipe."""
+    """Return the recipe with settings that do nothing on the task at their defaults; for tasks that share a recipe."""
     default = FinetuneRecipe()
     return replace(recipe, **{name: getattr(default, name) for name in _idle(recipe, task)})
 
@@ -895,7 +896,7 @@ def mentions_stand(task: Prepared) -> bool:
 
 
 def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
-    """The names of the settings that have no effect on the task."""
+    """Return the names of the settings that have no effect on the task."""
     of_words = task.kind in ("tokens", "span")
     idle = {"pooling"} if of_words or (recipe.pooling in OF_MENTIONS and not mentions_stand(task)) else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()

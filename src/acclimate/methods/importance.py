@@ -57,7 +57,7 @@ def head_importance(
     seed: int,
     plan: Plan | None = None,
 ) -> dict[GatedPart, Tensor]:
-    """Part -> I of each gate (Eq. 6), float32 on the CPU, shaped as `gate_shape` says.
+    """Return part -> I of each gate (Eq. 6), float32 on the CPU, shaped as `gate_shape` says.
 
     Each row has separate gates, so a single backward pass gives every |gradient| of Eq. 6; no weight gets one. The cost
     is 4/3 of training on the batches once. The model is moved to this process's device, and otherwise left as it was.
@@ -91,7 +91,7 @@ def head_importance(
 def row_gradients(
     model: PreTrainedModel, piece: Piece, rows: int, parts: Sequence[GatedPart]
 ) -> dict[GatedPart, Tensor]:
-    """Part -> (R, ...) the gradient of each row's L_impt (Eq. 8) at that row's gates (Eq. 7).
+    """Return part -> (R, ...) the gradient of each row's L_impt (Eq. 8) at that row's gates (Eq. 7).
 
     Raises ValueError where the two passes do not differ.
     """

@@ -85,7 +85,7 @@ class LightLoss(MaskedLanguageLoss):
         model.get_input_embeddings().register_forward_hook(self._with_prompt)
 
     def _with_prompt(self, _: nn.Module, inputs: Any, embedded_LWD: Tensor) -> Tensor:
-        """The word embeddings with those of the prompt's ids replaced by `prompt_PD`."""
+        """Return the word embeddings with those of the prompt's ids replaced by `prompt_PD`."""
         assert self.prompt_PD is not None
         numbers_LW = inputs[0] - self.rows.start  # a prompt token's number within the prompt
         within_LW = (numbers_LW >= 0) & (numbers_LW < len(self.prompt_PD))
@@ -173,7 +173,7 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
 
 
 def prompt(recipe: LightRecipe) -> int:
-    """The number of prompt tokens behind each row."""
+    """Return the number of prompt tokens behind each row."""
     return recipe.prompt_tokens if recipe.kind == "prompt" else 0
 
 

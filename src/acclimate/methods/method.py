@@ -176,7 +176,7 @@ class Method:
                 )
 
     def group(self, contestant: Contestant) -> str:
-        """The prefix of the contestant's settings in a race."""
+        """Return the prefix of the contestant's settings in a race."""
         return contestant.group or self.name
 
     def contestant(self, name: str) -> Contestant:
@@ -185,7 +185,7 @@ class Method:
 
 
 def file_of(method: Method) -> Path | None:
-    """The file of a module with the method as a value, from which another process can load it; None in a notebook."""
+    """Return the file of the module that holds the method, from which processes can load it; None in a notebook."""
     recipe_module = sys.modules.get(method.recipe.__module__)
     for names in (getattr(method.adapt, "__globals__", {}), vars(recipe_module) if recipe_module else {}):
         place = names.get("__file__")
@@ -195,8 +195,7 @@ def file_of(method: Method) -> Path | None:
 
 
 def fingerprint(method: Method) -> str:
-    """A hash of the code of a user's method, on which its results depend: of its file, or else of `adapt` and recipe.
-
+    """Return a hash of a user's method, on which its results depend: of its file, or else of `adapt` and recipe.
     Raises ValueError if the code cannot be read.
     """
     if (place := file_of(method)) is not None:
@@ -212,7 +211,7 @@ def fingerprint(method: Method) -> str:
 
 
 def load(stated: str) -> Method:
-    """The method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
+    """Return the method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
     place, name = code_at(stated)
     method = getattr(module_at(place), name, None)
     if not isinstance(method, Method):
@@ -221,14 +220,14 @@ def load(stated: str) -> Method:
 
 
 def loaded(place: Path, name: str) -> Method:
-    """The method called `name` in the file. Raises ValueError where there is none."""
+    """Return the method called `name` in the file. Raises ValueError where there is none."""
     if (method := _in_module(module_at(place), name)) is None:
         raise ValueError(f"{place} has no Method called '{name}' any more")
     return method
 
 
 def module_at(place: Path) -> ModuleType:
-    """The module of the file, imported once a process. As for a script, its folder is on the path for its imports."""
+    """Return the module of the file, imported once a process. As for a script, its folder is on the import path."""
     place = place.resolve()
     for module in [*sys.modules.values()]:
         if (file := getattr(module, "__file__", None)) and Path(file).resolve() == place:

@@ -140,7 +140,7 @@ class Adapted(Protocol):
 
 
 def load_adapted(recipe: Adapted, watch: Watch) -> PreTrainedModel:
-    """The masked language model of the recipe's checkpoint; `watch` gets a note if its head is new or slow."""
+    """Return the masked language model of the recipe's checkpoint; `watch` gets a note if its head is new or slow."""
     model = load_masked_language_model(
         recipe.model, hidden_dropout=recipe.dropout, attention_dropout=recipe.attention_dropout
     )
@@ -168,7 +168,7 @@ class Masked(Protocol):
 
 
 def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
-    """The masked batches of a run over a corpus, and its plan with the number of steps that its epochs take."""
+    """Return the masked batches of a run over a corpus, and its plan with the number of steps that its epochs take."""
     plan = with_steps(recipe.plan, recipe.epochs, len(segments(tokens, recipe.max_tokens)) - 1)
     stream = masked_stream(
         tokens,
@@ -182,7 +182,7 @@ def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
 
 
 def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
-    """The plan with the steps that `epochs` passes over `rows` rows take; unchanged where epochs is 0."""
+    """Return the plan with the steps that `epochs` passes over `rows` rows take; unchanged where epochs is 0."""
     return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
 
 
@@ -198,7 +198,7 @@ def check_length(epochs: float, plan: Plan) -> None:
 def heldout_loss(
     model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
 ) -> float:
-    """The first value of `heldout_loss_and_head`: L_MLM on held-out text."""
+    """Return the first value of `heldout_loss_and_head`: L_MLM on held-out text."""
     return heldout_loss_and_head(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
 
 

@@ -64,7 +64,7 @@ class Perturbation:
         check_ranges(self)
 
     def place(self, model: PreTrainedModel) -> nn.Module:
-        """The module whose output x is. Raises ValueError where the model's family has no such module."""
+        """Return the module whose output x is. Raises ValueError where the model's family has no such module."""
         if self.reading == "paper":
             words: Any = model.get_input_embeddings()
             place: nn.Module = words
@@ -181,7 +181,7 @@ def gaussian(piece: Mapping[str, Tensor], width: int) -> Tensor:
 
 
 def with_noise(batch: Batch, *, seed: int, step: int) -> Batch:
-    """The step's batch with NOISE, for rows that are the same in each epoch (masked rows are not)."""
+    """Return the step's batch with NOISE, for rows that are the same in each epoch (masked rows are not)."""
     drawn_B = np.random.default_rng([seed, step]).integers(LOW_32_BITS, size=len(batch))
     return replace(batch, rows={**batch.rows, NOISE: drawn_B})
 
@@ -197,7 +197,7 @@ def symmetric(logits: Tensor, others: Tensor) -> Tensor:
 
 
 def _mixed(numbers: Tensor) -> Tensor:
-    """A 32-bit hash of each number, int64. The factors are below 2^31, so no product overflows."""
+    """Return a 32-bit hash of each number, int64. The factors are below 2^31, so no product overflows."""
     numbers = numbers & LOW_32_BITS
     for shift, factor in ((16, 0x7FEB352D), (15, 0x2C1B3C6D)):
         numbers = ((numbers ^ (numbers >> shift)) * factor) & LOW_32_BITS
@@ -226,7 +226,7 @@ def _changed(place: nn.Module, change: Callable[[Tensor], Tensor]) -> Iterator[l
 
 
 def _generator_states(where: torch.device) -> list[Tensor]:
-    """The states of the random generators that dropout on this device is drawn from."""
+    """Return the states of the random generators that dropout on this device is drawn from."""
     return [torch.get_rng_state(), *([torch.cuda.get_rng_state(where)] if where.type == "cuda" else [])]
 
 

@@ -137,7 +137,7 @@ def test_probe(probe: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[s
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
-    """The encoder of a checkpoint without its head, in float32 and evaluation mode; whether it has a trained pooler."""
+    """Return a checkpoint's encoder without head, in float32 and evaluation mode, and whether its pooler is trained."""
     from transformers import AutoModel
 
     with reading(model) as where:
@@ -156,7 +156,7 @@ def read_outs_of(kind: str, *, has_pooler: bool) -> tuple[ReadOut, ...]:
 def states_of(
     encoder: PreTrainedModel, rows: Batch, read_outs: Sequence[ReadOut], *, watch: Watch = unwatched
 ) -> dict[ReadOut, np.ndarray]:
-    """Read-out -> (R, D) float32, of each row or of each word in the order of the batch; one pass without dropout."""
+    """Return read-out -> (R, D) float32, of each row, or of each word in batch order; one pass without dropout."""
     where, training = encoder.device, encoder.training
     encoder.train(False)
     words = read_outs == ("pieces",)
@@ -192,15 +192,15 @@ def states_of(
 
 
 def probe_targets(rows: Batch) -> np.ndarray:
-    """The labels of rows, or of the words that begin with a token: (R,) codes or numbers, or (R, C) zeros and ones."""
+    """Return the labels of rows, or of words with a first piece: (R,) codes or numbers, or (R, C) zeros and ones."""
     return rows.tokens[TAGS][rows.tokens[WORD] != NOT_PREDICTED] if TAGS in rows.tokens else rows.rows["label"]
 
 
 def fit(
     states: Mapping[ReadOut, np.ndarray], target_R: np.ndarray, kind: str, labels: int
 ) -> tuple[ProbeLayer, dict[ReadOut, float]]:
-    """The layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and read-out ->
-    its least loss there.
+    """Return the layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and
+    read-out -> its least loss there.
 
     target_R  as `probe_targets` gives it
     """

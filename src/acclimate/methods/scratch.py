@@ -295,7 +295,7 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
 
 
 def _tokenizer(recipe: ScratchRecipe, texts: Sequence[CorpusView], out: Path, watch: Watch) -> PreTrainedTokenizerBase:
-    """The recipe's tokenizer, or one learnt from all texts."""
+    """Return the recipe's tokenizer, or one learnt from all texts."""
     if model := recipe.model or recipe.tokenizer:
         return load_tokenizer(model)
     return learned_tokenizer(
@@ -319,7 +319,7 @@ def learned_tokenizer(
     watch: Watch,
     kind: VocabularyKind = "wordpiece",
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer in `path`, which the first process learns from the texts where it is missing."""
+    """Return the tokenizer in `path`, which the first process learns from the texts where it is missing."""
 
     def learn() -> None:
         if not (path / files.MANIFEST).exists():
@@ -332,7 +332,7 @@ def learned_tokenizer(
 
 
 def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch: Watch) -> PreTrainedModel:
-    """The model that is trained, in place.
+    """Return the model that is trained, in place.
 
     Raises ValueError where a given one cannot be loaded, or has fewer positions than a row has tokens.
     """
@@ -352,7 +352,7 @@ def model_of(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, watch
 
 
 def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vocabulary_size: int) -> PreTrainedModel:
-    """An encoder with random weights, drawn with the plan's seed."""
+    """Return an encoder with random weights, drawn with the plan's seed."""
     return new_encoder(
         **vars(recipe.shape),
         vocabulary_size=vocabulary_size,
@@ -368,12 +368,12 @@ def encoder_for(recipe: ScratchRecipe, tokenizer: PreTrainedTokenizerBase, *, vo
 
 
 def positions(recipe: ScratchRecipe) -> int:
-    """The number of positions of the encoder: the longest row that it can take, in tokens."""
+    """Return the number of positions of the encoder: the longest row that it can take, in tokens."""
     return max(512, recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
 
 
 def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
-    """The new encoder's configuration before its vocabulary is known."""
+    """Return the new encoder's configuration before its vocabulary is known."""
     return new_configuration(
         recipe.shape,
         recipe.architecture,
@@ -384,7 +384,7 @@ def new_encoder_configuration(recipe: ScratchRecipe) -> PreTrainedConfig:
 
 
 def objective_of(recipe: ScratchRecipe, model: PreTrainedModel, *, watch: Watch) -> Objective:
-    """The loss that is minimised. Raises ValueError where the model cannot be trained on pairs of texts."""
+    """Return the loss that is minimised. Raises ValueError where the model cannot be trained on pairs of texts."""
     if recipe.adversarial:
         return AdversarialLoss(
             model,
@@ -414,8 +414,8 @@ def curve_of(
     *,
     watch: Watch,
 ) -> LossCurve | None:
-    """The curve of L_MLM on dev, with whole words masked at 15% whatever the recipe masks, so that recipes with one
-    vocabulary can be compared; None without dev.
+    """Return the curve of L_MLM on dev, with whole words masked at 15% whatever the recipe masks, so that recipes with
+    one vocabulary can be compared; None without dev.
     """
     if recipe.dev == Path():
         return None
@@ -460,7 +460,7 @@ class CorpusViews:
 
 
 def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: Watch) -> CorpusView:
-    """The corpus without documents of fewer than `least_words` words; `watch` gets their number.
+    """Return the corpus without documents of fewer than `least_words` words; `watch` gets their number.
 
     name  "corpus" or "general"
 
@@ -585,7 +585,7 @@ class Untrained:
 
 
 def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
-    """A checkpoint of the same architecture and vocabulary with random weights, to measure what pretraining adds."""
+    """Return a checkpoint of this architecture and vocabulary with random weights, to measure what pretraining adds."""
     recipe = Untrained(model=model, seed=seed)
     sources = {"model": identity(model)}
     if done := finished(out, recipe, sources):
@@ -679,7 +679,7 @@ def require_pairs(model: PreTrainedModel) -> None:
 
 
 def new_head(model: PreTrainedModel, *, seed: int) -> NextSentenceHead:
-    """A head with random weights, drawn as the model's were."""
+    """Return a head with random weights, drawn as the model's were."""
     with seeded(seed):
         head = NextSentenceHead(model.config.hidden_size)
         for weight in head.parameters():
@@ -691,7 +691,7 @@ def new_head(model: PreTrainedModel, *, seed: int) -> NextSentenceHead:
 
 
 def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
-    """The head of a BERT's checkpoint and True; or, where the checkpoint has none, a new one and False."""
+    """Return the head of a BERT's checkpoint and True; or, where the checkpoint has none, a new one and False."""
     with reading(model) as where:
         loaded: Any
         loaded, _ = load_weights(BertForPreTraining, where, configuration_at(where), seed)
@@ -704,7 +704,7 @@ def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
 
 
 def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel:
-    """The BERT with its pooler and both heads, as its authors publish it; AutoModelForMaskedLM loads it too."""
+    """Return the BERT with its pooler and both heads, as its authors publish it; AutoModelForMaskedLM loads it too."""
     with seeded(0):
         whole: Any = BertForPreTraining(cast(BertConfig, model.config))
     lacking, unknown = whole.load_state_dict(model.state_dict(), strict=False)

@@ -67,7 +67,7 @@ class Intermediate:
             )
 
     def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
-        """The target's settings, changed by these."""
+        """Return the target's settings, changed by these."""
         stated = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
         planned = {name: stated.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in stated}
         if "steps" in planned:
@@ -94,7 +94,7 @@ class StiltRecipe:
 
 
 def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> finetune.FinetuneRecipe:
-    """The settings with which a task is fine-tuned on. last: True for the target."""
+    """Return the settings with which a task is fine-tuned on. last: True for the target."""
     return fitting(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
 
 
@@ -131,7 +131,7 @@ def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
 
 
 def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:
-    """The tasks, and hashes of all that the chain reads."""
+    """Return the tasks, and hashes of all that the chain reads."""
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     if len(recipe.tasks) < 2:
@@ -151,7 +151,7 @@ def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:
 
 
 def _named(watch: Watch, task: str) -> Watch:
-    """The watch, with the task in the name of each stage."""
+    """Return the watch, with the task in the name of each stage."""
 
     def named(progress: Progress) -> None:
         watch(replace(progress, stage=f"{progress.stage} on {task}"))

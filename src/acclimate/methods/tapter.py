@@ -89,7 +89,7 @@ VectorScale = Literal["auto", "given", "unit"]
 def with_regularised(
     batch: Batch, regularised_V: np.ndarray, *, per: Per = "occurrence", ids: Ids = "original"
 ) -> Batch:
-    """The step's masked batch with tokens["regularised"], which marks R(X) position by position.
+    """Return the step's masked batch with tokens["regularised"], which marks R(X) position by position.
 
     regularised_V  (V,) bool: the pieces that may be in R
     per            "occurrence": every occurrence of a piece counts; "type": only the first one in the step
@@ -107,7 +107,7 @@ def with_regularised(
 
 
 def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
-    """The standard deviation of the regularised pieces' vectors about their mean vector, over all numbers."""
+    """Return the standard deviation of the regularised pieces' vectors about their mean vector, over all numbers."""
     kept_RF = vectors_VF[regularised_V]
     return float((kept_RF - kept_RF.mean(axis=0)).std())
 
@@ -300,7 +300,7 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
 
 
 def resolved_scale(recipe: TapterRecipe) -> VectorScale:
-    """The recipe's scale, with "auto" resolved: the size of vectors from nothing depends on how long they trained."""
+    """Return the recipe's scale, "auto" resolved: the size of vectors from nothing depends on how long they trained."""
     if recipe.scale != "auto":
         return recipe.scale
     return "given" if recipe.vectors else "unit"
@@ -309,8 +309,8 @@ def resolved_scale(recipe: TapterRecipe) -> VectorScale:
 def train_on(
     corpora: Sequence[Corpus], out: Path, settings: Skipgram, *, start: Path | None = None, watch: Watch = unwatched
 ) -> Path:
-    """The file of vectors trained on the corpora, `vectors.bin` in the directory `out`; the first process trains them
-    where they are missing.
+    """Return the file of vectors trained on the corpora, `vectors.bin` in the directory `out`; the first process trains
+    them where they are missing.
 
     start  the vectors to go on from; None: from nothing
 
@@ -332,7 +332,7 @@ def train_on(
 
 
 def _vectors(recipe: TapterRecipe, out: Path, watch: Watch) -> Path:
-    """The file of the vectors, which are trained first where the recipe says so."""
+    """Return the file of the vectors, which are trained first where the recipe says so."""
     start = Path(recipe.vectors) if recipe.vectors else None
     if start is not None and not recipe.train_vectors:
         return start
@@ -359,7 +359,7 @@ def _tokens(corpus: Path, tokenizer: PreTrainedTokenizerBase, watch: Watch) -> T
 
 
 def vectors_settings(recipe: TapterRecipe) -> dict[str, Any] | None:
-    """The settings that the vectors depend on; None if the recipe takes given vectors as they are.
+    """Return the settings that the vectors depend on; None if the recipe takes given vectors as they are.
 
     Raises ValueError if the file that they go on from does not exist.
     """
@@ -379,12 +379,12 @@ def vectors_seconds(settings: Mapping[str, Any], characters: int) -> float:
 def shared_vectors(
     settings: Mapping[str, Any], corpora: Sequence[Corpus], out: Path, *, start: Path | None, watch: Watch
 ) -> Path:
-    """The file of vectors of the corpora's texts, in `out/vectors`, trained there if it is not yet."""
+    """Return the file of vectors of the corpora's texts, in `out/vectors`, trained there if it is not yet."""
     return train_on(corpora, out / VECTORS, from_mapping(Skipgram, settings), start=start, watch=watch)
 
 
 def raced(recipe: TapterRecipe) -> TapterRecipe:
-    """The recipe with its scale resolved: its job in a race gets a file of vectors, and cannot see how they began."""
+    """Return the recipe with its scale resolved: a race's job gets a file of vectors, and cannot see how they began."""
     return replace(recipe, scale=resolved_scale(recipe))
 
 

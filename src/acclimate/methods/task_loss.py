@@ -90,8 +90,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
-    """The head's outputs, float32: (B, C); of tags (B, T, C); of spans (B, T, 2), with the least number at padding.
-    Each row has a line to itself, whether or not rows share lines in the piece.
+    """Return the head's outputs, float32: (B, C); of tags (B, T, C); of spans (B, T, 2), with the least number at
+    padding. Each row has a line to itself, whether or not rows share lines in the piece.
     """
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     outputs = model(**inputs) if rows is None else classify(model, inputs, rows)
@@ -105,7 +105,7 @@ def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
 
 
 def loss_targets(piece: Piece) -> Tensor:
-    """What the loss compares the outputs with: the tags, in the layout of the piece, or the label of each row."""
+    """Return what the loss compares the outputs with: the tags, laid out as the piece, or the label of each row."""
     return piece[TAGS] if TAGS in piece else piece["label"]
 
 
@@ -116,8 +116,8 @@ def target_in_rows(piece: Piece) -> Tensor:
 
 
 def targets(batch: Batch) -> int:
-    """The number that the loss of a step is averaged over: rows; rows times labels, where a row may have several;
-    tagged words; ends of answers.
+    """Return the number that the loss of a step is averaged over: rows; rows times labels, where a row may have
+    several; tagged words; ends of answers.
     """
     if TAGS in batch.tokens:
         return int(np.count_nonzero(batch.tokens[TAGS] != NOT_PREDICTED))
@@ -164,7 +164,7 @@ class TaskLoss(Objective):
         return {"task": self.of(outputs_of(self.model, piece), piece)}
 
     def of(self, outputs: Tensor, piece: Piece) -> Tensor:
-        """The loss as a sum over the piece, from `outputs_of` it."""
+        """Return the loss as a sum over the piece, from `outputs_of` it."""
         target = target_in_rows(piece)
         if (crf := crf_of(self.model)) is None:
             return self.loss(outputs, target)
@@ -215,7 +215,7 @@ def predict(
     watch: Watch = unwatched,
     each: Each | None = None,
 ) -> list[Label]:
-    """The model's predictions, in float32, by its kind of task.
+    """Return the model's predictions, in float32, by its kind of task.
 
     For each row: the most probable label; all labels that are more probable than not, which may be none; or a number.
     For each example, which may have several rows: the most probable tag of each word, with a CRF the most probable
@@ -272,8 +272,8 @@ def probabilities(
 
 
 def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, each: Each | None = None) -> np.ndarray:
-    """The head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and without one
-    the most probable tag of each token, (N,) int64.
+    """Return the head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and
+    without one the most probable tag of each token, (N,) int64.
     """
     where, training, kind = model.device, model.training, classifier_kind(model)
     tokens = len(rows.ids)
@@ -301,8 +301,7 @@ def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, eac
 def _sequences(
     model: PreTrainedModel, crf: ConditionalRandomField, outputs_NC: np.ndarray, rows: Batch, labels: Sequence[str]
 ) -> list[np.ndarray]:
-    """The tags of each example's words, of all its rows together; -1 for a word of which the tokenizer leaves no piece.
-
+    """Return the tags of each example's words, of all its rows; -1 for a word of which the tokenizer leaves no piece.
     outputs_NC  float32, the linear layer's outputs for each token
     """
     barred = transitions_of(model.config) == "scheme"
@@ -341,7 +340,7 @@ def allowed_transitions(labels: Sequence[str]) -> Tensor:
 
 
 def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
-    """The labels that a model is trained on: the task's, or all tags of a scheme for the types of its entities.
+    """Return the labels that a model is trained on: the task's, or all tags of a scheme for the types of its entities.
 
     Raises ValueError where the task's labels are no tags of entities.
     """
@@ -361,7 +360,7 @@ def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
 
 
 def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Example]:
-    """The examples with their tags in the scheme."""
+    """Return the examples with their tags in the scheme."""
     if tagging == "given":
         return examples
     return [
@@ -372,7 +371,7 @@ def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Exampl
 
 
 def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:
-    """The predictions of a model with these labels, in the labels of the task.
+    """Return the predictions of a model with these labels, in the labels of the task.
 
     A tag that breaks its scheme, such as an I- after O, becomes the tag of the entity that metrics read from it
     (tasks/tags.py). In IO, entities of one type that touch have become one, and stay one.
@@ -384,13 +383,13 @@ def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> l
 
 
 def learnable(task: Prepared) -> set[tuple[str, ...]]:
-    """The sets of labels that a model for the task may have: the task's labels, or its tags in another scheme."""
+    """Return the sets of labels that a model for the task may have: the task's, or its tags in another scheme."""
     named = task.kind == "tokens" and scheme_of(task.labels) is not None
     return {task.labels, *(all_tags(task.labels, scheme) for scheme in (LETTERS if named else ()))}
 
 
 def merged(task: Prepared, tagging: Tagging) -> int:
-    """The number of training entities that the scheme merges with the entity before them: 0 but in IO."""
+    """Return the number of training entities that the scheme merges with the entity before them: 0 but in IO."""
     if tagging != "IO":
         return 0
     labels = [example.label for example in task.examples("train") if isinstance(example.label, tuple)]

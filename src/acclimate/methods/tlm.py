@@ -283,7 +283,7 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
 
 
 def internal_tokens(recipe: TlmRecipe, task: Prepared) -> int:
-    """The number of tokens at which an internal row is cut off in stage 1."""
+    """Return the number of tokens at which an internal row is cut off in stage 1."""
     return recipe.internal_tokens or task.max_tokens
 
 
@@ -310,7 +310,7 @@ class StageInputs:
         self.tokenizer = load_tokenizer(tokenizer_of) if tokenizer_of else self._learned(out / "vocabulary")
 
     def encoder(self) -> PreTrainedModel:
-        """The masked language model that stage 1 starts from."""
+        """Return the masked language model that stage 1 starts from."""
         recipe = self.recipe
         if recipe.model and not dropout_known(recipe.model):
             note = "a family whose dropout cannot be set: left as it is"
@@ -392,7 +392,7 @@ def paper_flops(recipe: TlmRecipe, parameters: float, internal_tokens: int) -> f
 
 
 def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
-    """The task, and hashes of all that stage 1 reads."""
+    """Return the task, and hashes of all that stage 1 reads."""
     if recipe.task == Path():
         raise ValueError("no task given. Add task=PATH: a prepared task, such as the data/ of a race")
     if recipe.reads_corpus and recipe.corpus == Path():
@@ -405,7 +405,7 @@ def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
-    """The number of times that stage 1 sees each training example."""
+    """Return the number of times that stage 1 sees each training example."""
     return recipe.batches[1] * recipe.plan.batch / task.sizes["train"]
 
 
@@ -423,7 +423,7 @@ def _note_batches(recipe: TlmRecipe, task: Prepared, watch: Watch) -> None:
 
 
 def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict[str, Any]:
-    """The cost of stage 1: FLOPs as the paper counts them, and by formula without padding (models/encoder.py)."""
+    """Return the cost of stage 1: FLOPs as in the paper, and by formula without padding (models/encoder.py)."""
     external, internal = recipe.batches
     real = spent(out)
     return {
@@ -438,17 +438,17 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
 
 
 def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """Why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
+    """Return why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
     return "cannot do a task of kind 'span'" if kind == "span" else ""
 
 
 def raced(recipe: TlmRecipe) -> TlmRecipe:
-    """The recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets."""
+    """Return the recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets."""
     return replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
 
 
 def new_model(recipe: TlmRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """A new encoder of the recipe's size with random weights."""
+    """Return a new encoder of the recipe's size with random weights."""
     return new_encoder(
         layers=recipe.layers,
         hidden=recipe.hidden,

@@ -163,8 +163,9 @@ class TokenAlignment(Objective):
 
 
 def with_anchors(batch: Batch, *, anchors: int, window: int, seed: int) -> Batch:
-    """The batch with rows["pairs"]: `anchors` tokens of each row, special ones included, drawn with replacement, and
-    for each of them a positive, another token of the row less than `window` away. A pure function of batch and seed.
+    """Return the batch with rows["pairs"]: `anchors` tokens of each row, special ones included, drawn with replacement,
+    and for each of them a positive, another token of the row less than `window` away. A pure function of batch and
+    seed.
     """
     generator = np.random.default_rng([seed, zlib.crc32(batch.ids.tobytes())])
     last_B1 = batch.lengths[:, None] - 1
@@ -184,7 +185,7 @@ def _at_pairs(added_LWD: Tensor, piece: Piece) -> Tensor:
 
 
 def unit(states: Tensor) -> Tensor:
-    """The states at length 1, in float32: their products are cosines."""
+    """Return the states at length 1, in float32: their products are cosines."""
     return nn.functional.normalize(states.float(), dim=-1)
 
 

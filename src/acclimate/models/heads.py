@@ -81,7 +81,7 @@ FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
 
 
 def has_sparse_head(model: PreTrainedModel) -> bool:
-    """Whether `masked_logits` spares the positions that are not masked; elsewhere it computes them and drops them."""
+    """Return True if `masked_logits` computes the masked positions only; elsewhere it drops the rest."""
     return family(model) in SPARSE_HEADS
 
 

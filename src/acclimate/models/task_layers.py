@@ -101,7 +101,7 @@ def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
 
 
 def bidirectional(config: PreTrainedConfig) -> nn.LSTM:
-    """An LSTM over the encoder's hidden states; both directions together are as wide, or of an odd width one less."""
+    """Return an LSTM over the encoder's hidden states, both directions as wide together (of an odd width one less)."""
     hidden = config.hidden_size
     return nn.LSTM(hidden, hidden // 2, batch_first=True, bidirectional=True)
 

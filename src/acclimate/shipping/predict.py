@@ -128,7 +128,7 @@ def outputs_of_examples(
     stage: str = "check",
     watch: Watch = unwatched,
 ) -> Outputs:
-    """What `decoded` and `differing` read, in the order of the examples."""
+    """Return what `decoded` and `differing` read, in the order of the examples."""
     if kind == "tokens":
         return logits_of_words(examples, tokenizer, asked, size=BATCH, stage=stage, watch=watch)
     return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
@@ -195,7 +195,7 @@ def logits_of_words(
 
 
 def _inputs(padded: Any, tokenizer: PreTrainedTokenizerBase) -> list[tuple[str, np.ndarray]]:
-    """What the tokenizer itself would give: one text is of token type 0."""
+    """Return what the tokenizer itself would give: one text is of token type 0."""
     named = dict(padded)
     if "token_type_ids" in tokenizer.model_input_names:
         named["token_type_ids"] = np.zeros_like(named["input_ids"])
@@ -236,8 +236,8 @@ def _windows(
 
 
 def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label]:
-    """The most probable class; the sorted classes whose probability is over .5; the number itself; or the most probable
-    tag of each word.
+    """Return the most probable class; the sorted classes whose probability is over .5; the number itself; or the most
+    probable tag of each word.
     """
     if kind == "tokens":
         return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in logits_nC]

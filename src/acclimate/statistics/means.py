@@ -32,8 +32,7 @@ from acclimate.tasks.task import Values
 
 
 def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Interval:
-    """The 95% interval of one model's weighted mean score over datasets; over seeds and test items, not over datasets.
-
+    """Return the 95% interval of a model's weighted mean score, over seeds and test items of these datasets.
     scores   the model's scores on each dataset (`resample`), which may differ in metric and seeds
     weights  of the datasets in the same order; their sum is 1
     """
@@ -99,6 +98,6 @@ def _fewest(scores: Sequence[Resampled]) -> int:
 
 
 def _caution(scores: Sequence[Resampled], shares: Sequence[Values], weights: Sequence[float]) -> str:
-    """The cautions about all items of all datasets together, each with its influence on the weighted mean."""
+    """Return the cautions about all items of all datasets together, each with its influence on the weighted mean."""
     influences = [weight * part.mean(axis=0) / part.shape[-1] for part, weight in zip(shares, weights, strict=True)]
     return cautions(min(len(set(score.seeds)) for score in scores), np.concatenate(influences)[None])

@@ -80,7 +80,7 @@ class PowerDesign:
     power: float = 0.8
 
     def detectable(self, *, items: int | None = None, seeds: int | None = None) -> float:
-        """The smallest true difference detected with `power`, in units of the metric, for these items and seeds.
+        """Return the smallest true difference detected with `power`, in units of the metric, for these items and seeds.
 
         It can be larger than 1 less the score, and then no possible improvement is detected with this power.
         """
@@ -120,7 +120,7 @@ def guessed(
     comparisons: int = 1,
     power: float = 0.8,
 ) -> PowerDesign:
-    """The PowerDesign of a comparison of two contestants before anything is trained.
+    """Return the PowerDesign of a comparison of two contestants before anything is trained.
 
     score         expected score, from 0 to 1
     one_item      variance over items of an item's influence on one contestant's score (`variance_of_one_item`). None:
@@ -147,7 +147,7 @@ def guessed(
 
 
 def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> PowerDesign:
-    """The PowerDesign of the same comparison made again, with the variance components that it found.
+    """Return the PowerDesign of the same comparison made again, with the variance components that it found.
 
     The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part. Where there
     were several adaptations, each counts as one seed of the design, fine-tuned as often as it was.

@@ -116,7 +116,7 @@ class Comparison:
 
 
 def interval(scores: Sequence[Score], metric: Metric) -> Interval:
-    """The 95% interval of one contestant's expected score, over seeds and over test sets of this size.
+    """Return the 95% interval of one contestant's expected score, over seeds and over test sets of this size.
 
     Raises ValueError for fewer than two seeds, for several contestants, and for scores that were not computed on the
     same test items or by this metric.
@@ -205,8 +205,7 @@ def possible(difference: float, half: float, *, least: float) -> tuple[float, fl
 
 
 def permutation(differences_S: Values) -> float | None:
-    """The two-sided p of the mean difference, among all 2^S sign flips; None for more than MOST_FLIPS differences.
-
+    """Return the two-sided p of the mean difference among all 2^S sign flips; None above MOST_FLIPS differences.
     It equals scipy.stats.permutation_test of paired samples with all permutations. Assumed: under the null hypothesis
     each seed's difference is as likely to be positive as negative.
     """

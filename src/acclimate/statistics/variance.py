@@ -85,7 +85,7 @@ class Resampled:
 
 
 def resample(scores: Sequence[Score], metric: Metric) -> dict[str, Resampled]:
-    """Contestant -> its scores, by rising seed and adaptation, and the influence of each test item on them.
+    """Return contestant -> its scores, by rising seed and adaptation, and the influence of each test item on them.
 
     Raises ValueError for scores that were not computed on the same test items or by this metric, for a contestant with
     fewer than two seeds, for a seed that occurs twice with one adaptation, for a contestant of which only some runs
@@ -185,7 +185,7 @@ class Total:
 
 
 def components_of(points_S: Values, shares_Sn: Values) -> Components:
-    """The variance components of the mean score, from the seeds' scores (..., S) and the items' shares (..., S, n)."""
+    """Return the variance components of the mean score, from the scores (..., S) and the items' shares (..., S, n)."""
     number, count = shares_Sn.shape[-2:]
     seeds = points_S.var(axis=-1, ddof=1) / number
     residual = residual_of(shares_Sn)
@@ -194,7 +194,7 @@ def components_of(points_S: Values, shares_Sn: Values) -> Components:
 
 
 def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Components:
-    """The components of the difference of two means on the same items that do not share their seeds.
+    """Return the components of the difference of two means on the same items that do not share their seeds.
 
     Each side is (scores, shares). The seeds' parts add up, with the degrees of freedom of Welch and Satterthwaite.
     """
@@ -209,7 +209,7 @@ def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Com
 
 
 def weighted(components: Sequence[Components], weights: Sequence[float]) -> Total:
-    """The variance of a weighted sum of independent means: sum of w^2 Var, with Satterthwaite's degrees of freedom."""
+    """Return the variance of a weighted sum of independent means, sum of w^2 Var, with Satterthwaite's freedom."""
     parts = [weight**2 * component.variance for component, weight in zip(components, weights, strict=True)]
     variance = np.sum(parts, axis=0)
     # where nothing varies, any degrees of freedom do: they are of a variance that is 0
@@ -240,7 +240,7 @@ def half_width(variance: Components | Total, *, level: float = LEVEL) -> Values:
 def bounds(
     mean: Values, components: Components, *, least: float, level: float = LEVEL, freedom: Values | None = None
 ) -> tuple[Values, Values]:
-    """The ends of the (1 - level) interval of an expected score, both within the metric's range, `least` to 1.
+    """Return the ends of the (1 - level) interval of an expected score, both within the metric's range, `least` to 1.
 
     A score from 0 to 1: Wilson's interval for a proportion of `mean (1 - mean) / variance` items, the effective sample
     size; of all n where the variance is 0. A correlation, from -1 to 1: symmetric on Fisher's scale, arctanh r.
@@ -272,7 +272,7 @@ def effective_items(shares_Sn: Values) -> Values:
 
 
 def noncentrality(ratio: float, freedom: float, tail: float) -> float:
-    """The noncentrality d for which P(T <= ratio) = tail, T = Normal(d, 1) / sqrt(u), u = chi-square / freedom.
+    """Return the noncentrality d for which P(T <= ratio) = tail, T = Normal(d, 1) / sqrt(u), u = chi-square / freedom.
 
     It is the root of an integral over log u, on which the trapezoid rule converges exponentially. (SciPy 1.17 has
     special.nctdtrinc, which does not return for some ordinary values.)

@@ -298,7 +298,7 @@ def encoded(
     *,
     spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
 ) -> Batch:
-    """The rows of the split's examples, as `encode_rows` makes them, which others may have too: not to be changed."""
+    """Return the rows of the split's examples, as `encode_rows` makes them. They are cached: do not change them."""
     if not tokenizer.is_fast:  # what a slow one depends on is unknown
         return encode_rows(examples, tokenizer, task.max_tokens, task.kind, spans=spans)
     sides = prompt_length(tokenizer), tokenizer.truncation_side, tuple(tokenizer.model_input_names)

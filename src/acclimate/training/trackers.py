@@ -55,7 +55,7 @@ def tensorboard(name: str, directory: Path, settings: Mapping[str, Any]) -> Trac
 
 
 def mlflow(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
-    """A run of the experiment "acclimate" in `directory/mlflow.db`, or on the server that MLFLOW_TRACKING_URI names."""
+    """Return a run of the experiment "acclimate" in `directory/mlflow.db`, or on the server of MLFLOW_TRACKING_URI."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when mlflow is imported
     package = _package("mlflow", "sqlalchemy", "alembic", extra="mlflow")
     directory.mkdir(parents=True, exist_ok=True)

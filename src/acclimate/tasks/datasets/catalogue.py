@@ -161,9 +161,7 @@ class Dataset:
         return examples, rejected
 
     def task(self, form: str = "") -> Task:
-        """Return the task whose `read` takes the catalogue's folder. form: "" for the first that is there when it is
-        read.
-
+        """Return the task whose `read` takes the catalogue's folder. form: "" for the first that is there on reading.
         A row that nothing can be made of is a ValueError there: scores without it would not be those of the dataset.
         """
         name = f"{self.name}, {self.form(form).name}" if form else self.name
@@ -193,7 +191,7 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
 
 
 def other_folders(root: Path, folders: Iterable[str]) -> str:
-    """Where datasets' folders are that are not in `root`: above it or one below; "" where they are not there either."""
+    """Return a sentence that names the folders' place if that is above or one below `root`; else ""."""
     wanted, place = sorted(folders), root.resolve()
     below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
     for near in (*place.parents[:2], *below):
@@ -233,9 +231,7 @@ def split_form(
 
 
 def held_back(rows: Iterable[Example | Rejected], count: int) -> tuple[list[Example | Rejected], list[Example]]:
-    """Return the rows without, and those of, `count` of their groups: the ones with the smallest SHA-256 of their
-    names.
-
+    """Return the rows without and of `count` of their groups, those whose names have the smallest SHA-256.
     An example without a group is one by itself. The cut depends on the names alone, not on their order.
     """
     rows = list(rows)
