@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -360,7 +361,8 @@ def test_the_stages_of_a_study_hand_on_what_json_can_hold(tuned, encoder, tmp_pa
     from acclimate.core import settings
     from acclimate.races import work
 
-    task, score, _ = tuned
+    task, score, out = tuned
+    shutil.copytree(out, tmp_path / "fit")  # where it is found done
     stated = settings.to_mapping(recipe_for(encoder, task, steps=120))
     result = work.fine_tune(out=tmp_path / "fit", watch=unwatched, recipe=stated, task=task.path, model=encoder)
     assert result == json.loads(json.dumps(result))
