@@ -308,8 +308,12 @@ def summary(model, hidden_BTD, pooling):
 
 
 @pytest.mark.parametrize(
-    ("pooling", "layer"),
-    [("mentions", "linear"), ("starts", "linear"), ("first", "bilstm"), ("mentions", "bilstm"), ("starts", "bilstm")],
+    ("encoder_directory", "pooling", "layer"),
+    [
+        *((name, *read) for name in FAMILIES for read in (("starts", "linear"), ("mentions", "bilstm"))),
+        *(("bert", *read) for read in (("mentions", "linear"), ("first", "bilstm"), ("starts", "bilstm"))),
+    ],
+    indirect=["encoder_directory"],
 )
 def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_path, pooling, layer):
     model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer=layer)
@@ -331,7 +335,11 @@ def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_pat
     assert config["architectures"][0].endswith("ForPooledStates")
 
 
-@pytest.mark.parametrize("pooling", ["first", "mentions", "starts"])
+@pytest.mark.parametrize(
+    ("encoder_directory", "pooling"),
+    [*((name, "first") for name in FAMILIES), ("bert", "mentions"), ("bert", "starts")],
+    indirect=["encoder_directory"],
+)
 def test_the_lstm_sees_no_padding(encoder_directory, pooling):
     model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer="bilstm")
     short, places = pooled_inputs()["input_ids"][:, :5], PLACES.clamp(max=5)
