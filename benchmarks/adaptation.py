@@ -17,7 +17,7 @@ import numpy as np
 from page import head, table, tell, write
 from worlds import by_class, predictions
 
-from acclimate.statistics.adaptation import Layout, components_of_runs, layout
+from acclimate.statistics.adaptation import RunLayout, components_of_runs, layout
 from acclimate.statistics.variance import LEVEL, bounds, components_of, half_width, jackknife, p_value
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Metric
@@ -25,7 +25,7 @@ from acclimate.tasks.task import Metric
 COVERED, TOLD_APART = (0.935, 0.965), (0.04, 0.06)
 BLOCK = 4_000_000  # numbers in memory at once
 # adaptations of round-robin designs (seed k has adaptation k mod A), several seeds each, and crossed ones
-DESIGNS: dict[str, Layout] = {
+DESIGNS: dict[str, RunLayout] = {
     "2 adaptations, 4 seeds, nested": layout([0, 1] * 2, range(4)),
     "2 adaptations, 5 seeds, nested": layout([0, 1, 0, 1, 0], range(5)),
     "3 adaptations, 3 seeds, nested": layout(range(3), range(3)),
@@ -104,7 +104,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def of_normal(studies: int, items: int, runs: Layout, spread: Spread) -> tuple[str, ...]:
+def of_normal(studies: int, items: int, runs: RunLayout, spread: Spread) -> tuple[str, ...]:
     """Coverage and false positives of normal scores, whose true means are .5: exact, without a metric's bias."""
     generator = np.random.default_rng([items, zlib.crc32(repr((runs, spread)).encode())])
     block = max(1, BLOCK // (items * len(runs.seed_N)))
@@ -116,7 +116,7 @@ def of_normal(studies: int, items: int, runs: Layout, spread: Spread) -> tuple[s
 
 
 def normal(
-    generator: np.random.Generator, studies: int, items: int, runs: Layout, spread: Spread
+    generator: np.random.Generator, studies: int, items: int, runs: RunLayout, spread: Spread
 ) -> tuple[np.ndarray, ...]:
     """Points (B, N) and shares (B, N, n) of the adapted contestant; then of the untouched one, a run for each seed."""
     seeds, adaptations = max(runs.seed_N) + 1, runs.adaptations
@@ -140,7 +140,7 @@ def normal(
 
 
 def judge(
-    points: np.ndarray, shares: np.ndarray, plain: np.ndarray, plain_shares: np.ndarray, runs: Layout, *,
+    points: np.ndarray, shares: np.ndarray, plain: np.ndarray, plain_shares: np.ndarray, runs: RunLayout, *,
     least: float, expected: float,
 ) -> tuple[np.ndarray, ...]:  # fmt: skip
     """As significance.interval_of and compare_of: covered, told apart; and told apart without counting adaptations."""
@@ -171,7 +171,7 @@ METRICS_TRIED: dict[str, Draw] = {
 }
 
 
-def of_metric(studies: int, name: str, runs: Layout, *, items: int = 300, luck: float = 0.08) -> tuple[str, ...]:
+def of_metric(studies: int, name: str, runs: RunLayout, *, items: int = 300, luck: float = 0.08) -> tuple[str, ...]:
     """Coverage and false positives of a metric; a run's ease is the sum of adaptation, seed, items and rest."""
     generator = np.random.default_rng([items, zlib.crc32(repr((name, runs)).encode())])
     metric: Metric = METRICS[name]
@@ -196,7 +196,7 @@ def of_metric(studies: int, name: str, runs: Layout, *, items: int = 300, luck: 
 
 
 def statistics(
-    generator: np.random.Generator, studies: int, items: int, runs: Layout, *, luck: float, draw: Draw
+    generator: np.random.Generator, studies: int, items: int, runs: RunLayout, *, luck: float, draw: Draw
 ) -> np.ndarray:
     """(B, N + F, n, K) the adapted runs, then the untouched ones. Both have the same distribution of ease.
 

@@ -147,7 +147,7 @@ def given(split: str) -> Callable[[Path], object]:
 
 
 @contextlib.contextmanager
-def nobody(folder: Path) -> Iterator[None]:
+def without_rights(folder: Path) -> Iterator[None]:
     """As a user who may read nothing here."""
     os.chmod(folder / "train.csv", 0)
     if os.geteuid():
@@ -235,7 +235,7 @@ FILES = [  # what is wrong with the file itself
         {"train.csv": rows()},
         labelled(),
         ("train.csv", "cannot be read", "ermission"),
-        around=nobody,
+        around=without_rights,
     ),
     Case("an empty file", {"train.csv": ""}, labelled(), ("train.csv", "is empty (0 bytes)", "Write it anew")),
     Case(
@@ -1388,7 +1388,7 @@ CORPORA = [  # raw text
         ("a.xml:1", "entity 'what'", "Write it out"),
     ),
     Case(
-        "XML of an encoding that nobody knows",
+        "XML of an unknown encoding",
         {"a.xml": article(TITLED.format("A")).replace("'1.0'", "'1.0' encoding='no-such'")},
         raw("a.xml"),
         ("a.xml:1", "cannot be decoded", "no-such", "UTF-8"),

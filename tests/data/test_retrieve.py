@@ -106,7 +106,7 @@ def test_a_cut_is_the_retrieval_with_the_smaller_k(choice, retrieved, tmp_path):
 
 
 def test_every_query_gets_k_clean_documents_and_they_are_the_best(retrieved, corpus, splits):
-    """Against a search of the corpus without those left out, but with the same index: ranks skip nobody."""
+    """Against a search of the corpus without those left out, but with the same index: ranks have no gaps."""
     done = retrieved("plain")
     index = cached_index(corpus, files.cache(), analyzer="words", k1=1.2, b=0.75)
     mask = retrieve.leave_out(

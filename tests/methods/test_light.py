@@ -1,4 +1,4 @@
-"""Adapters and prompts from adapting to shipping: what learns, what stays, and that nobody forgets them on the way."""
+"""Adapters and prompts from adapting to shipping: what learns, what stays, and that every step keeps them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ROOMLESS = r"max_tokens = \d+, but the model reads at most \d+ tokens beside its
 
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
-    """Text to train on and text that nobody trains on."""
+    """Text to train on, and held-out text."""
     generator, place = random.Random(0), tmp_path_factory.mktemp("corpora")
     return [
         write_corpus(

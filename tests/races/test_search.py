@@ -1,4 +1,4 @@
-"""Rounds of a search, on made-up dev scores: who goes on, what it costs, and that nobody is favoured."""
+"""Rounds of a search, on made-up dev scores: who goes on, what it costs, and that no contestant is favoured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model card: what it tells, and that nobody's words in it act."""
+"""The model card: what it tells, and that no text in it acts as markup."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_no_run_of_backticks_ends_a_block():
 
 
 def made_up(**changes) -> Card:
-    """A card of a race that nobody ran."""
+    """A card of a race that was not run."""
     labels = tuple(NASTY)
     gold = tuple(labels[place % len(labels)] for place in range(60))
     scores = []

@@ -347,7 +347,7 @@ def test_the_int8_copy_of_a_task_that_predicts_a_number(tmp_path, monkeypatch):
 def test_families_survive_the_export(tmp_path, family, monkeypatch):
     monkeypatch.setattr(onnx, "ROUNDS", 1)
     shipped = ship(finished_race(tmp_path / "run", "multilabel", family=family), tmp_path / "out", onnx=True)
-    assert shipped.int8.agreement > 0.3  # weights that nobody trained
+    assert shipped.int8.agreement > 0.3  # untrained weights
 
 
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):

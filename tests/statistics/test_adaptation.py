@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from acclimate.core.types import Cost, Score
-from acclimate.statistics.adaptation import Layout, components_of_difference, components_of_runs, layout
+from acclimate.statistics.adaptation import RunLayout, components_of_difference, components_of_runs, layout
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import ONE_ADAPTATION, compare, compare_of, interval_of
 from acclimate.statistics.variance import Resampled, components_of, half_width, p_value, resample
@@ -18,7 +18,7 @@ CROSSED = layout([0, 1, 2] * 4, [seed for seed in range(4) for _ in range(3)])
 
 
 def drawn(
-    generator: np.random.Generator, runs: Layout, studies: int, items: int, **deviations: float
+    generator: np.random.Generator, runs: RunLayout, studies: int, items: int, **deviations: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Points (B, N) and shares (B, N, n) of the model at the top of adaptation.py; deviations by name of the effect."""
     of_adaptation, of_seed = list(runs.adaptation_N), list(runs.seed_N)
@@ -40,7 +40,7 @@ def drawn(
     return points_N, scores_Nn - points_N[..., None]
 
 
-def contestant(name: str, points_N: np.ndarray, shares_Nn: np.ndarray, runs: Layout | None = None) -> Resampled:
+def contestant(name: str, points_N: np.ndarray, shares_Nn: np.ndarray, runs: RunLayout | None = None) -> Resampled:
     seeds = runs.seed_N if runs else tuple(range(len(points_N)))
     return Resampled(name, seeds, points_N, shares_Nn, 0.0, runs.adaptation_N if runs else ())
 
@@ -81,7 +81,7 @@ def test_items_alone_give_the_t_test_of_scipy_over_items() -> None:
 
 
 @pytest.mark.parametrize("runs", [ROUND_ROBIN, CROSSED, layout([0, 0, 0, 1], range(4))])
-def test_the_variance_is_that_of_the_mean(runs: Layout) -> None:
+def test_the_variance_is_that_of_the_mean(runs: RunLayout) -> None:
     """Over 3,000 studies; the two that are cut off at 0 make it a little too large, and never too small."""
     points_N, shares_Nn = drawn(
         np.random.default_rng(4), runs, 3_000, 30, adaptation=0.3, seed=0.15, both=0.1 * runs.crossed,
@@ -106,7 +106,7 @@ def test_the_variance_is_that_of_the_mean(runs: Layout) -> None:
     ],
 )
 def test_equal_contestants_are_seldom_told_apart(
-    runs: Layout, adaptation: float, seed: float, least: float, most: float
+    runs: RunLayout, adaptation: float, seed: float, least: float, most: float
 ) -> None:
     """benchmarks/adaptation.py at large. 2,000 studies: three standard errors are 1.5 points."""
     points_N, shares_Nn = drawn(np.random.default_rng(5), runs, 2_000, 100, adaptation=adaptation, seed=seed, item=0.2)

@@ -154,7 +154,7 @@ def _words(recipe: ExtendRecipe, lines: Sequence[str], parts: TokenizerParts, cu
         if not words:
             raise ValueError(
                 f"the corpus has no word that occurs {recipe.least} times and that the model's vocabulary breaks. Give "
-                "more text, set least lower, or go on with the model as it is"
+                "more text, set least lower, or go on with the unchanged model"
             )
         return words
     words = listed_words(lines, parts, cutter)

@@ -843,7 +843,7 @@ def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
 def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
     """As `test`, and the score on dev as `dev`, for the mean label probabilities of several fine-tuned models.
 
-    Ke et al. (2022), DGA, Table 3, the row "Ensemble (LM+MLM)": end-task fine-tuning of the model as it is and of the
+    Ke et al. (2022), DGA, Table 3, the row "Ensemble (LM+MLM)": end-task fine-tuning of the untouched model and of the
     one that MLM adapted, "concatenating their outputs and taking the average". We fine-tune the models separately, and
     average the probabilities of the labels.
 

@@ -90,7 +90,7 @@ TOGETHER, TOGETHER_OF_FEW = 0.7, 0.5  # w of the rule; the second where a part h
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RunLayout:
     """Which run has which adaptation and which seed, as places from 0.
 
     crossed  every adaptation has all seeds; otherwise no two adaptations share one
@@ -139,7 +139,7 @@ def components_of_difference(contestant: Resampled, reference: Resampled) -> Com
     )
 
 
-def pairs_of_runs(contestant: Resampled, reference: Resampled) -> tuple[Values, Values, Layout] | None:
+def pairs_of_runs(contestant: Resampled, reference: Resampled) -> tuple[Values, Values, RunLayout] | None:
     """Return differences of points (N,) and shares (N, n) of runs in pairs, and their layout; None: no such pairs.
 
     A side with several adaptations has its run of a seed compared with the other side's run of that seed; if both have
@@ -162,7 +162,7 @@ def pairs_of_runs(contestant: Resampled, reference: Resampled) -> tuple[Values, 
     return points[0] - points[1], shares[0] - shares[1], runs
 
 
-def layout(adaptations: Sequence[int], seeds: Sequence[int]) -> Layout:
+def layout(adaptations: Sequence[int], seeds: Sequence[int]) -> RunLayout:
     """Return the layout of runs with these adaptations and seeds, a run in each place.
 
     Raises ValueError if adaptations share some of their seeds but not all, and if all have one seed only.
@@ -180,7 +180,7 @@ def layout(adaptations: Sequence[int], seeds: Sequence[int]) -> Layout:
     if len(of_a_seed) == 1:
         raise ValueError(f"{several} adaptations have the seed {seeds[0]} only; fine-tune with two seeds or more.")
     places = [{value: place for place, value in enumerate(sorted(set(values)))} for values in (adaptations, seeds)]
-    return Layout(
+    return RunLayout(
         tuple(places[0][adaptation] for adaptation in adaptations),
         tuple(places[1][seed] for seed in seeds),
         crossed=numbers != {1},
@@ -205,7 +205,7 @@ class _Side:
     one_run: Values
 
 
-def components_of_runs(points_N: Values, shares_Nn: Values, runs: Layout) -> Components:
+def components_of_runs(points_N: Values, shares_Nn: Values, runs: RunLayout) -> Components:
     """Return the variance components of the mean of points (..., N) whose shares are (..., N, n)."""
     side = (_crossed if runs.crossed else _nested)(points_N, shares_Nn, runs)
     return _summed(side.parts, side.residual, side.one_run, shares_Nn.mean(axis=-2))
@@ -221,7 +221,7 @@ def _parts(resampled: Resampled) -> _Side:
     return _Side([_Part(alone.seeds, number - 1, alone.residual)], alone.residual, alone.seeds * number)
 
 
-def _nested(points_N: Values, shares_Nn: Values, runs: Layout) -> _Side:
+def _nested(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
     number = len(runs.adaptation_N)
     of_NA = (np.array(runs.adaptation_N)[:, None] == np.arange(runs.adaptations)).astype(float)
     runs_A = of_NA.sum(axis=0)
@@ -246,7 +246,7 @@ def _nested(points_N: Values, shares_Nn: Values, runs: Layout) -> _Side:
     return _Side([_Part(of_mean(between, within), runs.adaptations - 1, residual)], residual, one_run)
 
 
-def _crossed(points_N: Values, shares_Nn: Values, runs: Layout) -> _Side:
+def _crossed(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
     adaptations, seeds = runs.adaptations, len(set(runs.seed_N))
     order = np.lexsort((runs.seed_N, runs.adaptation_N))  # by adaptation, then by seed
     number = adaptations * seeds
