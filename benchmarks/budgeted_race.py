@@ -23,10 +23,10 @@ from acclimate.data.inputs import Raw, gather
 from acclimate.jobs.job import RESULT
 from acclimate.races.budget import Budget
 from acclimate.races.cost import costs_of
-from acclimate.races.outcome import read_scores, write_pages
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, for_model
-from acclimate.races.report import Study
+from acclimate.races.report import RaceReport
+from acclimate.races.report import write as write_report
 from acclimate.tasks.labelled import LabelledFiles
 
 COLUMNS = (
@@ -48,7 +48,7 @@ COLUMNS = (
 class Ended:
     """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: in full."""
 
-    study: Study
+    report: RaceReport
     setting: str
     dev: float
     test: float
@@ -67,7 +67,7 @@ def main() -> None:
         budget = Budget(given.share * grid.flops, "flops", f"{given.share * grid.flops:.3g}flop")
         halved = _race(given, name, Path(folder), replace(recipe, search=replace(recipe.search, how="halving")), budget)
         rows += [_row(name, "grid", grid, grid), _row(name, f"budget, {given.share:.0%}", halved, grid)]
-        verdicts.append(f"* {name}, grid: {grid.study.verdict}\n* {name}, budget: {halved.study.verdict}")
+        verdicts.append(f"* {name}, grid: {grid.report.verdict}\n* {name}, budget: {halved.report.verdict}")
         tell("\n".join(" | ".join(map(str, row)) for row in rows[-2:]))
     facts = [
         ("contestants", f"untouched, {', '.join(recipe.names(domain=True, general=False))}"),
@@ -98,11 +98,12 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe
     materials = gather(run, labelled, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
     estimator = costs_of("flops") if budget else None
     run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
-    study = write_pages(run)
-    winner = [score for score in read_scores(run) if score.contestant == study.winner]
-    chosen = [line.setting for line in study.search if line.contestant == study.winner and line.kept]
+    report = write_report(run)
+    name = report.facts.winner
+    winner = [score for score in report.outcome.scores if score.contestant == name]
+    chosen = [trial.setting for trial in report.outcome.trials if trial.contestant == name and trial.kept]
     return Ended(
-        study=study,
+        report=report,
         setting=chosen[-1] if chosen else recipe.settings()[0].name,
         dev=float(np.mean([score.dev for score in winner])),
         test=float(np.mean([score.test for score in winner])),
@@ -116,7 +117,7 @@ def _row(task: str, race: str, budgeted: Ended, grid: Ended) -> list[Any]:
     return [
         task,
         race,
-        budgeted.study.winner,
+        budgeted.report.facts.winner,
         budgeted.setting,
         f"{100 * budgeted.dev:.1f}",
         f"{100 * budgeted.test:.1f}",

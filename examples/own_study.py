@@ -7,13 +7,16 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from acclimate.core import settings
-from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
-from acclimate.races.race import materials_of
-from acclimate.races.recipe import RaceRecipe
-from acclimate.races.run import plan, run
 from acclimate.races.write import write
+
+from acclimate.core import settings
+from acclimate.data.sources import Inputs, materials_of
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races.compare import Against
+from acclimate.races.design import Cell, Design, fine_tunings, scored
+from acclimate.races.dry_run import dry_run
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.run import run
 from acclimate.tasks.labelled import LabelledFiles
 
 
@@ -28,7 +31,7 @@ class RatesRecipe:
 
 def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), finetune=recipe.finetune)
-    materials = materials_of(inputs, race)
+    materials = materials_of(inputs, seeds=recipe.seeds, comparisons=len(recipe.rates) - 1)
     cells = []
     for rate in recipe.rates:
         stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate))
@@ -52,5 +55,5 @@ def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
 model, train, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 recipe = settings.override(RatesRecipe(), sys.argv[4:])
 study = design(recipe, Inputs(out, LabelledFiles(train=train), models=(model,)))
-print(plan(study, out).as_text())
+print(dry_run(study, out).as_text())
 print(write(run(study, out), out))

@@ -12,5 +12,5 @@ from acclimate.races.recipe import RaceRecipe
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
 recipe = settings.override(RaceRecipe(), sys.argv[2:])
-study = acclimate.race("docstrings", recipe=recipe, out=run)
-print(study.verdict)
+report = acclimate.race("docstrings", recipe=recipe, out=run)
+print(report.verdict)

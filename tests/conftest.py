@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from acclimate.core.types import Score
     from acclimate.data.materials import Materials
     from acclimate.races.recipe import RaceRecipe
-    from acclimate.races.report import Study
+    from acclimate.races.report import RaceReport
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def toy_inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Raced:
     """A race on them; not to be changed."""
     from acclimate.core import settings
-    from acclimate.races.outcome import write_pages
     from acclimate.races.race import run_race
     from acclimate.races.recipe import RaceRecipe
+    from acclimate.races.report import write
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
     recipe, materials = settings.override(RaceRecipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
     run_race(recipe, materials, run, command="acclimate race")
-    write_pages(run)
+    write(run)
     return Raced(recipe, materials, run, toy_inputs)
 
 
@@ -76,5 +76,5 @@ def field() -> "list[Score]":
 
 
 @pytest.fixture(scope="session")
-def study(field: "list[Score]") -> "Study":
-    return studies.study_of_six(field)
+def report(field: "list[Score]") -> "RaceReport":
+    return studies.report_of_six(field)

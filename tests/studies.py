@@ -1,13 +1,14 @@
 """Made-up races and the studies made of them: no figure in the tests that use these was measured."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from acclimate.core.types import Cost, Label, Score
+from acclimate.core.types import Cost, Label, Score, Split
 from acclimate.data.examination import (
     Copies,
     CorpusFacts,
@@ -19,14 +20,30 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
-from acclimate.races import outcome as race_outcome
-from acclimate.races.compare import Outcome, Ran
-from acclimate.races.design import Against, Cell, Design, Key
-from acclimate.races.labels import confusion, mean_predictions, per_label
-from acclimate.races.report import Curves, Facts, Looks, Study, Trial, search_remark
+from acclimate.races.compare import Against, mean_cost
+from acclimate.races.design import Cell
+from acclimate.races.leakage import leakage_of
+from acclimate.races.outcome import (
+    CellResult,
+    Curves,
+    Facts,
+    HeldOutColumn,
+    LooksAtTest,
+    Outcome,
+    ScoredTask,
+    SearchRecord,
+    Trial,
+    path_of,
+    read,
+)
+from acclimate.races.race import against_untouched
+from acclimate.races.report import RACE, RaceReport, search_remark
 from acclimate.races.verdict import verdict
+from acclimate.reports.labels import confusion, mean_predictions, per_label
+from acclimate.reports.table import HEADING, MEANING, beside
 from acclimate.studies import stilt
 from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.task import Kind
 
 LABELS = ("linalg", "optimize", "signal", "sparse", "special", "stats")
 SIMPLE = "TF-IDF + logistic regression"
@@ -101,21 +118,92 @@ def race_of_six(labels: Sequence[str] = LABELS) -> list[Score]:
     ]
 
 
-def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Study:
+def raced(
+    scores: Sequence[Score],
+    facts: Facts = Facts(),  # noqa: B008
+    *,
+    title: str = "Race",
+    kind: Kind = "sequence",
+    sizes: Mapping[Split, int] | None = None,
+    failed: Mapping[str, str] | None = None,
+    baselines: Sequence[str] = (),
+    trials: Sequence[Trial] = (),
+    pretraining: Mapping[str, Cost] | None = None,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """A race with these scores: the untouched model first, then by falling mean, then what failed."""
+    by_contestant: dict[str, list[Score]] = {}
+    for score in sorted(scores, key=lambda score: score.seed):
+        by_contestant.setdefault(score.contestant, []).append(score)
+    means = {name: np.mean([score.test for score in several]) for name, several in by_contestant.items()}
+    lost = failed or {}
+    names = [*sorted(by_contestant, key=lambda name: (name != "untouched", -means[name], name)), *lost]
+    task = ScoredTask(scores[0].task, kind, scores[0].metric, (scores[0].metric,), sizes or {})
+
+    def result(name: str) -> CellResult:
+        of_name = by_contestant.get(name, [])
+        stages = {"adapting": "adapting", "tuning": "finetuning"}
+        costs = {stage: mean_cost(getattr(score, paid) for score in of_name) for stage, paid in stages.items()}
+        costs |= {"pretraining": pretraining.get(name, Cost())} if pretraining else {}
+        return CellResult(
+            "",
+            name,
+            task.name,
+            task,
+            scores=tuple(of_name),
+            jobs=tuple(f"test-{name}-{score.seed}" for score in of_name),
+            failed=lost.get(name, ""),
+            costs=costs if of_name else {},
+            encoder=name not in baselines,
+        )
+
+    losses = beside(names, facts.general_losses)
+    return Outcome(
+        "race",
+        title,
+        "",
+        tuple(map(result, names)),
+        against_untouched(names, task.name),
+        losses=(HeldOutColumn(HEADING, MEANING, losses),) if losses else (),
+        searches=(SearchRecord("", task.name, tuple(trials)),) if trials else (),
+        notes=tuple(notes),
+        race=facts,
+    )
+
+
+def recorded(run: Path) -> Outcome:
+    """What the race in a directory left."""
+    return read(path_of(run, RACE))
+
+
+def altered(report: RaceReport, **changes: Any) -> RaceReport:
+    """The report with other values of its fields, of its outcome's or of its facts'."""
+    of_report = {name: value for name, value in changes.items() if name in {each.name for each in fields(RaceReport)}}
+    facts = {name: value for name, value in changes.items() if name in {each.name for each in fields(Facts)}}
+    rest = {name: value for name, value in changes.items() if name not in of_report | facts}
+    outcome = of_report.pop("outcome", report.outcome)
+    return replace(report, **of_report, outcome=replace(outcome, race=replace(report.facts, **facts), **rest))
+
+
+def bare(report: RaceReport, **changes: Any) -> RaceReport:
+    """The scores of the report alone."""
+    outcome = replace(report.outcome, race=Facts(task=report.facts.task), searches=(), losses=())
+    return altered(RaceReport(outcome=outcome, verdict=report.verdict), **changes)
+
+
+def searched(trials: Sequence[Trial]) -> tuple[SearchRecord, ...]:
+    """The record of a search with these trials."""
+    return (SearchRecord("", "docstrings", tuple(trials)),)
+
+
+def report_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> RaceReport:
     """Everything that a page can show, but for what a task of numbers shows."""
     losses = {"TAPT": (3.87, 3.93), "DAPT": (3.87, 4.36), "DGA": (3.87, 3.86)}
-    facts = Facts(title="", task={}, sizes={"train": 1200, "dev": 300, "test": 400}, general_losses=losses)
-    outcome = race_outcome.outcome_of(field, replace(facts, notes=["These figures are made up for a test."]))
-    compared = {name: [score for score in field if score.contestant == name] for name in ("untouched", "DAPT")}
+    by_contestant = {name: [score for score in field if score.contestant == name] for name in ("untouched", "DAPT")}
     equal = {"seeds": "0 to 4", "epochs": 4, "rate": 5e-5, "batch": 32, "chosen on": "dev"}
     steps = {"untouched": 0, "TAPT": 120, "DAPT": 480, "DGA": 480, "random weights": 0}
-    search, examined = trials(steps), examination(labels)
-    return Study(
-        title="Docstrings: which way of adapting helps?",
-        verdict=verdict(outcome, baselines={SIMPLE}, cut=["TLM"], stopped="nothing could win any more"),
-        remarks=[search_remark(search)],
-        alerts=["A copy of 3 training texts stands in dev."],
-        outcome=outcome,
+    examined, search = examination(labels), trials([*steps, "TLM"])
+    facts = Facts(
         task={
             "task": "docstrings, which SciPy subpackage a docstring documents",
             "source": "docstrings of installed packages",
@@ -129,13 +217,10 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
         given={name: equal | {"adapting steps": number} for name, number in steps.items()}
         | {SIMPLE: {"seeds": "0 to 4", "chosen on": "dev", "C": 1.0}},
         winner="DAPT",
-        labels=per_label(compared["untouched"], compared["DAPT"]),
-        confusions=[confusion(side) for side in compared.values()],
-        leakage=race_outcome.leakage_of(examined.leaks, outcome, examined.leaked["test"], baselines={SIMPLE}),
-        search=search,
         search_note="Three rungs: each kept the better half of the settings on dev, and the untouched model always.",
         chosen=dict.fromkeys(steps, "rate 5e-05, batch 32"),
-        looks=Looks(
+        stopped="nothing could win any more",
+        looks=LooksAtTest(
             30, 5, 34, ["2026-11-02 14:10, race runs/first: 7 looks", "2026-11-03 09:41, race runs/second: 27"]
         ),
         examination=examined,
@@ -143,7 +228,24 @@ def study_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Stud
         versions={"acclimate": "0.1.0", "torch": "2.13.0"},
         hashes={"train": "3f" * 32, "model": "a7" * 32},
         environment={"device": "cpu", "cores": 2, "precision": "bfloat16"},
+    )
+    outcome = raced(
+        field,
+        facts,
+        title="Docstrings: which way of adapting helps?",
+        sizes={"train": 1200, "dev": 300, "test": 400},
+        baselines=[SIMPLE],
+        trials=search,
         notes=["These figures are made up for a test."],
+    )
+    return RaceReport(
+        outcome=outcome,
+        verdict=verdict(outcome),
+        remarks=[search_remark(search)],
+        alerts=["A copy of 3 training texts stands in dev."],
+        labels=per_label(by_contestant["untouched"], by_contestant["DAPT"]),
+        confusions=[confusion(side) for side in by_contestant.values()],
+        leakage=leakage_of(examined.leaks, outcome, examined.leaked["test"]),
     )
 
 
@@ -226,49 +328,32 @@ def _curves() -> dict[str, Curves]:
     }
 
 
-def raced(scores: Sequence[Score]) -> Outcome:
-    """A race with these scores, of which nothing else is known."""
-    return race_outcome.outcome_of(scores, Facts(title="", task={}))
-
-
-def study_of_numbers() -> Study:
+def report_of_numbers() -> RaceReport:
     """A task whose label is a number."""
     sides = {name: of_numbers(name, level=level) for name, level in (("untouched", 1.0), ("DAPT", 2.0))}
-    outcome = raced([score for side in sides.values() for score in side])
+    facts = Facts(task={"metric": "pearson"}, winner="DAPT")
+    outcome = raced([score for side in sides.values() for score in side], facts, title="Similarity", kind="score")
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
-    return Study(
-        title="Similarity",
-        verdict=verdict(outcome),
-        outcome=outcome,
-        task={"metric": "pearson"},
-        winner="DAPT",
-        predictions=predictions,
-    )
+    return RaceReport(outcome=outcome, verdict=verdict(outcome), predictions=predictions)
 
 
-def cell(row: str, column: str = "Genes", *, metric: str = "accuracy", model: str = "", **more: Any) -> Cell:
-    """A cell without jobs, on a task of 400 items."""
-    sizes = {"train": 100, "dev": 20, "test": 400}
-    task = SimpleNamespace(metric=METRICS[metric], sizes=sizes, kind="sequence", name=column)
-    materials: Any = SimpleNamespace(task=task)
-    return Cell(row, column, {}, more.pop("costs", {}), materials, model, more.pop("facts", {}), **more)
-
-
-def ran(cell: Cell, level: float, *, seeds: int = 5, failed: str = "") -> Ran:
-    """What the cell came to: scores by `made_up_scores`, whose luck hangs on the cell's name; none where it failed."""
-    scores = () if failed else made_up_scores(f"{cell.column}, {cell.row}", level=level, seeds=seeds)
-    named = (replace(score, contestant=cell.row, task=cell.column, metric="accuracy") for score in scores)
-    jobs = {seed: SimpleNamespace(name=f"job-{seed}") for seed in range(seeds)}
+def result(
+    row: str,
+    level: float = 1.0,
+    column: str = "Genes",
+    *,
+    seeds: int = 5,
+    failed: str = "",
+    metric: str = "accuracy",
+    **more: Any,
+) -> CellResult:
+    """What a cell came to on a task of 400 items: scores by `made_up_scores`, whose luck hangs on the cell's name."""
+    scores = [] if failed else made_up_scores(f"{column}, {row}", level=level, seeds=seeds)
+    named = (replace(score, contestant=row, task=column, metric=metric) for score in scores)
+    task = ScoredTask(column, "sequence", metric, (metric,), {"train": 100, "dev": 20, "test": 400})
     costs = {"first": Cost(1, 2e9, 3.0), "target": Cost(4, 5e9, 6.0)}
-    cell = replace(cell, jobs_by_seed=jobs)  # type: ignore[arg-type]
-    return Ran(cell, tuple(named), failed, costs, cell.facts)
-
-
-def outcome_of(design: Design, levels: Mapping[Key, float], failed: Mapping[Key, str] | None = None) -> Outcome:
-    """The design's cells as if they had run."""
-    told = failed or {}
-    found = {cell.key: ran(cell, levels[cell.key], failed=told.get(cell.key, "")) for cell in design.cells}
-    return Outcome(design, found)
+    jobs = () if failed else tuple(f"job-{seed}" for seed in range(seeds))
+    return CellResult(more.pop("model", ""), row, column, task, tuple(named), jobs, failed=failed, costs=costs, **more)
 
 
 def outcome_of_pairs(*, names: Sequence[str] = ("Genes", "Drugs", "Cells"), failed: str = "") -> Outcome:
@@ -280,30 +365,30 @@ def outcome_of_pairs(*, names: Sequence[str] = ("Genes", "Drugs", "Cells"), fail
         SimpleNamespace(name=name, type=kind) for name, kind in zip(names, ("NER", "RE", "RE"), strict=True)
     ]
     gains = dict(zip(names, (1.0, 0.0, -1.0), strict=True))
-    cells, levels = [], {}
+    results = []
     for target in names:
         for row in ("baseline", *names, *(f"as many steps as with {name}" for name in names), "more steps"):
             facts = {"target type": "NER" if target == names[0] else "RE", "leaks": 2 * (row == names[0])}
-            cells.append(cell(row, target, facts=facts, shown=not row.startswith("as many")))
-            levels["", row, target] = 1.2 + gains[target] * (row in names and row != target)
+            level = 1.2 + gains[target] * (row in names and row != target)
+            why = "seed 0: its loss is no number" * (row == failed)
+            shown = not row.startswith("as many")
+            results.append(result(row, level, target, failed=why, facts=facts, shown=shown))
+    cells = [Cell(each.row, each.column, {}, {}, None, shown=each.shown) for each in results]  # type: ignore[arg-type]
     groups = stilt._groups(cells, members)
     against = [
         *stilt._comparisons(cells, SimpleNamespace(name="small model")),  # type: ignore[arg-type]
         *(Against(group.key, (alone.key,), stilt.TYPES, "the groups of pairs") for group, alone in groups),
     ]
-    design = Design(
-        name="stilt",
-        title="Intermediate tasks: small model",
-        source="After no paper.",
-        cells=tuple(cells),
-        against=tuple(against),
-        means=tuple(mean for pair in groups for mean in pair),
+    return Outcome(
+        "stilt",
+        "Intermediate tasks: small model",
+        "After no paper.",
+        tuple(results),
+        tuple(against),
+        tuple(mean for pair in groups for mean in pair),
         axes=("first", "target"),
         absent={"HoC": "there is no folder hoc"},
-        sections=stilt.matrices,
     )
-    gone = {("", failed, target): "seed 0: its loss is no number" for target in names} if failed else {}
-    return outcome_of(design, levels, gone)
 
 
 def _score(

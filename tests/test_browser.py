@@ -23,8 +23,8 @@ from selenium.webdriver.remote.webelement import WebElement
 import studies
 from acclimate.races import report
 from acclimate.races.compare import Contrast
-from acclimate.races.write import page_of
-from acclimate.studies.stilt import ALONE, MORE
+from acclimate.races.tables import page_of
+from acclimate.studies.stilt import ALONE, MORE, special
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -129,9 +129,9 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A study that shows all there is to show, with labels that nobody should have; one of numbers; one of pairs."""
     place = tmp_path_factory.mktemp("pages")
-    nasty = studies.study_of_six(studies.race_of_six(NASTY), NASTY)
-    made = {"six": nasty, "numbers": studies.study_of_numbers()}
-    page_of(studies.outcome_of_pairs(names=NAMES)).write(place / "matrix.html")
+    nasty = studies.report_of_six(studies.race_of_six(NASTY), NASTY)
+    made = {"six": nasty, "numbers": studies.report_of_numbers()}
+    page_of(studies.outcome_of_pairs(names=NAMES), special).write(place / "matrix.html")
     found = {name: report.write_report(place / f"{name}.html", report.page_of(study)) for name, study in made.items()}
     return {**found, "matrix": place / "matrix.html"}
 

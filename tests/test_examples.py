@@ -119,7 +119,7 @@ def test_own_study(run, files, tmp_path):
     assert "8 jobs are left" in said
     assert "all rates but the first (1)" in said
     assert {file.name for file in (tmp_path / "out").glob("rates.*")} == {
-        f"rates.{kind}" for kind in ("txt", "csv", "html", "scores.json")
+        f"rates.{kind}" for kind in ("txt", "csv", "html", "outcome.json")
     }
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "out" / "jobs").rglob("result.json")}
     assert len(before) == 8

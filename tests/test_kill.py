@@ -204,16 +204,16 @@ def _results(run: Path) -> dict[str, Any]:
     for file in sorted((run / "jobs").rglob("*")) + sorted((run / "winner").rglob("*")):
         if file.is_file() and file.name not in CLOCKS and not file.name.endswith(".tmp"):
             kept[str(file.relative_to(run))] = files.sha256_of(file)
-    scores = json.loads((run / "scores.json").read_text())
-    for score in scores:
-        for part in ("adapting", "finetuning"):
-            del score[part]["seconds"]
-    facts = json.loads((run / "facts.json").read_text())
-    # seconds of pretraining; how Python was started; who was killed while he looked at the test set looked again
-    del facts["notes"], facts["commands"], facts["looks"]
-    for cost in facts["pretraining"].values():
-        del cost["seconds"]
-    return kept | {"scores.json": scores, "facts.json": facts}
+    outcome = json.loads((run / "race.outcome.json").read_text())
+    for result in outcome["results"]:
+        for cost in result["costs"].values():
+            del cost["seconds"]
+        for score in result["scores"]:
+            for part in ("adapting", "finetuning"):
+                del score[part]["seconds"]
+    # seconds of pretraining; how Python was started; a race that is killed while it looks at the test set looks again
+    del outcome["notes"], outcome["race"]["commands"], outcome["race"]["looks"]
+    return kept | {"outcome": outcome}
 
 
 def _job_files(out: Path) -> dict[str, bytes]:

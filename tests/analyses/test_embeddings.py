@@ -30,11 +30,11 @@ from acclimate.models.word_embeddings import (
     summary,
 )
 from acclimate.races.contestants import enter
-from acclimate.races.facts import Curve, read_curve
-from acclimate.races.outcome import study_of, write_outcome
+from acclimate.races.outcome import Facts
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import Facts, page_of
+from acclimate.races.report import page_of, report_of
 from acclimate.races.work import move
+from acclimate.reports.curves import Curve, read_curve
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vectors.of_vocabulary import piece_texts
 
@@ -369,11 +369,9 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     assert (everywhere.pieces, everywhere.mean) == (14, pytest.approx(3 / 14))
     assert (in_texts.pieces, in_texts.mean) == (4, pytest.approx(3 / 4))
     scores = studies.race_of_six()
-    facts = Facts(title="", task={}, winner="TAPT", baselines=[studies.SIMPLE])
+    facts = Facts(winner="TAPT")
     moved_by = {where: Distances(**each) for where, each in found.items()}
-    write_outcome(tmp_path, scores, replace(facts, moved={"TAPT": moved_by}))
-    page = page_of(study_of(tmp_path)).as_html()
+    page = page_of(report_of(studies.raced(scores, replace(facts, moved={"TAPT": moved_by})))).as_html()
     assert "How far word embeddings lie" in page
     assert ">0.750</td>" in page
-    write_outcome(tmp_path, scores, facts)
-    assert "How far word embeddings lie" not in page_of(study_of(tmp_path)).as_html()
+    assert "How far word embeddings lie" not in page_of(report_of(studies.raced(scores, facts))).as_html()

@@ -17,6 +17,7 @@ import toys
 from acclimate.cli import MOVED
 from acclimate.core import files
 from launcher import Launcher, launcher
+from studies import recorded
 
 VERBS = (
     *("doctor", "race", "evaluate", "ship", "report", "adapt", "settings", "data", "study", "analyse"),
@@ -150,7 +151,7 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert (raced / "table.txt").read_text() in said
     assert {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")} == before
     assert "Winner: raced/winner" in said
-    assert files.read_json(raced / "facts.json")["commands"][0].startswith("acclimate race /")
+    assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 
 def test_report_writes_the_page_again(run, raced):
@@ -247,7 +248,10 @@ def test_adapt_trains_from_nothing_on_a_task_and_retrieved_text(run, toy_race, t
 
 def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
-    settings = ["seeds=2", "finetune.epochs=0.0", "finetune.plan.steps=3"]
+    learns = [
+        f"finetune.{each}" for each in ("looks=2", "epochs=0.0", "plan.steps=40", "plan.batch=16", "plan.rate=1e-2")
+    ]
+    settings = ["seeds=2", "search.rates=[]", *learns]
     command = ["evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored"]
     status, said = run(*command, "--dry-run")
     assert status == 0, said
@@ -260,7 +264,7 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     assert "(model, chosen on dev)" in said
     assert "The model scores " in said
     assert "nothing was compared with it." in said
-    assert {score["contestant"] for score in files.read_json(tmp_path / "scored" / "scores.json")} == {"untouched"}
+    assert {score.contestant for score in recorded(tmp_path / "scored").scores} == {"untouched"}
 
 
 def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_inputs, tmp_path):

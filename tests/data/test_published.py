@@ -15,10 +15,9 @@ from acclimate.core.types import Example
 from acclimate.data.inputs import Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
+from acclimate.data.sources import Inputs, materials_of
 from acclimate.methods import finetune
-from acclimate.races import race
 from acclimate.races.contestants import enter
-from acclimate.races.design import Inputs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
 from acclimate.tasks.datasets.questions import BIOASQ
@@ -64,7 +63,7 @@ def data(tmp_path, monkeypatch) -> Path:
 
 def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return race.materials_of(Inputs(run, task=labelled, raw=raw, data=data, **stated), RaceRecipe())
+    return materials_of(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
@@ -132,7 +131,7 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            race.materials_of(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), RaceRecipe())
+            materials_of(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 

@@ -28,11 +28,14 @@ def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     with working(Where(workers=workers)):
         run_race(recipe, materials, run, command="acclimate race")
     kept = {path.parent.name: path.read_text() for path in sorted((run / "jobs").glob("*/result.json"))}
-    scores = json.loads((run / "scores.json").read_text())
-    for score in scores:
-        for part in ("adapting", "finetuning"):
-            del score[part]["seconds"]
-    return kept | {"scores": scores, "search": json.loads((run / "facts.json").read_text())["search"]}
+    outcome = json.loads((run / "race.outcome.json").read_text())
+    for result in outcome["results"]:
+        for cost in result["costs"].values():
+            del cost["seconds"]
+        for score in result["scores"]:
+            for part in ("adapting", "finetuning"):
+                del score[part]["seconds"]
+    return kept | {"results": outcome["results"], "searches": outcome["searches"]}
 
 
 def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -213,11 +213,7 @@ def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
     with files.new_directory(run / "winner") as temporary:
         save_model(model, tokenizer, temporary)
         files.write_json(temporary / "race.json", told)
-    scores = files.read_json(run / "scores.json")
-    [won] = [score for score in scores if (score["contestant"], score["seed"]) == finished.WINNER]
-    assert won["predicted"] != said
-    won["predicted"] = said
-    files.write_json(run / "scores.json", scores)
+    finished.change_winner(run, lambda won: replace(won, predicted=tuple(said)))
     card = ship(run, tmp_path / "out").card.read_text()
     assert "adapters of 4 dimensions" in card
     assert "were loaded as above and predicted" in card

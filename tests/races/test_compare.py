@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.races.compare import MAIN, compare, mean_cost
-from acclimate.races.design import Against, Mean
+from acclimate.races.compare import MAIN, Against, Mean, compare, mean_cost
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import compare as compare_scores
 from acclimate.statistics.significance import holm, interval, resample
 from acclimate.tasks.metrics import METRICS
-from studies import cell, outcome_of_pairs, ran
+from studies import outcome_of_pairs, result
 
 ACCURACY = METRICS["accuracy"]
 LEVELS = {"untouched": 1.2, "TAPT": 1.5, "DAPT": 1.9, "random": 0.2}
 
 
 def made(columns=("Genes",)):
-    cells = [cell(row, column) for column in columns for row in LEVELS]
-    return {cell.key: ran(cell, LEVELS[cell.row]) for cell in cells}
+    cells = [result(row, level, column) for column in columns for row, level in LEVELS.items()]
+    return {cell.key: cell for cell in cells}
 
 
 def key(row: str, column: str = "Genes"):
@@ -52,14 +53,17 @@ def test_holm_counts_a_family_together_whatever_stands_between():
 def test_intervals_are_those_of_the_cells_alone():
     found = made()
     compared = compare(found, [])
-    for place, cell_ran in found.items():
-        assert compared.intervals[place, MAIN] == interval(cell_ran.scores, ACCURACY)
+    for place, cell in found.items():
+        assert compared.intervals[place, MAIN] == interval(cell.scores, ACCURACY)
 
 
 def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
     found = made()
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in ("TAPT", "DAPT")]
-    both = compare(found, against, metrics=lambda metric: (metric, METRICS["macro_f1"]))
+    two = {
+        place: replace(cell, task=replace(cell.task, metrics=("accuracy", "macro_f1"))) for place, cell in found.items()
+    }
+    both = compare(two, against)
     assert both.contrasts[:2] == pytest.approx(both.contrasts[:2])
     assert [contrast.metric for contrast in both.contrasts] == [MAIN, MAIN, "macro_f1", "macro_f1"]
     assert both.count("all") == 2
@@ -79,7 +83,7 @@ def test_of_several_references_the_one_with_the_highest_score_is_taken():
 def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     found = made()
     lost = key("random")
-    found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
+    found[lost] = result("random", failed="seed 1: out of memory")
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in LEVELS if row != "untouched"]
     compared = compare(found, against)
     assert (lost, MAIN) not in compared.intervals
@@ -91,13 +95,46 @@ def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     assert [comparison.p_holm for comparison in compared.contrasts] == holm([comparison.p for comparison in naive])
 
 
+def untaught(cell, runs: int):
+    """The cell, of which so many runs learnt nothing."""
+    scores = (replace(score, learnt=at >= runs) for at, score in enumerate(cell.scores))
+    return replace(cell, scores=tuple(scores))
+
+
+def test_what_learnt_nothing_has_a_score_and_is_compared_with_nothing():
+    against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in LEVELS if row != "untouched"]
+    found = made()
+    nothing, some = found[key("random")], found[key("TAPT")]
+    compared = compare(found | {nothing.key: untaught(nothing, 5), some.key: untaught(some, 4)}, against)
+    assert compared.intervals[nothing.key, MAIN] == interval(nothing.scores, ACCURACY)
+    assert compared.of(nothing.key, "untouched") is None
+    assert compared.of(some.key, "untouched") is not None  # one run of five did learn
+    assert compared.count("all") == 2
+    first = found[key("untouched")]
+    assert not compare(found | {first.key: untaught(first, 5)}, against).contrasts
+
+
+def test_a_mean_over_tasks_with_a_cell_that_learnt_nothing_is_compared_with_nothing():
+    columns = ("Genes", "Drugs")
+    found = made(columns)
+    means = [
+        Mean(("", row, "all"), tuple((key(row, column),) for column in columns), (0.5, 0.5))
+        for row in ("TAPT", "untouched")
+    ]
+    against = [Against(means[0].key, (means[1].key,), "untouched", "means")]
+    assert compare(found, against, means).contrasts
+    lost = found[key("TAPT", "Drugs")]
+    compared = compare(found | {lost.key: untaught(lost, 5)}, against, means)
+    assert not compared.contrasts
+    assert (means[0].key, MAIN) in compared.intervals
+
+
 def test_cells_of_other_items_are_refused():
     found = made(("Genes", "Drugs"))
     scores = [
         score.__class__(**{**vars(score), "ids": score.ids[::-1]}) for score in found[key("TAPT", "Drugs")].scores
     ]
-    mixed = found[key("TAPT", "Drugs")]
-    found[key("TAPT", "Drugs")] = type(mixed)(mixed.cell, tuple(scores), "", {}, {})
+    found[key("TAPT", "Drugs")] = replace(found[key("TAPT", "Drugs")], scores=tuple(scores))
     with pytest.raises(ValueError, match="not scored on the same items"):
         compare(found, [Against(key("TAPT", "Drugs"), (key("untouched", "Genes"),), "x", "x")])
 
@@ -110,11 +147,11 @@ def test_a_mean_over_tasks_is_that_of_the_statistics():
         for row in ("TAPT", "untouched")
     ]
     compared = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
-    draws = {place: resample(cell_ran.scores, ACCURACY)[cell_ran.cell.row] for place, cell_ran in found.items()}
+    draws = {place: resample(cell.scores, ACCURACY)[cell.row] for place, cell in found.items()}
     ours, theirs = ([draws[key(row, column)] for column in columns] for row in ("TAPT", "untouched"))
     assert compared.intervals[means[0].key, MAIN] == mean_interval(ours, weights)
     assert compared.contrasts[0].comparison == mean_difference(ours, theirs, weights)
-    found[key("TAPT", "Drugs")] = ran(cell("TAPT", "Drugs"), 0.0, failed="lost")
+    found[key("TAPT", "Drugs")] = result("TAPT", column="Drugs", failed="lost")
     again = compare(found, [Against(means[0].key, (means[1].key,), "untouched", "means")], means)
     assert not again.contrasts
     assert (means[0].key, MAIN) not in again.intervals

@@ -11,10 +11,11 @@ from acclimate.core import files
 from acclimate.methods import tapter
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate
-from acclimate.races.outcome import read_scores, study_of
 from acclimate.races.race import run_race
+from acclimate.races.report import report_of
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import CURVE
+from studies import recorded
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_names_depend_on_what_the_vectors_are_made_of_and_not_on_where_they_lie(
 
 def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     recipe, materials, run = raced
-    scores = {score.contestant: score for score in read_scores(run)}
+    scores = {score.contestant: score for score in recorded(run).scores}
     assert set(scores) == {"untouched", "TAPTER", "DAPT+TAPTER"}
     [vectors] = (run / "jobs").glob("word-vectors-*")
     [held] = (run / "jobs").glob("tapter-*")
@@ -107,7 +108,7 @@ def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     assert provenance["sources"]["vectors"] == files.sha256_of(vectors / tapter.VECTORS / tapter.TRAINED)
     assert not (held / tapter.VECTORS).exists()
     assert [point["step"] for point in files.read_json(held / CURVE)][-1] == recipe.tapter.plan.steps
-    study = study_of(run)
+    study = report_of(recorded(run))
     assert set(study.losses) == {"TAPTER", "DAPT+TAPTER"}
     texts = len(materials.task_text) + len(materials.domain)
     assert study.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"

@@ -14,11 +14,12 @@ from acclimate.methods import METHODS
 from acclimate.races import cost
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate_of
-from acclimate.races.outcome import read_scores, study_of
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, contestants_of
+from acclimate.races.report import report_of
 from acclimate.training.checkpoint import spent
 from families import mpnet
+from studies import recorded
 
 ON_DOMAIN = {name: both for name, both in contestants_of(METHODS).items() if both[1].needs == "domain"}
 NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
@@ -51,12 +52,12 @@ def test_all_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materi
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
     recipe = replace(toy_race.recipe, contestants=NINE, finetune=tuning)
     run_race(recipe, materials, tmp_path, command="acclimate race")
-    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    scores = {score.contestant: score for score in recorded(tmp_path).scores}
     assert set(scores) == {"untouched", *NINE}
     assert len({scores[name].adapting.tokens for name in ("KD", "SimCSE", "InfoWord", "TaCL")}) == 1
     assert scores["DGA"].adapting.tokens > scores["KD"].adapting.tokens  # importance comes first
     assert scores["DGA"].adapting.flops > 2 * scores["adapter"].adapting.flops > 0
-    assert set(study_of(tmp_path).general_losses) == set(NINE)
+    assert set(report_of(recorded(tmp_path)).general_losses) == set(NINE)
     [adapted] = (tmp_path / "jobs").glob("adapter-*")
     [tuned] = (tmp_path / "jobs").glob("fine-tune-adapter-seed-0-*")
     for checkpoint in (adapted / "checkpoint", tuned / "checkpoint"):
@@ -209,6 +210,6 @@ def test_of_a_model_without_a_language_modelling_head_nothing_says_what_it_forgo
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=2))
     recipe = replace(toy_race.recipe, contestants=("TAPT",), finetune=tuning)
     run_race(recipe, given, tmp_path / "run", command="acclimate race")
-    study = study_of(tmp_path / "run")
+    study = report_of(recorded(tmp_path / "run"))
     assert not study.general_losses
     assert any("no language modelling head" in note for note in study.notes)

@@ -11,10 +11,10 @@ import pytest
 import toys
 from acclimate.races.budget import parse_budget
 from acclimate.races.cost import Stage, estimate, told_of_reading
+from acclimate.races.dry_run import dry_run
 from acclimate.races.fit import Costs
 from acclimate.races.race import design
 from acclimate.races.recipe import Search
-from acclimate.races.run import plan
 from acclimate.races.search import foreseen, left
 from acclimate.training.checkpoint import read_log
 
@@ -46,7 +46,7 @@ def test_what_a_contestant_needs_is_a_job_too(toy_race, tmp_path):
 def test_what_is_done_costs_nothing_more(toy_race):
     assert estimate(toy_race.recipe, toy_race.materials, toy_race.run).stages == ()
     everything = {job.name for job, _ in foreseen(toy_race.recipe, toy_race.materials)}
-    found = plan(design(toy_race.recipe, toy_race.materials), toy_race.run)
+    found = dry_run(design(toy_race.recipe, toy_race.materials), toy_race.run)
     assert (found.left, found.done, found.seconds) == (0, len(everything), 0)
 
 
@@ -74,7 +74,7 @@ def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before,
 
 def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before, toy_race):
     estimated, run = before
-    found = plan(design(toy_race.recipe, toys.materials_in(run, toy_race.inputs)), run)
+    found = dry_run(design(toy_race.recipe, toys.materials_in(run, toy_race.inputs)), run)
     assert [line.label for line in found.lines] == ["untouched", "TAPT", "DAPT", "TF-IDF"]
     assert [line.tunings for line in found.lines] == [2, 2, 2, 0]
     assert (found.left, found.done) == (len(estimated.stages), 0)
@@ -100,13 +100,13 @@ def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_m
         return costs
 
     made = design(recipe, toy_race.materials, budget=parse_budget("1h"), estimator=estimator)
-    found = plan(made, tmp_path)
+    found = dry_run(made, tmp_path)
     assert "The budget of the race: 1h." in found.notes
     assert not [*tmp_path.iterdir()]
     [search] = made.searches
     assert search.allowed is not None
     search.allowed(search.entries, tmp_path, True)
-    plan(made, tmp_path)
+    dry_run(made, tmp_path)
     assert len(asked) == 2, "the third time it stands in the directory"
 
 

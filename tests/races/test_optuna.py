@@ -14,7 +14,7 @@ import toys
 from acclimate.core.files import DamagedError
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe, Search
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, Found, Outcome, foreseen
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, SearchResult, foreseen
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
@@ -38,7 +38,7 @@ class Track:
         self.given_up: list[Candidate] = []
         self.kill, self.wild = kill, wild
 
-    def __call__(self, candidate: Candidate, seed: int, share: float) -> Outcome:
+    def __call__(self, candidate: Candidate, seed: int, share: float) -> DevResult:
         if len(self.played) == self.kill:
             raise Killed
         recipe = candidate.setting.recipe
@@ -51,16 +51,16 @@ class Track:
             + abs(math.log(recipe.epochs / 20)) / 3
             + 0.1 * (recipe.plan.batch == 16)
         )
-        return Outcome(0.9 - 0.2 * off - 0.3 * (1 - share) - 0.01 * seed, round(100 * share))
+        return DevResult(0.9 - 0.2 * off - 0.3 * (1 - share) - 0.01 * seed, round(100 * share))
 
 
-def searched(stated_search: Search, track: Track, place, names=NAMES, **more) -> Found:
+def searched(stated_search: Search, track: Track, place, names=NAMES, **more) -> SearchResult:
     recipe = RaceRecipe(seeds=2, search=stated_search)
     journal = place / JOURNAL if place else None
     return search(names, recipe, track, journal=journal, known_as=str, give_up=track.given_up.append, **more)
 
 
-def drawn(found: Found, name: str = "untouched") -> list[str]:
+def drawn(found: SearchResult, name: str = "untouched") -> list[str]:
     return [line.setting for line in found.record if line.contestant == name and line.rung == 0]
 
 
@@ -206,9 +206,9 @@ def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
     searched(replace(WIDE, trials=10, pruner=pruner), Track(), tmp_path)
     seen: dict[str, float] = {}
 
-    def foreseen(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def foreseen(candidate: Candidate, seed: int, share: float) -> DevResult:
         seen[candidate.setting.name] = share
-        return Outcome(0.0, 0)
+        return DevResult(0.0, 0)
 
     recipe = RaceRecipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))
     search(("untouched",), recipe, foreseen, journal=tmp_path / JOURNAL, known_as=str, writes=False)

@@ -16,17 +16,19 @@ from acclimate.data.materials import Materials
 from acclimate.jobs import job as jobs_module
 from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.outcome import read_scores, study_of, write_pages
+from acclimate.races.outcome import outcomes_in
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import report_of, write
 from acclimate.races.search import foreseen, left
 from acclimate.training.checkpoint import read_log
+from studies import recorded
 
 NAMES = {"untouched", "TAPT", "DAPT", "TF-IDF"}
 
 
 def test_each_contestant_and_seed_has_a_score(toy_race):
-    scores = read_scores(toy_race.run)
+    scores = recorded(toy_race.run).scores
     assert {(score.contestant, score.seed) for score in scores} == {(name, seed) for name in NAMES for seed in (0, 1)}
     task = toy_race.materials.task
     for score in scores:
@@ -39,14 +41,14 @@ def test_each_contestant_and_seed_has_a_score(toy_race):
 
 
 def test_every_contestant_is_fine_tuned_on_as_much(toy_race):
-    tuned = [score.finetuning for score in read_scores(toy_race.run) if score.contestant != "TF-IDF"]
+    tuned = [score.finetuning for score in recorded(toy_race.run).scores if score.contestant != "TF-IDF"]
     steps = {score.tokens for score in tuned}
     assert max(steps) < 1.1 * min(steps)  # each seed meets other rows
     assert len({result["steps"] for result in _results(toy_race.run, "fine-tune").values()}) == 1
 
 
 def test_the_toy_can_be_learnt(toy_race):
-    best = max(score.test for score in read_scores(toy_race.run) if score.contestant == "TF-IDF")
+    best = max(score.test for score in recorded(toy_race.run).scores if score.contestant == "TF-IDF")
     assert best > 0.9
     tuned = _results(toy_race.run, "fine-tune")
     assert max(result["dev"] for result in tuned.values()) > 0.5
@@ -54,12 +56,12 @@ def test_the_toy_can_be_learnt(toy_race):
 
 def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
     """Loaded with nothing but transformers, one text at a time."""
-    scores = [score for score in read_scores(toy_race.run) if score.contestant != "TF-IDF"]
-    told = files.read_json(toy_race.run / "winner" / "race.json")
+    scores = [score for score in recorded(toy_race.run).scores if score.contestant != "TF-IDF"]
+    winner = files.read_json(toy_race.run / "winner" / "race.json")
     means = {name: sum(score.dev for score in scores if score.contestant == name) for name in NAMES - {"TF-IDF"}}
-    assert means[told["contestant"]] == max(means.values())
-    [score] = [score for score in scores if (score.contestant, score.seed) == (told["contestant"], told["seed"])]
-    assert score.dev == max(other.dev for other in scores if other.contestant == told["contestant"])
+    assert means[winner["contestant"]] == max(means.values())
+    [score] = [score for score in scores if (score.contestant, score.seed) == (winner["contestant"], winner["seed"])]
+    assert score.dev == max(other.dev for other in scores if other.contestant == winner["contestant"])
     model = AutoModelForSequenceClassification.from_pretrained(toy_race.run / "winner")
     tokenizer = AutoTokenizer.from_pretrained(toy_race.run / "winner")
     rows = [json.loads(line) for line in (toy_race.inputs / "test.jsonl").read_text().splitlines()]
@@ -73,16 +75,17 @@ def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
 
 
 def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):
-    facts = files.read_json(toy_race.run / "facts.json")
-    assert set(facts["losses"]) == {"TAPT", "DAPT"}
-    assert all(after < before for before, after in facts["losses"].values())
-    assert set(facts["general_losses"]) == {"TAPT", "DAPT"}
-    [untouched] = {before for before, _ in facts["general_losses"].values()}
-    assert untouched != facts["losses"]["DAPT"][0]
-    assert set(facts["given"]) == NAMES
-    [masked, dev] = facts["curves"].values()
-    assert set(masked["lines"]) == {"pretraining", "TAPT", "DAPT"}
-    assert [step for step, _ in dev["lines"]["TAPT"]] == [10, 20, 30, 40]
+    outcome = recorded(toy_race.run)
+    facts = outcome.race
+    assert set(facts.losses) == {"TAPT", "DAPT"}
+    assert all(after < before for before, after in facts.losses.values())
+    assert set(facts.general_losses) == {"TAPT", "DAPT"}
+    [untouched] = {before for before, _ in facts.general_losses.values()}
+    assert untouched != facts.losses["DAPT"][0]
+    assert set(facts.given) == NAMES
+    [masked, dev] = facts.curves.values()
+    assert set(masked.lines) == {"pretraining", "TAPT", "DAPT"}
+    assert [step for step, _ in dev.lines["TAPT"]] == [10, 20, 30, 40]
     hashes = {
         "corpus, domain",
         "corpus, held-out",
@@ -91,9 +94,9 @@ def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):
         "model, DAPT",
         "model, untouched",
     }
-    assert hashes <= set(facts["hashes"])
-    assert any("measure the loss" in note for note in facts["notes"])
-    assert any("measure forgetting" in note for note in facts["notes"])
+    assert hashes <= set(facts.hashes)
+    assert any("measure the loss" in note for note in outcome.notes)
+    assert any("measure forgetting" in note for note in outcome.notes)
 
 
 def test_the_page_and_the_tables_are_there(toy_race):
@@ -101,7 +104,7 @@ def test_the_page_and_the_tables_are_there(toy_race):
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert all(name in page for name in NAMES)
     table = (toy_race.run / "table.txt").read_text()
-    assert study_of(toy_race.run).verdict in " ".join(table.split())
+    assert report_of(recorded(toy_race.run)).verdict in " ".join(table.split())
     assert all("general loss" in text.lower() for text in (page, table))
     assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES)
 
@@ -119,13 +122,12 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
     assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
     run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
-    assert called == []  # but the winner, the scores and the facts were written again, the same
+    assert called == []  # but the winner and the outcome were written again, the same
     after = {path: path.read_bytes() for path in _settled(toy_race.run)}
-    facts = toy_race.run / "facts.json"
-    told = [json.loads(files.pop(facts)) for files in (before, after)]
-    for each in told:  # all tests of this process have looked at the same test set meanwhile
-        del each["looks"]
-    assert told[0] == told[1]
+    outcomes = [json.loads(files.pop(toy_race.run / "race.outcome.json")) for files in (before, after)]
+    for outcome in outcomes:  # all tests of this process have looked at the same test set meanwhile
+        del outcome["race"]["looks"]
+    assert outcomes[0] == outcomes[1]
     plan = toy_race.run / "plan.jsonl"
     jobs = [[json.loads(line)["name"] for line in files.pop(plan).splitlines()] for files in (before, after)]
     assert jobs[0] == jobs[1]  # what does them is patched
@@ -171,7 +173,7 @@ def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_c
     recipe = replace(toy_race.recipe, contestants=("DAPT+TAPT", "random weights"))
     assert enter(recipe, materials).base is None
     run_race(recipe, materials, tmp_path, command="acclimate race")
-    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    scores = {score.contestant: score for score in recorded(tmp_path).scores}
     assert set(scores) == {"untouched", "DAPT+TAPT", "random weights"}
     links = [sum(line["tokens"] for line in read_log(path)) for path in (tmp_path / "jobs").glob("dapt-*")]
     assert len(links) == 2
@@ -181,7 +183,7 @@ def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_c
     [first] = [path for path in (tmp_path / "jobs").glob("dapt-*") if "tapt" not in path.name]
     [other] = (toy_race.run / "jobs").glob("dapt-*")
     assert (first / "log.jsonl").read_bytes() == (other / "log.jsonl").read_bytes()
-    study_of(tmp_path)
+    report_of(recorded(tmp_path))
 
 
 def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_path, monkeypatch):
@@ -199,10 +201,10 @@ def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_pat
 
     monkeypatch.setitem(vars(work.ADAPT), "do", broken)
     run_race(toy_race.recipe, toy_race.materials, run, command="acclimate race")
-    study = write_pages(run)
-    assert study.failed == {"TAPT": "TAPT: no memory"}
-    assert {score.contestant for score in read_scores(run)} == NAMES - {"TAPT"}
-    assert "TAPT failed and has no score" in study.verdict
+    report = write(run)
+    assert report.failed == {"TAPT": "TAPT: no memory"}
+    assert {score.contestant for score in recorded(run).scores} == NAMES - {"TAPT"}
+    assert "TAPT failed and has no score" in report.verdict
     assert "TAPT failed: TAPT: no memory." in " ".join((run / "table.txt").read_text().split())
     assert (run / "winner" / "race.json").exists()
 
@@ -222,9 +224,9 @@ def test_recipes_that_cannot_answer_are_refused():
         RaceRecipe(contestants=("TAPT", "TAPT"))
 
 
-def test_where_no_race_ended_reading_scores_says_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"holds no scores\.json: no race there has come to its end"):
-        read_scores(tmp_path)
+def test_where_no_race_ended_reading_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds no outcome: nothing there has come to its end"):
+        outcomes_in(tmp_path)
 
 
 def _results(run: Path, beginning: str) -> dict[str, dict]:

@@ -11,9 +11,10 @@ import studies
 from acclimate.core.figures import percent
 from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
-from acclimate.races.compare import rows
-from acclimate.races.labels import Confusion, LabelScore
-from acclimate.races.report import LARGEST, Curves, Leakage, Looks, Study, Trial, page_of, search_remark, write_report
+from acclimate.races.leakage import Leakage
+from acclimate.races.outcome import Curves, LooksAtTest, Trial, rows
+from acclimate.races.report import LARGEST, RaceReport, page_of, search_remark, write_page
+from acclimate.reports.labels import Confusion, LabelScore
 
 VOID = {"meta", "link", "br"}
 
@@ -43,21 +44,19 @@ class Page(HTMLParser):
         return (attributes for name, attributes in self.elements if name == tag)
 
 
-def render(study: Study) -> str:
-    return page_of(study).as_html()
+def render(report: RaceReport) -> str:
+    return page_of(report).as_html()
 
 
 @pytest.fixture(scope="module")
-def text(study: Study) -> str:
-    return render(study)
+def text(report: RaceReport) -> str:
+    return render(report)
 
 
 @pytest.fixture(scope="module")
-def lean(study: Study) -> Study:
+def lean(report: RaceReport) -> RaceReport:
     """Scores and leakage only, which is quicker to draw."""
-    return Study(
-        title=study.title, verdict=study.verdict, outcome=study.outcome, task=study.task, leakage=study.leakage
-    )
+    return studies.bare(report, leakage=report.leakage)
 
 
 def test_the_page_is_well_formed_and_ids_are_unique(text: str) -> None:
@@ -77,8 +76,8 @@ def test_the_page_loads_nothing_from_outside(text: str) -> None:
     assert "default-src 'none'" in text
 
 
-def test_the_verdict_is_the_heading(study: Study, text: str) -> None:
-    assert f'<h1 dir="auto">{study.verdict}</h1>' in text
+def test_the_verdict_is_the_heading(report: RaceReport, text: str) -> None:
+    assert f'<h1 dir="auto">{report.verdict}</h1>' in text
     assert text.index("<h1") < text.index("<table") < text.index("<svg")
 
 
@@ -103,18 +102,18 @@ def test_headings_go_down_a_step_at_a_time_and_the_navigation_meets_its_sections
     assert {attributes["href"] for attributes in page.all("a")} == {f"#{id}" for id in ids}
 
 
-def test_markup_in_data_stays_text(study: Study, field: list[Score]) -> None:
+def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> None:
     nasty = "<script>alert(1)</script>"
-    settings = {name: values | {nasty: nasty} for name, values in study.given.items()}
-    assert study.examination is not None
-    assert study.leakage is not None
+    settings = {name: values | {nasty: nasty} for name, values in report.facts.given.items()}
+    assert report.facts.examination is not None
+    assert report.leakage is not None
     twin = Sighting(nasty, nasty, 1.0, nasty, nasty, nasty, nasty, nasty)
     names = {score.contestant: f"{nasty}{score.contestant}" for score in field if score.contestant != "untouched"}
     outcome = studies.raced([replace(score, contestant=names.get(score.contestant, "untouched")) for score in field])
     confusions = [Confusion(nasty, (nasty, "b"), 1, ((1.0, 2.0), (0.0, 0.5)))]
     page = render(
-        replace(
-            study,
+        studies.altered(
+            report,
             title=nasty,
             verdict=nasty,
             outcome=outcome,
@@ -129,17 +128,17 @@ def test_markup_in_data_stays_text(study: Study, field: list[Score]) -> None:
             confusions=confusions,
             predictions={nasty: [(1.0, 2.0), (2.0, 1.0)]},
             leakage=replace(
-                study.leakage,
+                report.leakage,
                 outcome=outcome,
                 leaks=[Leak(nasty, nasty, "exact", 1, 1, 0.5, 1, (twin,))],
                 changed=[nasty],
             ),
-            search=[Trial(nasty, nasty, 0, 1, 1, 0.5, False, nasty)],
+            searches=studies.searched([Trial(nasty, nasty, 0, 1, 1, 0.5, False, nasty)]),
             search_note=nasty,
             chosen={nasty: nasty},
-            looks=Looks(1, 1, 1, [nasty]),
+            looks=LooksAtTest(1, 1, 1, [nasty]),
             examination=replace(
-                study.examination,
+                report.facts.examination,
                 task={nasty: nasty},
                 files=(FileFacts(nasty, 1, 0, 1, ((nasty, 1, nasty),)),),
                 label_counts={nasty: {nasty: 3}},
@@ -154,7 +153,7 @@ def test_markup_in_data_stays_text(study: Study, field: list[Score]) -> None:
             versions={nasty: nasty},
             hashes={nasty: nasty},
             environment={nasty: nasty},
-            notes=[nasty],
+            notes=(nasty,),
             curves={nasty: Curves(nasty, nasty, {nasty: [(0, 1), (1, 2)]})},
         )
     )
@@ -163,16 +162,16 @@ def test_markup_in_data_stays_text(study: Study, field: list[Score]) -> None:
     assert not Page(page).open
 
 
-def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean: Study) -> None:
+def test_what_would_turn_or_break_the_text_around_it_is_shown_as_its_escape(lean: RaceReport) -> None:
     label = "a\N{RIGHT-TO-LEFT OVERRIDE}b\x00c\x1b[1md\ud800e"
-    page = render(replace(lean, labels=[LabelScore(label, 3, 0.5, 0.6)], remarks=["two\nlines, one\ttab"]))
+    page = render(studies.altered(lean, labels=[LabelScore(label, 3, 0.5, 0.6)], remarks=["two\nlines, one\ttab"]))
     assert ">a\\u202eb\\u0000c\\u001b[1md\N{REPLACEMENT CHARACTER}e<" in page
     assert "<li>two\nlines, one\ttab</li>" in page
     assert page.encode()
 
 
-def test_parts_without_content_leave_no_section(study: Study, text: str) -> None:
-    bare = Page(render(Study(title=study.title, verdict=study.verdict, outcome=study.outcome, task=study.task)))
+def test_parts_without_content_leave_no_section(report: RaceReport, text: str) -> None:
+    bare = Page(render(studies.bare(report)))
     assert not bare.open
     found = {attributes["id"] for attributes in bare.all("h2")}
     assert found == {"scores-on-test", "against-untouched", "each-seed", "costs", "data", "plots"}
@@ -188,7 +187,7 @@ def test_settings_that_differ_stand_out(text: str) -> None:
     assert {"seeds", "epochs"} <= set(same)
 
 
-def test_facts_read_naturally(study: Study) -> None:
+def test_facts_read_naturally(report: RaceReport) -> None:
     facts = {
         "steps": 12_000,
         "rate": 5e-5,
@@ -197,91 +196,91 @@ def test_facts_read_naturally(study: Study) -> None:
         "labels": ["a", "b"],
         "sizes": {"train": 1_200},
     }
-    bare = Study(title=study.title, verdict=study.verdict, outcome=study.outcome, task=facts)
+    bare = studies.bare(report, task=facts)
     shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
     assert shown == expected | {"sizes": "train 1,200"}
 
 
-def test_writing_is_whole_deterministic_and_small(study: Study, text: str, tmp_path: Path) -> None:
-    path = write_report(tmp_path / "report.html", page_of(study))
+def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:
+    path = write_page(tmp_path / "report.html", page_of(report))
     assert path.read_text() == text
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert path.stat().st_size < 2_000_000
 
 
-def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: Study, tmp_path: Path) -> None:
+def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("the old one")
     with pytest.raises(ValueError, match="thin its curves"):
-        write_report(path, page_of(replace(lean, commands=["x" * 2_000_000])))
+        write_page(path, page_of(studies.altered(lean, commands=["x" * 2_000_000])))
     assert path.read_text() == "the old one"
 
 
-def test_leakage_that_changes_the_verdict_is_said_plainly(lean: Study) -> None:
+def test_leakage_that_changes_the_verdict_is_said_plainly(lean: RaceReport) -> None:
     assert lean.leakage is not None
     same = render(lean)
     assert "Without the 12 leaked test items the verdict stands:" in same
     changed = replace(lean.leakage, changed=["only with the leaked items, DAPT is better than the untouched model"])
-    text = render(replace(lean, leakage=changed))
+    text = render(studies.altered(lean, leakage=changed))
     assert "Without the 12 leaked test items the verdict changes:" in text
     assert "the verdict stands" not in text
 
 
-def test_both_scores_of_each_contestant_stand_side_by_side(study: Study, text: str) -> None:
-    assert study.leakage is not None
+def test_both_scores_of_each_contestant_stand_side_by_side(report: RaceReport, text: str) -> None:
+    assert report.leakage is not None
     table = text[text.index("Scored both ways</h3>") :]
     table = table[table.index("<tbody>") : table.index("</tbody>")]
-    assert study.leakage.outcome is not None
-    others = {row.contestant: row for row in rows(study.leakage.outcome)}
-    for row, line in zip(study.rows, table.split("<tr")[1:], strict=True):
+    assert report.leakage.outcome is not None
+    others = {row.contestant: row for row in rows(report.leakage.outcome)}
+    for row, line in zip(report.rows, table.split("<tr")[1:], strict=True):
         means = [float(value) for value in re.findall(r'data-value="([^"]*)"', line)[::3]]
         assert means == [row.score.mean, others[row.contestant].score.mean]
 
 
-def test_no_leak_and_nothing_left_are_said_too(lean: Study) -> None:
-    assert "None was found" in render(replace(lean, leakage=Leakage([], 400)))
+def test_no_leak_and_nothing_left_are_said_too(lean: RaceReport) -> None:
+    assert "None was found" in render(studies.altered(lean, leakage=Leakage([], 400)))
     assert lean.leakage is not None
     all_of_them = Leakage(lean.leakage.leaks, 400, 399)
-    text = render(replace(lean, leakage=all_of_them))
+    text = render(studies.altered(lean, leakage=all_of_them))
     assert "399 of the 400 test items stand in the training data too, which leaves too few to score without" in text
 
 
-def test_alerts_and_remarks_stand_before_the_results(study: Study, text: str) -> None:
-    for told in (*study.alerts, *study.remarks):
+def test_alerts_and_remarks_stand_before_the_results(report: RaceReport, text: str) -> None:
+    for told in (*report.alerts, *report.remarks):
         assert text.index("<h1") < text.index(told) < text.index('id="scores-on-test"')
 
 
-def test_the_probability_of_improvement_stands_behind_the_comparisons(lean: Study, text: str) -> None:
+def test_the_probability_of_improvement_stands_behind_the_comparisons(lean: RaceReport, text: str) -> None:
     assert ">improves</th>" in text
     for row in lean.rows[1:]:
         assert row.comparison is not None
         assert f'data-value="{row.comparison.improvement}">{percent(row.comparison.improvement or 0)}' in text
 
 
-def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: Study) -> None:
+def test_confusions_have_the_number_in_each_cell_and_its_share_as_shade(lean: RaceReport) -> None:
     table = Confusion("DAPT", ("a", "b"), 0, ((3.0, 1.0), (0.0, 2.5)))
-    text = render(replace(lean, confusions=[table]))
+    text = render(studies.altered(lean, confusions=[table]))
     cells = re.findall(r'<td class="number ?([^"]*)" data-value="[^"]*" style="--share: ([\d.]+)">([\d.]+)</td>', text)
     assert cells[:2] == [("right", "0.750", "3"), ("", "0.250", "1")]
     assert cells[3:5] == [("zero", "0.000", "0"), ("right", "1.000", "2.5")]
 
 
 def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels() -> None:
-    text = render(studies.study_of_numbers())
+    text = render(studies.report_of_numbers())
     assert "points of Pearson&#39;s r" in text
     assert text.count("Gold against predicted, ") >= 2
     assert 'id="labels"' not in text
 
 
-def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean: Study, study: Study) -> None:
-    text = render(replace(lean, labels=study.labels, winner="untouched"))
+def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean: RaceReport, report: RaceReport) -> None:
+    text = render(studies.altered(lean, labels=report.labels, winner="untouched"))
     assert "The untouched model, which is the winner on dev, points of F1." in text
     assert ">Difference</th>" not in text
-    assert ">Difference</th>" in render(replace(lean, labels=study.labels, winner="DAPT"))
+    assert ">Difference</th>" in render(studies.altered(lean, labels=report.labels, winner="DAPT"))
 
 
-def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean: Study) -> None:
+def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean: RaceReport) -> None:
     names = [f"{i:,} {'x' * 1_000}" for i in range(5_000)]
     examination = replace(
         studies.examination(),
@@ -289,13 +288,13 @@ def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_
         files=(FileFacts("train.csv", 9_000, 0, 9_000, tuple((name, 1, "train.csv:1") for name in names)),),
         findings=tuple(Finding("warning", name) for name in names),
     )
-    crowded = replace(
+    crowded = studies.altered(
         lean,
         task={"labels": names},
         labels=[LabelScore(name, 3, 0.5, 0.6) for name in names],
         confusions=[Confusion("DAPT", tuple(names[:15]), 0, ((1.0,) * 15,) * 15)],
-        search=studies.trials(names[:400]),
-        looks=Looks(1, 1, 1, names),
+        searches=studies.searched(studies.trials(names[:400])),
+        looks=LooksAtTest(1, 1, 1, names),
         examination=examination,
     )
     text = render(crowded)
@@ -306,12 +305,16 @@ def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_
     assert "The first 900 of 2,800." in text
 
 
-def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(study: Study, text: str) -> None:
+def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_own(
+    report: RaceReport, text: str
+) -> None:
     assert '<td class="number" data-value="4.36">4.36 (+0.49)</td>' in text
     assert '<td class="number" data-value="3.87">3.87</td>' in text
     for kind in ("domain", "general"):
         assert text.count(f"Loss on held-out {kind} text before and after adapting") == 1
-    assert "eneral loss" not in render(replace(study, general_losses={}, outcome=replace(study.outcome, losses={})))
+    assert "eneral loss" not in render(
+        studies.altered(report, general_losses={}, losses={}, outcome=replace(report.outcome, losses=()))
+    )
 
 
 def test_equal_chances_are_said_to_be_equal() -> None:
@@ -337,17 +340,20 @@ def test_without_a_search_nothing_is_said_of_it() -> None:
     ("looks", "begins"),
     [
         (
-            Looks(30, 5, 34),
+            LooksAtTest(30, 5, 34),
             "These test labels were opened 34 times by 5 earlier races on this machine. A test set wears",
         ),
-        (Looks(30, 1, 1), "These test labels were opened once by 1 earlier race on this machine. A test set wears out"),
-        (Looks(30, 2), "These test labels were opened by 2 earlier races on this machine. A test set wears out"),
+        (
+            LooksAtTest(30, 1, 1),
+            "These test labels were opened once by 1 earlier race on this machine. A test set wears out",
+        ),
+        (LooksAtTest(30, 2), "These test labels were opened by 2 earlier races on this machine. A test set wears out"),
     ],
 )
-def test_earlier_looks_are_a_warning(looks: Looks, begins: str) -> None:
+def test_earlier_looks_are_a_warning(looks: LooksAtTest, begins: str) -> None:
     assert looks.warning().startswith(begins)
 
 
 def test_first_looks_are_none() -> None:
-    assert Looks(30).warning() == ""
-    assert Looks(1).sentence() == "This race opened the labels of the test set once, after all choices were made."
+    assert LooksAtTest(30).warning() == ""
+    assert LooksAtTest(1).sentence() == "This race opened the labels of the test set once, after all choices were made."

@@ -12,7 +12,7 @@ import pytest
 from acclimate.methods import finetune
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe, Search, Setting
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, Outcome, search
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
 SETTINGS = tuple(Setting(f"rate {rate}", finetune.FinetuneRecipe()) for rate in (1, 2, 3))
@@ -25,13 +25,13 @@ class Track:
         self.true, self.noise, self.short_bias = true, noise, short_bias
         self.played: list[tuple[str, str, int, float]] = []
 
-    def __call__(self, candidate: Candidate, seed: int, share: float) -> Outcome:
+    def __call__(self, candidate: Candidate, seed: int, share: float) -> DevResult:
         self.played.append((candidate.contestant, candidate.setting.name, seed, share))
         chance = np.random.default_rng(
             [seed, zlib.crc32(f"{candidate.contestant} {candidate.setting.name} {share}".encode())]
         )
         score = self.true[candidate.contestant, candidate.setting.name] + self.noise * float(chance.standard_normal())
-        return Outcome(score - self.short_bias * (share < 1), round(100 * share))
+        return DevResult(score - self.short_bias * (share < 1), round(100 * share))
 
     @property
     def cost(self) -> float:
@@ -70,12 +70,12 @@ def test_a_setting_that_has_not_left_the_constant_answer_at_the_first_cut_can_st
     left = {1e-5: 0.9, 3e-5: 0.6, 1e-4: 0.55, 3e-4: 2.0}  # share of the steps at which it leaves the constant answer
     generator = np.random.default_rng(0)
 
-    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
         rate = candidate.setting.recipe.plan.rate
         gone = share >= left[rate]
         dev = constant + (final[rate] - constant) * gone + (0.01 * generator.standard_normal() if gone else 0.0)
         progress = share * (final[rate] - constant)
-        return Outcome(dev, round(100 * share), loss=1.0 - progress + 0.005 * generator.standard_normal())
+        return DevResult(dev, round(100 * share), loss=1.0 - progress + 0.005 * generator.standard_normal())
 
     won = []
     for _ in range(200):
@@ -88,8 +88,8 @@ def test_of_equal_arms_the_one_with_the_lower_loss_then_the_faster_one_wins():
     settings = rated(1e-5, 3e-5, 1e-4)
     losses = {1e-5: 0.5, 3e-5: 0.4, 1e-4: 0.4}
 
-    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
-        return Outcome(0.5, round(100 * share), loss=losses[candidate.setting.recipe.plan.rate])
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
+        return DevResult(0.5, round(100 * share), loss=losses[candidate.setting.recipe.plan.rate])
 
     for how in ("halving", "grid"):
         found = search(NAMES, settings, 2, play, how=how, finalists=None, hopeless=never, constant=0.3)
@@ -110,8 +110,8 @@ def test_the_last_cut_looks_at_two_seeds():
     settings = rated(1e-5, 3e-5, 1e-4)
     scores = {"rate 1e-05": (0.6, 0.6), "rate 3e-05": (0.65, 0.4), "rate 0.0001": (0.2, 0.9)}
 
-    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
-        return Outcome(scores[candidate.setting.name][min(seed, 1)], 100, loss=1.0)
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
+        return DevResult(scores[candidate.setting.name][min(seed, 1)], 100, loss=1.0)
 
     found = search(NAMES, settings, 3, play, how="halving", finalists=None, hopeless=never)
     assert {candidate.setting.name for candidate in found.finalists} == {"rate 1e-05"}
@@ -129,10 +129,10 @@ def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(
     recipe = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 9e-5), extend=True))
     seen: dict[str, set[float]] = {}
 
-    def play(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
         rate = candidate.setting.recipe.plan.rate
         seen.setdefault(candidate.contestant, set()).add(float(f"{rate:.3g}"))
-        return Outcome(0.5 - 0.1 * abs(np.log(rate / peak)), 100, loss=1.0)
+        return DevResult(0.5 - 0.1 * abs(np.log(rate / peak)), 100, loss=1.0)
 
     found = search(
         NAMES,
@@ -238,12 +238,12 @@ def test_an_arm_that_diverges_loses_and_the_race_goes_on(how, finalists):
     true = true_scores()
     track = Track(true)
 
-    def wild(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def wild(candidate: Candidate, seed: int, share: float) -> DevResult:
         track(candidate, seed, share)
         return (
             DIVERGED
             if candidate.setting.name == "rate 3"
-            else Outcome(true[candidate.contestant, candidate.setting.name], 100)
+            else DevResult(true[candidate.contestant, candidate.setting.name], 100)
         )
 
     found = search(NAMES, SETTINGS, 2, wild, how=how, finalists=finalists, hopeless=never)

@@ -13,7 +13,7 @@ from acclimate.jobs import job as named
 from acclimate.jobs.job import DIRECTORY, Job, Work, read_plan
 from acclimate.jobs.status import status_of
 from acclimate.races.recipe import RaceRecipe, Search
-from acclimate.races.search import Ended, searched
+from acclimate.races.search import FineTuned, searched
 from acclimate.training.gradients import NotFiniteError
 
 NAMES = ("untouched", "TAPT")
@@ -36,7 +36,7 @@ def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[st
 TUNE = Work("tune", tune)
 
 
-def search_in(run: Path, search: Search) -> Ended:
+def search_in(run: Path, search: Search) -> FineTuned:
     def tuning(name: str, setting: Any, seed: int) -> Job:
         stated = {"name": name, "rate": setting.recipe.plan.rate, "seed": seed}
         return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
@@ -53,8 +53,8 @@ def search_in(run: Path, search: Search) -> Ended:
 def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_path):
     ended = search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
     assert ended.failed == {"TAPT": "fine-tune TAPT, rate 2e-05, seed 0: no memory"}
-    assert [candidate.contestant for candidate in ended.found.finalists] == ["untouched"]
-    assert {trial.contestant for trial in ended.found.record if "failed" in trial.why} == {"TAPT"}
+    assert [candidate.contestant for candidate in ended.search.finalists] == ["untouched"]
+    assert {trial.contestant for trial in ended.search.record if "failed" in trial.why} == {"TAPT"}
     status = status_of(tmp_path)
     assert len(status.of("done")) == 2 * 3 * 2 - 2
     assert {standing.detail for standing in status.of("failed")} == {"no memory"}
@@ -68,7 +68,7 @@ def test_where_the_untouched_model_fails_there_is_nothing_to_compare_with(tmp_pa
 
 def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
     ended = search_in(tmp_path, Search(rates=(1e-5, 10.0), how="grid"))
-    assert [candidate.setting.name for candidate in ended.found.finalists] == ["rate 1e-05"] * 2
+    assert [candidate.setting.name for candidate in ended.search.finalists] == ["rate 1e-05"] * 2
     status = status_of(tmp_path)
     assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 4, 0, 0]
 

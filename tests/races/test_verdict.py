@@ -1,19 +1,21 @@
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 
+import studies
+from acclimate.core.figures import points
 from acclimate.core.types import Cost, Score
-from acclimate.races.compare import MAIN, Compared, Contrast, Outcome, Ran, rows
-from acclimate.races.design import Design
-from acclimate.races.outcome import against_untouched
-from acclimate.races.verdict import claims, verdict
+from acclimate.races.compare import MAIN, Compared, Contrast
+from acclimate.races.outcome import CellResult, Facts, Outcome, ScoredTask, SearchRecord, Trial, best_on_dev, rows
+from acclimate.races.race import against_untouched
+from acclimate.races.verdict import MARGIN, claims, verdict, warnings
 from acclimate.reports.table import Row
 from acclimate.statistics.significance import Comparison, Interval
-from studies import cell
+from acclimate.tasks.metrics import METRICS
 
 SIMPLE = "TF-IDF + logistic regression"
 
@@ -40,19 +42,40 @@ def rival(name: str, gain: float, *, p: float, half: float = 0.019, seconds: flo
     return replace(untouched(mean), contestant=name, comparison=comparison, p_holm=p, adapting=Cost(1, 1.0, seconds))
 
 
-def race_of(rows: list[Row], failed: Mapping[str, str] = MappingProxyType({})) -> Outcome:
-    """A race that came to these rows, as `compare.rows` gives them back."""
-    cells = {row.contestant: cell(row.contestant, metric="macro_f1") for row in rows}
-    ran = {}
+def race_of(
+    rows: list[Row],
+    *,
+    failed: Mapping[str, str] = MappingProxyType({}),
+    baselines: Collection[str] = (),
+    cut: Sequence[str] = (),
+    stopped: str = "",
+    untaught: Collection[str] = (),
+) -> Outcome:
+    """A race that came to these rows, as `outcome.rows` gives them back. cut: given up on dev"""
+    task = ScoredTask("Genes", "sequence", "macro_f1", ("macro_f1",), {})
+    items = ("1",), ("a",), ("a",)
+    results = []
     for row in rows:
+        learnt = row.contestant not in untaught
         scores = tuple(
-            Score(row.contestant, row.task, row.metric, seed, dev, test, (), (), (), row.adapting, row.finetuning)
-            for seed, dev, test in zip(row.seeds, row.dev, row.scores, strict=True)
+            Score(
+                row.contestant,
+                row.task,
+                row.metric,
+                seed,
+                *two,
+                *items,
+                row.adapting,
+                row.finetuning,
+                learnt=learnt,
+            )
+            for seed, *two in zip(row.seeds, row.dev, row.scores, strict=True)
         )
         costs = {"adapting": row.adapting, "tuning": row.finetuning}
-        ran[cells[row.contestant].key] = Ran(cells[row.contestant], scores, "", costs, {})
-    for name, why in failed.items():
-        ran[cell(name).key] = Ran(cell(name), (), why, {}, {})
+        encoder = row.contestant not in baselines
+        results.append(CellResult("", row.contestant, "Genes", task, scores, costs=costs, encoder=encoder))
+    results += [CellResult("", name, "Genes", task, failed=why) for name, why in failed.items()]
+    trials = tuple(Trial(name, "rate 1", 0, 1, 1, 0.5, False) for name in cut)
     against = {
         row.contestant: against_untouched([row.contestant], "Genes")[0] for row in rows if row.comparison is not None
     }
@@ -61,10 +84,18 @@ def race_of(rows: list[Row], failed: Mapping[str, str] = MappingProxyType({})) -
         for row in rows
         if row.comparison is not None and row.p_holm is not None
     )
-    design = Design("race", "Race", "", tuple(cells.values()), tuple(against.values()))
-    outcome = Outcome(design, ran)
-    intervals = {(cells[row.contestant].key, MAIN): row.score for row in rows}
-    vars(outcome)["compared"] = Compared({}, intervals, contrasts)  # in place of what would be computed of scores
+    outcome = Outcome(
+        "race",
+        "Race",
+        "",
+        tuple(results),
+        tuple(against.values()),
+        searches=(SearchRecord("", "Genes", trials),),
+        race=Facts(stopped=stopped),
+    )
+    intervals = {("", row.contestant, "Genes"): row.score for row in rows}
+    means = {(key, MAIN): score for key, score in intervals.items()}
+    vars(outcome)["compared"] = Compared({}, means, contrasts)  # in place of what would be computed of scores
     return outcome
 
 
@@ -126,7 +157,7 @@ def test_a_twin_is_level() -> None:
 
 def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
     raced = [untouched(), rival(SIMPLE, 0.031, p=0.002, seconds=0), rival("DAPT", 0.02, p=0.02)]
-    assert verdict(race_of(raced), baselines={SIMPLE}) == (
+    assert verdict(race_of(raced, baselines={SIMPLE})) == (
         "TF-IDF + logistic regression, which needs no encoder, is better than the untouched model by 3.1 points of "
         "macro-F1 (95% interval 1.2 to 5.0; p = .002 after Holm), and no encoder here scores above it: the highest, "
         "DAPT, has 82.0 against 83.1 points of macro-F1."
@@ -135,7 +166,7 @@ def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
 
 def test_a_baseline_on_top_by_chance_is_still_reported() -> None:
     raced = [untouched(), rival(SIMPLE, 0.004, p=0.8, seconds=0), rival("DAPT", -0.02, p=0.2)]
-    assert verdict(race_of(raced), baselines={SIMPLE}) == (
+    assert verdict(race_of(raced, baselines={SIMPLE})) == (
         "No encoder here scores above TF-IDF + logistic regression, which needs none: the highest, the untouched "
         "model, has 80.0 against 80.4 points of macro-F1."
     )
@@ -150,13 +181,13 @@ def test_better_needs_a_supported_gain_whatever_the_figures() -> None:
             *(rival(name, generator.normal(0, 0.03), p=float(generator.random() ** 3)) for name in names),
         ]
         supported = [row for row in raced[1:] if row.p_holm < 0.05 and row.comparison.difference > 0]
-        sentence = verdict(race_of(raced), baselines={SIMPLE})
+        sentence = verdict(race_of(raced, baselines={SIMPLE}))
         assert not re.search("better", sentence) or supported
         assert sentence.endswith(".")
 
 
 def test_a_verdict_needs_the_untouched_model() -> None:
-    for raced in ([], [rival("DAPT", 0.1, p=0.01)], [untouched(), replace(untouched(), contestant="other")]):
+    for raced in ([], [rival("DAPT", 0.1, p=0.01)], [replace(untouched(), contestant="other")]):
         with pytest.raises(ValueError, match="needs the untouched model, once, to compare others with"):
             verdict(race_of(raced))
 
@@ -172,16 +203,16 @@ def test_who_was_given_up_on_dev_is_named_and_why_the_race_ended() -> None:
     raced = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0)]
     start = verdict(race_of(raced)).removesuffix(".")
     assert start.startswith("DAPT is better than the untouched model by 3.1 points")
-    assert verdict(race_of(raced), cut=["TAPT"]) == f"{start}; TAPT was given up on dev and not tested."
+    assert verdict(race_of(raced, cut=["TAPT"])) == f"{start}; TAPT was given up on dev and not tested."
     assert verdict(race_of(raced, failed={"DGA": "out of memory"})) == f"{start}; DGA failed and has no score."
-    assert verdict(race_of(raced), cut=["TAPT", "DGA"], stopped="nothing could win any more.") == (
+    assert verdict(race_of(raced, cut=["TAPT", "DGA"], stopped="nothing could win any more.")) == (
         f"{start}; TAPT and DGA were given up on dev and not tested; the race stopped early, since nothing could win "
         "any more."
     )
 
 
 def test_where_all_were_given_up_nothing_is_claimed() -> None:
-    said = verdict(race_of([untouched()]), cut=["TAPT", "DAPT"])
+    said = verdict(race_of([untouched()], cut=["TAPT", "DAPT"]))
     assert said == (
         "No contestant came up to the untouched model on dev: it scores 80.0 [80.0, 80.0] points of macro-F1 on the "
         "test set; TAPT and DAPT were given up on dev and not tested."
@@ -194,4 +225,79 @@ def test_claims_are_what_the_verdict_says() -> None:
     assert claims(race_of([untouched(), rival("TAPT", 0.01, p=0.3)])) == []
     simple = [untouched(), rival(SIMPLE, 0.004, p=0.8)]
     assert claims(race_of(simple)) == []
-    assert claims(race_of(simple), baselines={SIMPLE}) == [f"no encoder scores above {SIMPLE}"]
+    assert claims(race_of(simple, baselines={SIMPLE})) == [f"no encoder scores above {SIMPLE}"]
+
+
+def test_a_contestant_that_learnt_nothing_is_named_and_has_no_verdict() -> None:
+    lost = replace(rival("DGA", -0.3, p=0.001), comparison=None, p_holm=None)
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0), lost]
+    said = verdict(race_of(raced, untaught={"DGA"}))
+    assert said.startswith("DAPT is better than the untouched model by 3.1 points")
+    assert said.endswith("; DGA learnt nothing and has no verdict.")
+
+
+def test_where_the_untouched_model_learnt_nothing_nothing_is_compared_with_it() -> None:
+    others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_holm=None) for name in ("DAPT", SIMPLE)]
+    said = verdict(race_of([untouched(), *others], untaught={"untouched"}, baselines={SIMPLE}))
+    assert said == (
+        "The untouched model learnt nothing, so nothing is compared with it; the highest encoder, DAPT, scores 90.0 "
+        "[90.0, 90.0] points of macro-F1."
+    )
+
+
+def test_where_no_encoder_learnt_anything_no_difference_is_told() -> None:
+    others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_holm=None) for name in ("DAPT", SIMPLE)]
+    outcome = race_of([untouched(), *others], untaught={"untouched", "DAPT"}, baselines={SIMPLE})
+    said = verdict(outcome)
+    assert said == (
+        "No encoder here has learnt the task, so nothing is compared; TF-IDF + logistic regression, which needs none, "
+        "scores 90.0 [90.0, 90.0] points of macro-F1."
+    )
+    assert "better" not in said
+    assert best_on_dev([result for result in outcome.results if result.encoder]) is None
+
+
+@pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])
+def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted: str, warned: bool) -> None:
+    gold = ("a",) * 6 + ("b",) * 4
+    guesses = gold if predicted == "right" else ("a",) * 10
+    value = METRICS["accuracy"].compute(gold, guesses)
+    ids = tuple(map(str, range(10)))
+    scores = [
+        Score("untouched", "toy", "accuracy", seed, value, value, ids, gold, guesses, Cost(), Cost()) for seed in (0, 1)
+    ]
+    found = warnings(studies.raced(scores))
+    assert bool(found) is warned
+    assert not warned or "60.0 points, the same answer to every text 60.0" in found[0]
+
+
+def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
+    outcome = studies.outcome_of_pairs()
+
+    def runs(row: str, column: str, nothing: int, again: int) -> CellResult:
+        cell = outcome.cells["", row, column]
+        scores = (replace(each, learnt=at >= nothing, again=at < again) for at, each in enumerate(cell.scores))
+        return replace(cell, scores=tuple(scores))
+
+    changed = {each.key: each for each in (runs("Drugs", "Genes", 5, 5), runs("Cells", "Genes", 1, 2))}
+    found = warnings(replace(outcome, results=tuple(changed.get(each.key, each) for each in outcome.results)))
+    assert "Genes: Drugs learnt nothing: 5 of 5 fine-tunings, 5 of them in two attempts. So it is compared" in found[0]
+    assert found[1] == "Some fine-tunings learnt nothing, and count in the means: Genes: Cells (1 of 5)."
+    assert found[2].endswith("at a higher rate with more steps: Genes: Cells (1).")
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_a_target_that_no_model_has_learnt_carries_no_difference(learnt: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = studies.outcome_of_pairs()
+    best = max(
+        sum(score.test for score in each.scores) / len(each.scores)
+        for each in outcome.results
+        if each.column == "Genes" and each.shown
+    )
+    constant = best - MARGIN - (1e-6 if learnt else -1e-6)
+    monkeypatch.setattr("acclimate.races.verdict.constant_score", lambda *_: constant)
+    expected = (
+        f"Genes: no encoder here has learnt it: the highest has {points(best)} points, the same answer to every text "
+        f"{points(constant)}. Differences between such scores, those of 0 too, say nothing."
+    )
+    assert any(sentence.startswith(expected) for sentence in warnings(outcome)) != learnt

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from acclimate.reports.page import WIDTH, Cell, Drawing, Item, Page, Section, escaped, page, wrapped
+from acclimate.reports.page import WIDTH, Drawing, Item, Page, Section, TableCell, escaped, page, wrapped
 
 WIDE = "数据集" * 60
 
@@ -51,7 +51,7 @@ MADE = Page(
         Section(
             "Scores",
             ("method", "test"),
-            (("TAPT <b>", Cell("-71.0", -71.0, "-72 to -70")), ("TAPTER", "-")),
+            (("TAPT <b>", TableCell("-71.0", -71.0, "-72 to -70")), ("TAPTER", "-")),
             ("In points.",),
             items=(Item("One seed.", "warning", "Take five."),),
             parts=(Section("Every seed", ("seed", "test"), (("1", "< 0.1%"),), fold="closed"),),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Cost
-from acclimate.races.report import Study
+from acclimate.races.report import RaceReport
 from acclimate.reports.plots import (
     differences,
     gold_against_predicted,
@@ -19,15 +19,15 @@ NASTY = "<script>alert('$x$')</script> --> & \"q\""
 
 
 @pytest.fixture(scope="module")
-def drawn(study: Study) -> dict[str, str]:
-    curves = next(iter(study.curves.values()))
+def drawn(report: RaceReport) -> dict[str, str]:
+    curves = next(iter(report.facts.curves.values()))
     return {
-        "seconds": score_against_cost(study.rows),
-        "flops": score_against_cost(study.rows, quantity="flops"),
-        "differences": differences(study.rows),
+        "seconds": score_against_cost(report.rows),
+        "flops": score_against_cost(report.rows, quantity="flops"),
+        "differences": differences(report.rows),
         "curves": learning_curves(curves.lines, curves.x, curves.y),
-        "losses": heldout_losses(study.losses, "domain"),
-        "general losses": heldout_losses(study.general_losses, "general"),
+        "losses": heldout_losses(report.facts.losses, "domain"),
+        "general losses": heldout_losses(report.facts.general_losses, "general"),
         "numbers": gold_against_predicted([(float(i), i + 0.5) for i in range(20)], "DAPT"),
     }
 
@@ -69,21 +69,21 @@ def test_no_plot_styles_the_page_or_loads_anything(drawn: dict[str, str]) -> Non
         assert svg.count("http") == 1  # the name space
 
 
-def test_the_same_rows_give_the_same_bytes(drawn: dict[str, str], study: Study) -> None:
-    assert score_against_cost(study.rows) == drawn["seconds"]
-    assert differences(study.rows) == drawn["differences"]
+def test_the_same_rows_give_the_same_bytes(drawn: dict[str, str], report: RaceReport) -> None:
+    assert score_against_cost(report.rows) == drawn["seconds"]
+    assert differences(report.rows) == drawn["differences"]
 
 
-def test_names_are_text_that_can_be_searched(drawn: dict[str, str], study: Study) -> None:
-    for row in study.rows:
+def test_names_are_text_that_can_be_searched(drawn: dict[str, str], report: RaceReport) -> None:
+    for row in report.rows:
         assert row.contestant in texts(drawn["seconds"])
         assert row.contestant in texts(drawn["differences"]) or row.comparison is None
     assert "TF-IDF + logistic regression (0)" in texts(drawn["flops"])
     assert "4.31 \N{RIGHTWARDS ARROW} 2.95" in texts(drawn["losses"])
 
 
-def test_nasty_names_stay_names(study: Study) -> None:
-    rows = [replace(row, contestant=NASTY) if row.contestant == "DAPT" else row for row in study.rows]
+def test_nasty_names_stay_names(report: RaceReport) -> None:
+    rows = [replace(row, contestant=NASTY) if row.contestant == "DAPT" else row for row in report.rows]
     plots = [
         score_against_cost(rows),
         differences(rows),
@@ -103,11 +103,11 @@ def test_plots_of_two_titles_do_not_share_ids() -> None:
     assert not ids[0] & ids[1]
 
 
-def test_odd_but_possible_data_can_be_drawn(study: Study) -> None:
-    one = [replace(study.rows[0], adapting=Cost(), finetuning=Cost())]
+def test_odd_but_possible_data_can_be_drawn(report: RaceReport) -> None:
+    one = [replace(report.rows[0], adapting=Cost(), finetuning=Cost())]
     assert "untouched (0)" in texts(score_against_cost(one))
     assert "only" in texts(learning_curves({"only": [(3.0, 1.0)]}, "step", "loss"))
-    long = [replace(row, adapting=Cost(1, 1.0, 3e5), finetuning=Cost()) for row in study.rows]
+    long = [replace(row, adapting=Cost(1, 1.0, 3e5), finetuning=Cost()) for row in report.rows]
     assert "100 h" in texts(score_against_cost(long))
 
 
@@ -120,13 +120,13 @@ def test_of_many_numbers_some_are_drawn_and_the_page_stays_small() -> None:
     assert "they differ by 0.79" in svg  # the mean of |Normal| is .798
 
 
-def test_each_seed_is_a_dot_beside_its_bar(study: Study) -> None:
-    fewer = [replace(row, scores=row.scores[:2]) for row in study.rows]
-    dots = [svg.count("<use") for svg in (score_against_cost(study.rows), score_against_cost(fewer))]
-    assert dots[0] - dots[1] == 3 * len(study.rows)
+def test_each_seed_is_a_dot_beside_its_bar(report: RaceReport) -> None:
+    fewer = [replace(row, scores=row.scores[:2]) for row in report.rows]
+    dots = [svg.count("<use") for svg in (score_against_cost(report.rows), score_against_cost(fewer))]
+    assert dots[0] - dots[1] == 3 * len(report.rows)
 
 
-def test_global_settings_of_matplotlib_are_left_alone(study: Study) -> None:
+def test_global_settings_of_matplotlib_are_left_alone(report: RaceReport) -> None:
     before = dict(matplotlib.rcParams)
-    score_against_cost(study.rows)
+    score_against_cost(report.rows)
     assert dict(matplotlib.rcParams) == before

@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 import studies
 from acclimate.core.types import Cost, Score
 from acclimate.data.examination import Leak
-from acclimate.races.compare import rows
-from acclimate.races.labels import LabelScore
+from acclimate.races.outcome import rows
+from acclimate.reports.labels import LabelScore
 from acclimate.shipping import markdown
 from acclimate.shipping.card import Card, render
 from acclimate.shipping.onnx import Int8

@@ -19,14 +19,16 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalToken
 import finished
 import studies
 from acclimate.core import files
-from acclimate.core.types import label_of
+from acclimate.core.types import Score, label_of
 from acclimate.data.examination import FileFacts, Leak
-from acclimate.races.outcome import read_scores, study_of, without
+from acclimate.races.leakage import without
+from acclimate.races.report import report_of
 from acclimate.shipping import onnx, predict
 from acclimate.shipping.onnx import FILE
 from acclimate.shipping.ship import push, ship
 from acclimate.tasks.prepared import Prepared, open_prepared
 from finished import finished_race
+from studies import recorded
 
 KINDS = [("sequence", False), ("sequence", True), ("multilabel", False), ("score", False)]
 
@@ -62,7 +64,7 @@ def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
     run = finished_race(tmp_path / "run", kind, paired=paired)
     shipped = ship(run, tmp_path / "out")
     assert (shipped.contestant, shipped.seed, shipped.checked) == ("DAPT", 1, 30)
-    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     examples = open_prepared(run / "data").examples("test")
     pairs = [example.pair for example in examples] if paired else None
     _, printed = snippet(shipped.card, 0, shipped.path, [example.text for example in examples], pairs)
@@ -78,7 +80,7 @@ def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
 def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_was_scored(tmp_path, kind, pooling):
     run = finished_race(tmp_path / "run", kind, paired=kind == "score", pooling=pooling)
     shipped = ship(run, tmp_path / "out", onnx=kind == "sequence")
-    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     examples = open_prepared(run / "data").examples("test")
     pairs = [example.pair for example in examples] if kind == "score" else None
     names, printed = snippet(shipped.card, 0, shipped.path, [example.text for example in examples], pairs)
@@ -97,7 +99,7 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
     """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
     run = finished_race(tmp_path / "run", "tokens")
     shipped = ship(run, tmp_path / "out", onnx=True)
-    [scored] = [score for score in read_scores(run) if (score.contestant, score.seed) == ("DAPT", 1)]
+    [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     card = shipped.card.read_text()
     about = ModelCard(card).data
     assert about.pipeline_tag == "token-classification"
@@ -126,10 +128,13 @@ def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_p
 
 def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
     run = finished_race(tmp_path / "run", "tokens")
-    scores = files.read_json(run / "scores.json")
-    score = next(row for row in scores if (row["contestant"], row["seed"]) == ("DAPT", 1))
-    score["predicted"][4][0] = "O" if score["predicted"][4][0] != "O" else "B-acid"
-    files.write_json(run / "scores.json", scores)
+
+    def altered(score: Score) -> Score:
+        first, *others = score.predicted[4]
+        tags = ("O" if first != "O" else "B-acid", *others)
+        return replace(score, predicted=(*score.predicted[:4], tags, *score.predicted[5:]))
+
+    finished.change_winner(run, altered)
     with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
         ship(run, tmp_path / "out")
 
@@ -170,8 +175,8 @@ def test_the_card_scores_without_leaked_items(tmp_path):
     run = finished_race(tmp_path / "run", facts={"leaked_test_ids": ["test-0", "test-7", "gone"]})
     card = ship(run, tmp_path / "out").card.read_text()
     assert "2 of the 30 test items stand in the training data. Without them DAPT scores" in card
-    others = without(study_of(run).outcome, {"test-0", "test-7"})
-    [left] = [ran.scores for ran in others.ran.values() if ran.cell.row == "DAPT"]
+    others = without(report_of(recorded(run)).outcome, {"test-0", "test-7"})
+    [left] = [result.scores for result in others.results if result.row == "DAPT"]
     assert f"{sum(score.test for score in left) / 2 * 100:.1f} " in card.partition("Without them DAPT scores")[2][:40]
 
 
@@ -179,7 +184,7 @@ def test_what_was_examined_before_the_race_is_told_in_short(tmp_path):
     leaks = Leak("train", "test", "near", 2, 2, 2 / 30), Leak("domain", "test", "exact", 0, 0, 0.0)
     read = (FileFacts("/home/ada/train.csv", 13, 12, 1),)
     examined = replace(studies.examination(), leaks=leaks, files=read, leaked={})
-    run = finished_race(tmp_path / "run", facts={"examination": examined.to_json()})
+    run = finished_race(tmp_path / "run", facts={"examination": examined})
     card = ship(run, tmp_path / "out").card.read_text()
     assert "train.csv (13 rows, 12 accepted)" in card
     assert "| train | test | near | 2 | 6.7% |" in card
@@ -197,10 +202,12 @@ def test_shipping_again_gives_the_same_bytes(run, tmp_path):
 
 
 def test_a_model_that_says_something_else_is_not_shipped(race, tmp_path):
-    scores = files.read_json(race / "scores.json")
-    [scored] = [score for score in scores if (score["contestant"], score["seed"]) == ("DAPT", 1)]
-    scored["predicted"][4] = next(label for label in finished.LABELS if label != scored["predicted"][4])
-    files.write_json(race / "scores.json", scores)
+
+    def altered(score: Score) -> Score:
+        label = next(label for label in finished.LABELS if label != score.predicted[4])
+        return replace(score, predicted=(*score.predicted[:4], label, *score.predicted[5:]))
+
+    finished.change_winner(race, altered)
     with pytest.raises(
         ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
     ):
@@ -250,10 +257,7 @@ def test_numbers_that_are_nearly_one_may_differ_by_what_float32_cannot_hold():
 
 
 def test_other_test_texts_than_those_scored_are_refused(race, tmp_path):
-    scores = files.read_json(race / "scores.json")
-    for score in scores:
-        score["ids"][0] = "another"
-    files.write_json(race / "scores.json", scores)
+    finished.change_winner(race, lambda score: replace(score, ids=("another", *score.ids[1:])))
     with pytest.raises(ValueError, match="the test texts are not those that were scored"):
         ship(race, tmp_path / "out")
 
@@ -264,9 +268,9 @@ def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
     (race / "winner" / "model.safetensors").write_bytes(b"other")
     with pytest.raises(files.DamagedError, match="is damaged"):
         ship(race, tmp_path / "out")
-    (race / "facts.json").unlink()
+    (race / "race.outcome.json").unlink()
     with pytest.raises(
-        ValueError, match=r"no finished race: it has no facts\.json\. Run the same race again to go on with it"
+        ValueError, match=r"no finished race: it has no race\.outcome\.json\. Run the same race again to go on with it"
     ):
         ship(race, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -275,7 +279,7 @@ def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
 def test_a_winner_that_was_never_scored_is_refused(race, tmp_path):
     with files.new_directory(race / "winner") as temporary:
         files.write_json(temporary / "race.json", {"contestant": "DAPT", "seed": 7})
-    with pytest.raises(ValueError, match=r"winner is DAPT, seed 7, which scores\.json does not have"):
+    with pytest.raises(ValueError, match=r"winner is DAPT, seed 7, which race\.outcome\.json does not have"):
         ship(race, tmp_path / "out")
 
 

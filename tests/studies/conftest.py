@@ -13,7 +13,7 @@ import pytest
 import toys
 from acclimate.data import published
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.studies import several
+from acclimate.studies import datasets
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
 from acclimate.tasks.formats.delimited import delimited_examples, iob_examples, number, one_of
@@ -76,7 +76,7 @@ def catalogue() -> Iterator[tuple[Dataset, ...]]:
         patch.setattr(blurb, "DATASETS", CATALOGUE)
         title, _ = published.CATALOGUES["blurb"]
         patch.setattr(published, "CATALOGUES", {"blurb": (title, CATALOGUE)})
-        patch.setattr(several, "CATALOGUES", published.CATALOGUES)
+        patch.setattr(datasets, "CATALOGUES", published.CATALOGUES)
         yield CATALOGUE
 
 

@@ -15,22 +15,25 @@ import torch
 import toys
 from acclimate.core import settings
 from acclimate.core.types import Example
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.races import work
-from acclimate.races.compare import MAIN, Outcome, compare
-from acclimate.races.design import Inputs, Mean
-from acclimate.races.run import plan, run
-from acclimate.races.write import as_csv, write
+from acclimate.races.compare import MAIN, Mean, compare
+from acclimate.races.dry_run import dry_run
+from acclimate.races.outcome import Outcome
+from acclimate.races.run import run
+from acclimate.races.tables import as_csv, write
 from acclimate.statistics.means import mean_interval
 from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
-from acclimate.studies.several import fitted, models_of
+from acclimate.studies.datasets import fitted
+from acclimate.studies.models import models_of
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Form
 from acclimate.tasks.metrics import BLURB, METRICS, blurb_score, default_metric
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
 from acclimate.training.checkpoint import read_log
-from studies import cell, ran
+from studies import result
 
 SMALL = (
     *("seeds=2", "max_tokens=32", "rows=9", 'datasets=["Topics"]'),
@@ -43,8 +46,9 @@ TUNINGS = 4 + 2  # of each model: all settings with the first seed, the best two
 
 def of_all(rows: tuple[str, ...] = ("m", "n")) -> tuple[dict[Any, Any], list[Mean]]:
     """Made-up scores of all thirteen datasets, and the means over them."""
-    cells = [cell(row, dataset.name) for dataset in blurb.DATASETS for row in rows]
-    found = {cell.key: ran(cell, 0.4 + 0.1 * at, seeds=2) for at, cell in enumerate(cells)}
+    places = [(row, dataset.name) for dataset in blurb.DATASETS for row in rows]
+    cells = [result(row, 0.4 + 0.1 * at, column, seeds=2) for at, (row, column) in enumerate(places)]
+    found = {cell.key: cell for cell in cells}
     return found, [*_means(list(blurb.DATASETS), list(rows), _refused(list(blurb.DATASETS)))]
 
 
@@ -68,7 +72,7 @@ def test_the_blurb_score_is_the_mean_over_types_of_the_means_over_their_datasets
 def test_there_is_no_blurb_score_where_a_dataset_lacks_or_failed():
     found, means = of_all()
     lost = "", "m", "BioASQ"
-    found[lost] = ran(found[lost].cell, 0.0, failed="seed 1: out of memory")
+    found[lost] = replace(found[lost], scores=(), failed="seed 1: out of memory")
     compared = compare(found, [], means)
     assert (("", "m", BLURB_SCORE), MAIN) not in compared.intervals
     assert (("", "n", BLURB_SCORE), MAIN) in compared.intervals
@@ -147,7 +151,7 @@ def test_a_run_that_was_stopped_goes_on_and_does_nothing_twice(benchmark):
     again = run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out)
     assert results(benchmark.inputs.out) == there
     assert as_csv(again) == as_csv(benchmark.outcome)
-    assert plan(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).left == 0
+    assert dry_run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).left == 0
 
 
 def test_the_order_of_the_models_changes_no_score(benchmark):
@@ -155,9 +159,8 @@ def test_the_order_of_the_models_changes_no_score(benchmark):
     other = replace(benchmark.inputs, models=benchmark.inputs.models[::-1])
     again = run(design(benchmark.recipe, other), benchmark.inputs.out)
     assert results(benchmark.inputs.out) == there
-    assert {key: cell_ran.scores for key, cell_ran in again.ran.items()} == {
-        key: cell_ran.scores for key, cell_ran in benchmark.outcome.ran.items()
-    }
+    scores, before = ({key: cell.scores for key, cell in each.cells.items()} for each in (again, benchmark.outcome))
+    assert scores == before
 
 
 def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
@@ -165,14 +168,16 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
     looks = [json.loads(line)["by"] for line in (out / "topics" / "looks.jsonl").read_text().splitlines()]
     expected = ["test constant", "test TF-IDF"]
     for model in models_of(benchmark.inputs.models):
-        trials = benchmark.outcome.trials["", model.name, "Topics"]
+        [trials] = [
+            each.trials for each in benchmark.outcome.searches if (each.row, each.column) == (model.name, "Topics")
+        ]
         assert len({trial.setting for trial in trials}) == 4
         last = max(trial.rung for trial in trials)
         best = max((trial for trial in trials if trial.rung == last), key=lambda trial: trial.dev)
-        cell_ran = benchmark.outcome.ran["", model.name, "Topics"]
-        assert cell_ran.facts["setting"] == best.setting
-        assert cell_ran.facts["fine-tunings"] == TUNINGS
-        assert cell_ran.costs["with the search"].flops > cell_ran.costs["tuning"].flops > 0
+        cell = benchmark.outcome.cells["", model.name, "Topics"]
+        assert cell.facts["setting"] == best.setting
+        assert cell.facts["fine-tunings"] == TUNINGS
+        assert cell.costs["with the search"].flops > cell.costs["tuning"].flops > 0
         expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
     assert sorted(looks) == sorted(expected)
 

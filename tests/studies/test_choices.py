@@ -13,9 +13,10 @@ from transformers import AutoTokenizer
 
 from acclimate.core import settings
 from acclimate.core.types import Example
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
-from acclimate.races.compare import Outcome
-from acclimate.races.design import Design, Inputs
+from acclimate.races.design import Design
+from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.studies import choices
 from acclimate.studies.choices import ChoicesRecipe, design
@@ -132,23 +133,25 @@ def test_a_dataset_on_which_nothing_differs_is_absent_or_refused_where_it_was_na
 
 
 @pytest.fixture(scope="module")
-def ran(models, tmp_path_factory) -> tuple[Path, Outcome]:
+def ran(models, tmp_path_factory) -> tuple[Path, Outcome, Design]:
     """Relations on the test set, with special tokens."""
     out = tmp_path_factory.mktemp("choices") / "run"
     out.mkdir()
     more = ('datasets=["Pairs"]', "special=true", "split=test", 'variants=["markers, starts", "original, mentions"]')
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blurb, "DATASETS", CATALOGUE)
-        return out, run(made(out, models, "relations", *more), out)
+        design = made(out, models, "relations", *more)
+        return out, run(design, out), design
 
 
 def test_the_tokenizer_keeps_whole_what_the_form_writes(ran):
-    out, outcome = ran
+    out, outcome, design = ran
     assert not outcome.failed
     special = PAIRS.special_tokens("markers")
     assert special
-    for (_, row, _), cell_ran in outcome.ran.items():
-        [tuned] = cell_ran.cell.jobs_by_seed[0].needs.values()
+    for cell in design.cells:
+        row = cell.row
+        [tuned] = cell.jobs_by_seed[0].needs.values()
         tokenizer = AutoTokenizer.from_pretrained(tuned.directory(out) / "checkpoint")
         whole = [token for token in special if tokenizer.tokenize(f"a {token} b").count(token) == 1]
         assert whole == (list(special) if row == "markers, starts" else [])
@@ -156,10 +159,27 @@ def test_the_tokenizer_keeps_whole_what_the_form_writes(ran):
 
 
 def test_each_form_is_read_as_it_is_written(ran):
-    _, outcome = ran
-    texts = {row: cell_ran.cell.task.examples("train")[0].text for (_, row, _), cell_ran in outcome.ran.items()}
+    _, _, design = ran
+    texts = {cell.row: cell.task.examples("train")[0].text for cell in design.cells}
     assert "[E1] " in texts["markers, starts"]
     assert "[E1]" not in texts["original, mentions"]
+
+
+def test_rows_that_contain_a_test_text_are_left_out_in_every_form(models, tmp_path):
+    for leaks in ("keep", "drop"):
+        (tmp_path / leaks).mkdir()
+    kept, dropped = (
+        made(tmp_path / leaks, models, "relations", 'datasets=["Pairs"]', f"leaks={leaks}")
+        for leaks in ("keep", "drop")
+    )
+    original = next(cell.task for cell in kept.cells if cell.row == "original, mentions")
+    sealed = {example.text for example in original.examples("test")}
+    left = {example.id for example in original.examples("train") if example.text not in sealed}
+    assert 0 < len(left) < original.sizes["train"]
+    for cell in dropped.cells:
+        assert {example.id for example in cell.task.examples("train")} <= left
+    assert len({cell.task.sizes["train"] for cell in dropped.cells}) == 1
+    assert "Rows of train and dev that contain a test text were left out." in dropped.notes
 
 
 def test_without_special_no_token_is_added(models, tmp_path):

@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 import toys
 from acclimate import cli
 from acclimate.core import files, settings
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.races import work
-from acclimate.races.design import Design, Inputs
-from acclimate.studies import FAILED, STUDIES, Study, plan_study, run_study
+from acclimate.races.design import Design
+from acclimate.studies import FAILED, STUDIES, Study, dry_run_study, run_study
 
 TUNING = ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8", "plan.rate=1e-3")
 ADAPTING = ("max_tokens=32", "epochs=0.0", "plan.steps=2", "plan.batch=4", "plan.rate=1e-3")
@@ -138,7 +139,7 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
         return Inputs(place, models=models, data=data)
 
     recipe = settings.override(study.recipe(), [*SMALL[study.name], *more])
-    plan = plan_study(study, recipe, inputs(out), out)
+    plan = dry_run_study(study, recipe, inputs(out), out)
     left = [*out.rglob("*")] if out.exists() else []
     design = study.design(recipe, inputs(out))
     victim, lost = victims(design)
@@ -154,7 +155,7 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
         patch.setitem(vars(work.FINE_TUNE), "do", failing)
         failed = run_study(study, recipe, inputs(out), out)
     name = design.name
-    written = [".txt", ".csv", ".scores.json", ".html"]
+    written = [".txt", ".csv", ".outcome.json", ".html"]
     texts = {f"failed{end}": (out / f"{name}{end}").read_text() for end in written}
     times = []
     for _ in range(2):
@@ -173,7 +174,7 @@ def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
     assert re.search(r"Together .* on this machine, memory .*; \d+ jobs are left, 0 are done", plain(studied.plan))
-    after = plan_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out)
+    after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out)
     assert "Together 0 s" in after
     assert "0 jobs are left" in plain(after)
 
@@ -190,8 +191,8 @@ def test_a_failed_cell_is_told_and_the_others_stand(studied):
     assert all(not line["mean"] and "a made-up failure" in line["failed"] for line in lost)
     assert "a made-up failure" in plain(studied.texts["failed.html"])
     row_is, column_is = studied.design.axes
-    recorded = json.loads(studied.texts["failed.scores.json"])
-    places = {(record["model"], record[row_is], record[column_is]) for record in recorded}
+    recorded = json.loads(studied.texts["failed.outcome.json"])["results"]
+    places = {(cell["model"], cell["row"], cell["column"]) for cell in recorded if not cell["failed"]}
     assert places
     assert not places & {(line["model"], line[row_is], line[column_is]) for line in lost}
     assert "a made-up failure" not in studied.texts["done.txt"]
@@ -207,13 +208,13 @@ def test_text_csv_json_and_page_are_written(studied):
     lines = [line for line in csv.DictReader(studied.texts["done.csv"].splitlines()) if line["split"]]
     row_is, column_is = studied.design.axes
     cells = {(line["model"], line[row_is], line[column_is]): line for line in lines if line["seeds"]}
-    records = json.loads(studied.texts["done.scores.json"])
-    for record in records:
-        line = cells[record["model"], record[row_is], record[column_is]]
-        assert str(record["seed"]) in line["seeds"].split()
-        assert (studied.out / "jobs" / record["job"] / "result.json").exists()
-        if record["metric"] == line["metric"]:
-            assert str(record["score"]) in line["scores"].split()
+    for cell in json.loads(studied.texts["done.outcome.json"])["results"]:
+        line = cells[cell["model"], cell["row"], cell["column"]]
+        for score, job in zip(cell["scores"], cell["jobs"], strict=True):
+            assert str(score["seed"]) in line["seeds"].split()
+            assert (studied.out / "jobs" / job / "result.json").exists()
+            if score["metric"] == line["metric"]:
+                assert str(score["test"]) in line["scores"].split()
     assert {key: len(line["seeds"].split()) for key, line in cells.items()} == dict.fromkeys(cells, 2)
     assert studied.design.source in plain(page)
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", page)

@@ -15,15 +15,17 @@ import toys
 from acclimate.core import settings
 from acclimate.core.types import Cost
 from acclimate.data.inputs import Raw
+from acclimate.data.sources import Inputs
 from acclimate.methods import METHODS
-from acclimate.races.compare import MAIN, Outcome
-from acclimate.races.design import Inputs
+from acclimate.races.compare import MAIN
+from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
-from acclimate.races.write import as_csv, records
+from acclimate.races.tables import as_csv
 from acclimate.reports.table import HEADING
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import open_prepared
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 PLACES = {  # contestant -> the recipe of its row
@@ -89,9 +91,9 @@ def ran(toy_inputs, models, tmp_path_factory) -> tuple[Path, Outcome]:
 def test_the_ensemble_averages_probabilities(ran):
     out, outcome = ran
     assert not outcome.failed
-    task = next(iter(outcome.ran.values())).cell.task
+    task = open_prepared(out / "data")
     texts = [example.text for example in task.examples("test")]
-    [record] = [each for each in records(outcome) if (each["contestant"], each["seed"]) == (ENSEMBLE, 1)]
+    [ensemble] = [each for each in outcome.results if each.row == ENSEMBLE]
     each = []
     for model in ("untouched", "mlm"):
         [place] = out.glob(f"jobs/fine-tune-{model}-seed-1-*/checkpoint")
@@ -99,19 +101,19 @@ def test_the_ensemble_averages_probabilities(ran):
         with torch.no_grad():
             each.append(AutoModelForSequenceClassification.from_pretrained(place)(**read).logits.softmax(-1))
     together, *alone = ([task.labels[code] for code in chances.argmax(-1)] for chances in (sum(each) / 2, *each))
-    result = json.loads((out / "jobs" / record["job"] / "result.json").read_text())
+    result = json.loads((out / "jobs" / ensemble.jobs[1] / "result.json").read_text())
     assert result["predicted"] == together
     assert together not in alone
 
 
 def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
     out, outcome = ran
-    assert [key[1] for key in outcome.ran] == ["untouched", ENSEMBLE]
+    assert [key[1] for key in outcome.cells] == ["untouched", ENSEMBLE]
     done = sorted(path.parent.name.rsplit("-", 1)[0] for path in out.glob("jobs/*/result.json"))
     trained = [f"fine-tune-{model}-seed-{seed}" for model in ("mlm", "untouched") for seed in (0, 1)]
     looks = [f"test-{name}-seed-{seed}" for name in ("ensemble-lm-mlm", "untouched") for seed in (0, 1)]
     assert [name for name in done if "loss" not in name] == sorted(["mlm", *trained, *looks])
-    untouched, ensemble = outcome.ran.values()
+    untouched, ensemble = outcome.results
     assert untouched.costs["adapting"] == Cost()
     assert ensemble.costs["adapting"].flops > 0
     assert ensemble.costs["tuning"].flops == pytest.approx(2 * untouched.costs["tuning"].flops)
@@ -124,15 +126,16 @@ def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_besi
     assert [(line["contestant"], line["metric"]) for line in lines] == [
         (name, metric) for name in ("untouched", ENSEMBLE) for metric in ("macro_f1", "accuracy")
     ]
-    for line, (key, cell_ran) in zip(lines[1::2], outcome.ran.items(), strict=True):
-        values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in cell_ran.scores]
+    for line, (key, cell) in zip(lines[1::2], outcome.cells.items(), strict=True):
+        values = [METRICS["accuracy"].compute(score.gold, score.predicted) for score in cell.scores]
         assert [float(value) for value in line["scores"].split()] == pytest.approx(values)
         assert outcome.interval(key, "accuracy").mean == pytest.approx(sum(values) / 2)
-        assert outcome.interval(key, MAIN).mean == pytest.approx(sum(score.test for score in cell_ran.scores) / 2)
+        assert outcome.interval(key, MAIN).mean == pytest.approx(sum(score.test for score in cell.scores) / 2)
     for what, heading in (("general", HEADING), ("domain", "domain loss")):
         [place] = out.glob(f"jobs/{what}-loss-untouched-*/result.json")
-        assert outcome.losses[heading]["untouched"].loss == json.loads(place.read_text())["loss"]
-        assert outcome.losses[heading][ENSEMBLE].loss is None
+        [column] = [each for each in outcome.losses if each.name == heading]
+        assert column.by_row["untouched"].loss == json.loads(place.read_text())["loss"]
+        assert column.by_row[ENSEMBLE].loss is None
 
 
 def test_an_ensemble_is_for_one_label_a_row(toy_inputs, models, tmp_path):

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
+from acclimate.data.sources import Inputs
 from acclimate.methods import METHODS, finetune, tapter
-from acclimate.races.design import Inputs
 from acclimate.studies import STUDIES
 from acclimate.studies.choices import TABLES, ChoicesRecipe
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, TABLE_2, TABLE_3, DgaStudyRecipe
-from acclimate.studies.several import models_of
+from acclimate.studies.models import models_of
 from acclimate.studies.stilt import PAPER
 from acclimate.studies.tapter import TapterStudyRecipe
 from acclimate.studies.tlm import TlmStudyRecipe, variants

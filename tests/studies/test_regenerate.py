@@ -21,7 +21,6 @@ from acclimate.core import files
 from acclimate.jobs.lock import LOCK
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.studies import FAILED
-from acclimate.studies.regenerate import _to_read
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -45,7 +44,7 @@ JOINT += ["tlm.max_tokens=32", *(f"tlm.{setting}" for setting in TUNING)]
 BLURB = ["max_tokens=32", "seeds=2", "search.rates=[1e-2, 1e-3, 1e30, 1e-4]", "search.epochs=[]", "search.batches=[]"]
 BLURB += [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=8")]
 COMMANDS = {  # command, its tables
-    "stilt": (STILT, "stilt.txt", "stilt.csv", "stilt.html", "stilt.scores.json"),
+    "stilt": (STILT, "stilt.txt", "stilt.csv", "stilt.html"),
     "evaluate": (EVALUATE, "table.txt", "table.csv", "report.html"),
 }
 LONGER = {
@@ -62,22 +61,21 @@ LONGER = {
             *ADAPTING,
             *TUNING,
         ],
-        *("dga.txt", "dga.csv", "dga.html", "dga.scores.json"),
+        *("dga.txt", "dga.csv", "dga.html"),
     ),
     "tapter": (
         ["study", "tapter", *FILES, "--model", "model", *LIKE_TAPT, *TUNING],
-        *("tapter.txt", "tapter.csv", "tapter.html", "tapter.scores.json"),
+        *("tapter.txt", "tapter.csv", "tapter.html"),
     ),
     "rho_2": (
         ["study", "tlm", *FILES, "vary=rho_2", "--general", "domain.txt", *JOINT, "rho_2s=[0, 9]"],
-        *("tlm-rho_2.txt", "tlm-rho_2.csv", "tlm-rho_2.html", "tlm-rho_2.scores.json"),
+        *("tlm-rho_2.txt", "tlm-rho_2.csv", "tlm-rho_2.html"),
     ),
     "blurb": (
         ["study", "blurb", "model", "--data", "blurb", *BLURB],
         "blurb.txt",
         "blurb.csv",
         "blurb.html",
-        "blurb.search.json",
     ),
 }
 
@@ -168,23 +166,6 @@ def test_tables_come_out_of_results_again(run, tables, nothing_is_done, tmp_path
     assert [name for name in after if after[name] != before[name] and name != ".lock"] == []
 
 
-def test_who_does_jobs_is_not_repeated_nor_a_recipe_file_read():
-    given = [
-        "race",
-        "a.csv",
-        "--workers",
-        "4",
-        "--recipe=a.toml",
-        "--text",
-        "words",
-        "--ray",
-        "auto",
-        "--out",
-        "runs/a",
-    ]
-    assert _to_read([*given, "steps=3", "--track", "mlflow"]) == ["race", "a.csv", "--text", "words", "steps=3"]
-
-
 def test_cells_that_failed_fail_again(ended):
     told = " ".join((ended("stilt") / "stilt.txt").read_text().split())
     assert "two: one failed: fine-tune model on one as first task without 1 row, seed 0: " in told
@@ -222,40 +203,39 @@ def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said
     assert contents(run) == before
 
 
-def test_sources_that_are_gone_or_changed_are_told(run, place, tmp_path, monkeypatch):
-    elsewhere = tmp_path / "inputs"
-    shutil.copytree(place, elsewhere)
-    lock = files.read_json(run / LOCK)
-    files.write_json(run / LOCK, {**lock, "directory": str(elsewhere)})
-    before = contents(run)
-    (elsewhere / "two.csv").rename(elsewhere / "kept.csv")
-    done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "two.csv" in done.output, "Put back what is missing" in done.output) == (2, True, True)
-    (elsewhere / "two.csv").write_text((elsewhere / "kept.csv").read_text().replace("the", "teh"))
-    done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "holds other data than" in done.output) == (2, True)
-    shutil.copy(elsewhere / "kept.csv", elsewhere / "two.csv")
-    config = files.read_json(elsewhere / "model" / "config.json")
-    files.write_json(elsewhere / "model" / "config.json", {**config, "layer_norm_eps": 1e-6})  # another model
-    done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "this study has no result of it" in done.output) == (2, True)
-    assert {name for name, content in contents(run).items() if content != before[name]} <= {".lock"}
-    shutil.copy(place / "model" / "config.json", elsewhere / "model" / "config.json")
-    assert typed("study", "regenerate", str(run)).exit_code == 0
-
-
-@pytest.mark.parametrize("run", ["evaluate"], indirect=True)
-def test_pages_of_a_race_need_nothing_but_its_directory(run, tmp_path):
+@pytest.mark.parametrize("run", ["evaluate", "stilt"], indirect=True)
+def test_pages_need_nothing_but_their_outcome(run, tmp_path):
+    """Neither the jobs' weights nor the user's files, which may be elsewhere by then."""
     lock = files.read_json(run / LOCK)
     files.write_json(run / LOCK, {**lock, "directory": str(tmp_path / "nowhere")})
+    for checkpoint in run.glob("jobs/*/checkpoint"):
+        shutil.rmtree(checkpoint)
+    shutil.rmtree(run / "data", ignore_errors=True)
     assert typed("study", "regenerate", str(run)).exit_code == 0
-    files.write_json(run / "facts.json", {**files.read_json(run / "facts.json"), "winner": "nobody"})
+
+
+def test_an_outcome_that_is_not_the_locks_is_refused(run):
+    path = run / "stilt.outcome.json"
+    files.write_json(path, {**files.read_json(path), "title": "another"})
     done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "facts.json: is gone, or not the one" in done.output) == (2, True)
+    assert (done.exit_code, "stilt.outcome.json: is gone, or not the one" in done.output) == (2, True)
 
 
-def test_no_other_command_of_a_lock_is_played(run, tmp_path):
+def test_a_study_of_an_earlier_version_is_refused_with_its_command(run):
+    (run / "stilt.outcome.json").unlink()
     lock = files.read_json(run / LOCK)
-    files.write_json(run / LOCK, {**lock, "verb": f"acclimate data fetch blurb --to {tmp_path / 'fetched'}"})
+    files.write_json(run / LOCK, {**lock, "outcome": {}})
     done = typed("study", "regenerate", str(run))
-    assert (done.exit_code, "is no study of tlm, choices" in done.output) == (2, True)
+    assert done.exit_code == 2
+    assert "is of an earlier version. Give its command again: acclimate study stilt model" in " ".join(
+        done.output.split()
+    )
+
+
+def test_report_writes_the_tables_of_any_study_again(run):
+    before = (run / "stilt.txt").read_text()
+    (run / "stilt.txt").unlink()
+    done = typed("report", str(run))
+    assert done.exit_code == 0, done.output
+    assert (run / "stilt.txt").read_text() == before
+    assert "Scores on test" in done.output

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import stilt
-from acclimate.races.design import Cell, Inputs
+from acclimate.races.design import Cell
 from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, design, members_of
 from toys import PLAIN, TOPICS, text
 

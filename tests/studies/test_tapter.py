@@ -12,11 +12,12 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.core.types import Cost
+from acclimate.data.sources import Inputs
 from acclimate.models.encoder import new_encoder, save_model
-from acclimate.races.compare import Outcome
-from acclimate.races.design import Design, Inputs
+from acclimate.races.design import Design
+from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
-from acclimate.races.write import as_csv
+from acclimate.races.tables import as_csv
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS, reported_with
@@ -101,14 +102,14 @@ def test_every_metric_of_bioasq_is_of_one_set_of_predictions_and_costs_stand_sta
     told = {(line["contestant"], line["metric"]): float(line["mean"]) for line in lines}
     names = ("strict_accuracy", "lenient_accuracy", "mrr")
     assert {metric for _, metric in told} == {*names}
-    for (_, row, _), each in outcome.ran.items():
+    for (_, row, _), each in outcome.cells.items():
         for metric in names:
             values = [METRICS[metric].compute(score.gold, score.predicted) for score in each.scores]
             assert told[row, metric] == pytest.approx(sum(values) / 2)
         strict, lenient, mrr = (told[row, metric] for metric in names)
         assert strict <= mrr <= lenient
         assert each.costs["first stage"].flops > 0
-    untouched, tapt = outcome.ran.values()
+    untouched, tapt = outcome.results
     assert untouched.costs["adapting"] == Cost()
     assert tapt.costs["adapting"].flops > 0
 

@@ -10,17 +10,20 @@ import pytest
 
 import toys
 from acclimate.core import files, settings
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
-from acclimate.races.compare import Outcome
 from acclimate.races.contestants import enter
-from acclimate.races.design import Design, Inputs
-from acclimate.races.outcome import read_scores, study_of
+from acclimate.races.design import Design
+from acclimate.races.outcome import Outcome, path_of, read
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import report_of
 from acclimate.races.run import run
-from acclimate.races.write import write
+from acclimate.races.tables import write
 from acclimate.studies.tlm import TlmStudyRecipe, design, variants
+from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log
+from studies import recorded
 
 SMALL = (
     "seeds=2",
@@ -80,40 +83,40 @@ def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Mapping[str, str]]]:
+def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Mapping[str, str]], Prepared]:
     """A search, done twice; its text and the looks at the test set after the first time."""
     out = tmp_path_factory.mktemp("tlm") / "run"
     found = made("search", toy_inputs, out, (), "rho_1s=[3,1]")
     text = write(run(found, out), out)
-    looks = next(iter(found.cells)).task.looks()
-    return out, run(found, out), text, looks
+    task = next(iter(found.cells)).task
+    looks = task.looks()
+    return out, run(found, out), text, looks, task
 
 
 def test_the_setting_with_the_best_mean_on_dev_is_tested_and_nothing_else_opens_the_test_set(searched):
-    out, outcome, text, looks = searched
+    out, outcome, text, looks, task = searched
     means = {
-        row: sum(score.dev for score in cell_ran.scores) / len(cell_ran.scores)
-        for (_, row, _), cell_ran in outcome.ran.items()
+        row: sum(score.dev for score in cell.scores) / len(cell.scores) for (_, row, _), cell in outcome.cells.items()
     }
     assert len(means) == 4
     best = max(means, key=lambda row: means[row])
     assert best != next(iter(means))  # the reference of the comparisons
     assert f"Chosen on dev: {best}. On test, opened for it alone:" in " ".join(text.split())
-    [key] = [key for key in outcome.ran if key[1] == best]
-    tuned = {job.name for job in outcome.ran[key].cell.jobs_by_seed.values()}
+    [key] = [key for key in outcome.cells if key[1] == best]
+    tuned = {*outcome.cells[key].jobs}
     tests = [files.read_json(path.parent / "job.json") for path in out.glob("jobs/test-*/result.json")]
     assert {name for about in tests for name in about["needs"].values()} == tuned
     assert len(looks) == len(tests) == 2
-    assert outcome.ran[key].cell.task.looks() == looks  # doing it again looks at nothing
+    assert task.looks() == looks  # doing it again looks at nothing
 
 
 def test_of_what_was_not_chosen_only_dev_is_written_and_all_that_was_tried_is_counted(searched):
-    out, outcome, text, _ = searched
-    written = files.read_json(out / "tlm-search.scores.json")
-    assert sum(record["split"] == "dev" for record in written) == 4 * 2
-    [*tested] = [record for record in written if record["split"] == "test"]
-    assert {record["variant"] for record in tested} == {outcome.chosen.ran.cell.row}
-    assert [record["score"] for record in tested] == [score.test for score in outcome.chosen.ran.scores]
+    out, outcome, text, _, task = searched
+    written = read(path_of(out, "tlm-search"))
+    assert written.split == "dev"
+    on_dev = {tuple(score.ids) for score in written.scores}
+    assert on_dev == {tuple(example.id for example in task.examples("dev"))}
+    assert [score.ids for score in written.chosen.result.scores] == [tuple(e.id for e in task.examples("test"))] * 2
     assert "The search over 4 settings took" in " ".join(text.split())
     assert outcome.chosen.tried == 4
     assert 3 < outcome.chosen.whole / outcome.chosen.alone < 5
@@ -122,10 +125,11 @@ def test_of_what_was_not_chosen_only_dev_is_written_and_all_that_was_tried_is_co
 def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, models, tmp_path):
     outcome = run(made("model", toy_inputs, tmp_path, models[:1], "tlm.plan.steps=2"), tmp_path)
     assert not outcome.failed
-    by_row = {row: each for (_, row, _), each in outcome.ran.items()}
+    by_row = {row: each for (_, row, _), each in outcome.cells.items()}
     assert "stage 1" not in by_row["model"].costs or not by_row["model"].costs["stage 1"].tokens
     assert all(by_row[row].costs["stage 1"].tokens > 0 for row in ("model + MLM on task data", "TLM"))
-    [losses] = outcome.losses.values()
+    [column] = outcome.losses
+    losses = column.by_row
     assert losses["TLM"].loss is None, "a loss of another vocabulary is no smaller or larger"
     goes_on = losses["model + MLM on task data"]
     assert goes_on.difference == pytest.approx(goes_on.loss - losses["model"].loss)
@@ -154,12 +158,12 @@ def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
     stated = [*toys.SETTINGS, 'contestants=["TLM"]', "retrieval.k=5", *small, "tlm.plan.steps=4"]
     recipe = settings.override(RaceRecipe(), [*stated, "finetune.plan.steps=4", "pretrain.plan.steps=4"])
     run_race(recipe, toy_race.materials, tmp_path, command="acclimate race")
-    scores = {score.contestant: score for score in read_scores(tmp_path)}
+    scores = {score.contestant: score for score in recorded(tmp_path).scores}
     assert scores.keys() == {"untouched", "TLM"}
     [joint] = (tmp_path / "jobs").glob("tlm-*")
     assert scores["TLM"].adapting.tokens == sum(line["tokens"] for line in read_log(joint))
     assert enter(recipe, toy_race.materials).losses.keys() == {"untouched"}  # a loss of another vocabulary says nothing
-    assert "documents" in study_of(tmp_path).given["TLM"]["adapting"]
+    assert "documents" in report_of(recorded(tmp_path)).given["TLM"]["adapting"]
 
 
 def test_a_value_that_stands_twice_is_refused():

@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 
 import conformance
 import toys
-from acclimate.core import files
 from acclimate.races.budget import Budget
 from acclimate.training.checkpoint import resumable
+from studies import recorded
 
 TESTS = Path(__file__).parents[1]
 _found = importlib.util.spec_from_file_location("every_objective", TESTS / "training" / "every_objective.py")
@@ -134,15 +134,14 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(toy_race, tmp_path):
         for expected, found in zip(one, two, strict=True):
             assert found["loss"] == pytest.approx(expected["loss"], abs=1e-5), f"{job.name}, step {found['step']}"
             assert (found["tokens"], found["flops"]) == (expected["tokens"], expected["flops"])
-    assert len(json.loads((tmp_path / "run" / "scores.json").read_text())) == 8
+    assert len(recorded(tmp_path / "run").scores) == 8
 
 
 def test_a_budgeted_race_of_two_processes_decides_as_one(both):
     """All processes try the steps that the estimate takes, go on from the same states, and give up the same ones."""
     run = both[2] / "budgeted"
     assert (both[2] / "said.txt").read_text().count("Winner: ") == 1
-    facts = files.read_json(run / "facts.json")
-    assert {line["rung"] for line in facts["search"]} == {0, 1, 2}
+    assert {trial.rung for trial in recorded(run).trials} == {0, 1, 2}
     given_up = [job for job in (run / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
     assert given_up
     for job in given_up:

@@ -24,7 +24,7 @@ from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, random_twin
 from acclimate.models.loading import resolved, short_names
-from acclimate.reports.page import Cell, Drawing, Page, Section, page, share
+from acclimate.reports.page import Drawing, Page, Section, TableCell, page, share
 from acclimate.reports.plots import INK, MUTED, PALETTE, STYLE, svg
 
 COMMAND = "acclimate analyse heads"
@@ -264,11 +264,11 @@ def write_page(path: Path, analysis: AttentionAnalysis) -> Path:
 
 def _every_head(heads: Heads) -> Section:
     shares = heads.before, heads.after, heads.vertical
-    rows: tuple[tuple[str | Cell, ...], ...] = tuple(
+    rows: tuple[tuple[str | TableCell, ...], ...] = tuple(
         (
             f"layer {layer + 1}, head {head + 1}",
             f"{layer + 1}",
-            *(Cell(percent(float(shares_LH[layer, head])), float(shares_LH[layer, head])) for shares_LH in shares),
+            *(TableCell(percent(float(shares_LH[layer, head])), float(shares_LH[layer, head])) for shares_LH in shares),
             str(kind),
         )
         for (layer, head), kind in np.ndenumerate(heads.kinds)

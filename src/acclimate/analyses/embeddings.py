@@ -32,8 +32,8 @@ from acclimate.models.word_embeddings import (
     shared_rows,
     summary,
 )
-from acclimate.races.facts import TERMS, Curve, both_sides, read_curve
-from acclimate.reports.page import Cell, Drawing, Page, Section, page, sheet
+from acclimate.reports.curves import TERMS, Curve, both_sides, read_curve
+from acclimate.reports.page import Drawing, Page, Section, TableCell, page, sheet
 from acclimate.reports.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
@@ -366,14 +366,14 @@ def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
     return replace(analysis.page(), sheets=sheets).write(path)[1]
 
 
-def _neighbours(neighbours: Sequence[tuple[str, float]], before: Sequence[str]) -> str | Cell:
+def _neighbours(neighbours: Sequence[tuple[str, float]], before: Sequence[str]) -> str | TableCell:
     """Names, on a terminal; on the page with their cosines, those that are not among `before` marked."""
     if not neighbours:
         return "-"
     runs = []
     for number, (name, cosine) in enumerate(neighbours):
         runs += [(name, name not in before), (f" {cosine:.2f}{', ' * (number < len(neighbours) - 1)}", False)]
-    return Cell(tuple(runs), plain=", ".join(name for name, _ in neighbours))
+    return TableCell(tuple(runs), plain=", ".join(name for name, _ in neighbours))
 
 
 def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, name: str) -> str:

@@ -54,14 +54,14 @@ def check_directory(parameters: Mapping[str, Any]) -> None:
 
 
 def check_ended(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError unless `run` holds a race that has come to its end."""
+    """Raises ValueError unless `run` holds a race or study that has come to its end."""
     from acclimate.jobs.lock import OUTCOME
 
     check_directory(parameters)
-    run = parameters["run"]
-    for name in OUTCOME:
-        if not (run / name).exists():
-            raise ValueError(f"{run} holds no {name}: no race there has come to its end. Run it again to go on")
+    if not any(parameters["run"].glob(f"*{OUTCOME}")):
+        raise ValueError(
+            f"{parameters['run']} holds no outcome: nothing there has come to its end. Run it again to go on"
+        )
 
 
 def check_locked(parameters: Mapping[str, Any]) -> None:

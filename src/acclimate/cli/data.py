@@ -37,11 +37,11 @@ def prepare(
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
     from acclimate.data.inputs import made_ready
-    from acclimate.races import race
+    from acclimate.data.sources import labelled_rows
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:
-        read = race.labelled_rows(labelled, data, rows)
+        read = labelled_rows(labelled, data, rows)
         prepared, ready, examination = made_ready(out, read, leaks=leaks, watch=watch)
     session.tell_findings(examination)
     if ranks.is_first():

@@ -85,16 +85,13 @@ def race(
         str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
     ] = None,
     labels_per_class: options.PerClassOption = None,
+    rows: options.RowsOption = 0,
     data: options.DataOption = None,
     out: options.OutOption = Path("runs/race"),
     dry_run: options.DryRunOption = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
-    from dataclasses import replace
-
-    from acclimate.jobs.job import check_format
     from acclimate.races import race
-    from acclimate.races.design import Inputs
     from acclimate.races.fit import with_search
     from acclimate.races.recipe import heeded, stated_methods
 
@@ -105,19 +102,27 @@ def race(
     if budget is not None:
         with_search(stated)  # raises where the two do not go together
     models = () if model is None else (model,)
-    inputs = Inputs(
-        out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, labels_per_class=labels_per_class
-    )
-    if dry_run:
-        session.say(race.plan_text(inputs, stated, budget=budget))
+    given = {"raw": raw, "data": data, "leaks": leaks, "rows": rows, "labels_per_class": labels_per_class}
+    _race(session, stated, budget, task=labelled, models=models, **given)
+
+
+def _race(session: Session, stated: Any, budget: str | None, **given: Any) -> None:
+    """Run a race and print its table, or say what it would still do and cost. given: fields of `Inputs`"""
+    from acclimate.data.sources import Inputs
+    from acclimate.jobs.job import check_format
+    from acclimate.races import race
+
+    out = session.parameters["out"]
+    if session.parameters["dry_run"]:
+        session.say(race.dry_run_text(Inputs(out, **given), stated, budget=budget))
         return
     check_format(out)
     with session.watched() as watch:
-        found = race.materials_of(replace(inputs, watch=watch), stated)
-        session.tell_findings(found.examination)
-        done = race.start(stated, found, out, budget=budget, command=command(), watch=watch)
+        materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
+        session.tell_findings(materials.examination)
+        report = race.start(stated, materials, out, budget=budget, command=command(), watch=watch)
     _show(session, out)
-    session.status = FAILED if done.failed else 0
+    session.status = FAILED if report.failed else 0
 
 
 def _model_then_task(given: Mapping[str, Any]) -> None:
@@ -142,22 +147,12 @@ def evaluate(
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.races import race
-    from acclimate.races.design import Inputs
     from acclimate.races.recipe import for_model, heeded
 
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
-    inputs = Inputs(out, task=labelled, models=(model,), data=data, labels_per_class=labels_per_class)
-    if dry_run:
-        session.say(race.plan_text(inputs, stated, rows=rows))
-        return
-    with session.watched() as watch:
-        found = race.materials_of(replace(inputs, watch=watch), stated, rows=rows)
-        session.tell_findings(found.examination)
-        done = race.start(stated, found, out, budget=None, command=command(), watch=watch)
-    _show(session, out)
-    session.status = FAILED if done.failed else 0
+    given = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
+    _race(session, stated, None, task=labelled, models=(model,), **given)
 
 
 @verb(check=check_ended)
@@ -181,7 +176,7 @@ def ship(
         session.say(f"Uploaded: {upload(to, push)}")
 
 
-def _race_of_this_version(given: Mapping[str, Any]) -> None:
+def _of_this_version(given: Mapping[str, Any]) -> None:
     from acclimate.jobs.job import check_format
 
     check_directory(given)
@@ -189,26 +184,33 @@ def _race_of_this_version(given: Mapping[str, Any]) -> None:
     check_ended(given)
 
 
-@verb(check=_race_of_this_version)
+@verb(check=_of_this_version)
 def report(session: Session, run: options.RaceDirectory) -> None:
-    """Write report.html and the tables of a finished race again, and print the table."""
-    from acclimate.core import ranks
-    from acclimate.races.outcome import write_pages
+    """Write page and tables of a finished race or study again, and print the tables."""
+    from acclimate.studies import write_again
 
-    if ranks.is_first():
-        write_pages(run)
-    _show(session, run)
+    session.say(write_again(run))
+    _tell_winner(session, run)
 
 
 def _show(session: Session, run: Path) -> None:
-    """Print the table of a race and where its report and winner are."""
-    from acclimate.core import ranks
-    from acclimate.core.files import read_json
-    from acclimate.races.outcome import PAGE, TABLE, WINNER, read_scores
+    """Print the table of a race, and where its report and winner are."""
+    from acclimate.races.report import TEXT
+
+    session.say((run / TEXT).read_text(encoding="utf-8"))
+    _tell_winner(session, run)
+
+
+def _tell_winner(session: Session, run: Path) -> None:
+    """Print where the report and the winner of a race are; nothing if `run` holds another study."""
+    from acclimate.races.outcome import WINNER, path_of, read
+    from acclimate.races.report import PAGE, RACE
     from acclimate.reports.table import ALONE
 
-    if ranks.is_first():
-        session.say((run / TABLE).read_text(encoding="utf-8"))
-        winner = read_json(run / WINNER / "race.json")["contestant"]
-        winner = winner if len({score.contestant for score in read_scores(run)}) > 1 else ALONE
-        session.say(f"Report: {run / PAGE}\nWinner: {run / WINNER} ({winner}, chosen on dev)")
+    if not path_of(run, RACE).exists():
+        return
+    outcome = read(path_of(run, RACE))
+    assert outcome.race is not None
+    winner = ALONE if len(outcome.results) == 1 and outcome.race.winner else outcome.race.winner
+    where = f"{run / WINNER} ({winner}, chosen on dev)" if winner else "none: no encoder has learnt the task"
+    session.say(f"Report: {run / PAGE}\nWinner: {where}")

@@ -51,7 +51,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
 
 
 def _on_models(named: Study, out: Path) -> Callable[..., None]:
-    """The command of a study that takes models, and datasets by its settings."""
+    """Return the command of a study that takes models, and datasets by its settings."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
     def command(
@@ -84,14 +84,14 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
 
 def _run(session: Session, named: Study, **given: Any) -> None:
     """Run a study, or say what it would still do and cost."""
-    from acclimate.races.design import Inputs
-    from acclimate.studies import FAILED, plan_study, run_study
+    from acclimate.data.sources import Inputs
+    from acclimate.studies import FAILED, dry_run_study, run_study
 
     out = session.parameters["out"]
     recipe = session.recipe(named.recipe())
     if session.parameters["dry_run"]:
         with TemporaryDirectory() as place:
-            session.say(plan_study(named, recipe, Inputs(Path(place), **given), out))
+            session.say(dry_run_study(named, recipe, Inputs(Path(place), **given), out))
         return
     with session.watched() as watch:
         done = run_study(named, recipe, Inputs(out, **given, watch=watch), out, before=session.tell_findings)
@@ -135,16 +135,9 @@ def verify(session: Session, run: Directory) -> None:
 
 @study.command(rich_help_panel=RUNS)
 @verb(check=check_locked)
-def regenerate(session: Session, context: typer.Context, run: Directory) -> None:
-    """Write every table and page again from the results that study.lock.json has; runs nothing."""
-    from acclimate.studies import regenerate
+def regenerate(session: Session, run: Directory) -> None:
+    """Write tables and pages again from what was recorded; results must be those of study.lock.json. Runs nothing."""
+    from acclimate.studies.regenerate import regenerate
 
-    def play(arguments: list[str]) -> object:
-        return context.find_root().command.main(arguments, prog_name="acclimate", standalone_mode=False)
-
-    if not regenerate.regenerate(run, play):
-        raise ValueError(
-            f"the tables of {run} were not written again: which results they are made of is found in the files "
-            f"that the study's command names, read once more. Put back what is missing; the results are untouched"
-        )
+    regenerate(run)
     typer.echo(f"Written again from the results of {run}.")

@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 import threading
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 Recipe = TypeVar("Recipe")
 EMBEDDED = "docstrings"  # the task that needs no files
-BASELINE = "baseline"  # as races/work.py, which loads torch, calls the job of the contestant without an encoder
 LISTED = "given"  # a parameter of this name takes models or files, and settings among them
 
 
@@ -74,14 +72,10 @@ class Session:
     def recipe(self, base: Recipe, *more: str) -> Recipe:
         """Return the base with the settings of --recipe, then those of the command line and `more`, in this order.
 
-        The lock file of the study will have it. If a finished study is regenerated, the lock file's recipe is returned.
+        The lock file of the study will have it.
         """
         from acclimate.core import settings
-        from acclimate.core.replay import recorded
 
-        if (study := recorded()) is not None:
-            again: Recipe = settings.from_mapping(type(base), study.recipe)
-            return again
         path = self.parameters.get("recipe")
         stated = settings.from_toml(type(base), path, base=base) if path else base
         return self.note(settings.override(stated, [*_assignments(self.parameters), *more]))
@@ -134,13 +128,11 @@ def verb(
 
         @wraps(function)
         def run(**given: Any) -> None:
-            from acclimate.core.replay import recorded
-
             with errors_printed():
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
-                if check is not None and recorded() is None:  # a replay checks as its results are read
+                if check is not None:
                     check(given)
                 check_models([given.get("model"), *(given.get("models") or ())])
                 with _session(function, given) as session:
@@ -204,6 +196,7 @@ def _labelled(parameters: Mapping[str, Any]) -> LabelledFiles:
 def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> Iterator[Session]:
     """Yield the session of one command, and release at its end what it holds."""
     from acclimate.core import files, ranks
+    from acclimate.jobs.refused import emptied_if_refused
 
     dry_run = parameters.get("dry_run", False)
     held = parameters["out"] if _holds(function) and not dry_run else None
@@ -218,36 +211,9 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
                 stack.enter_context(files.hold(held))
         if JOBS.keys() <= parameters.keys():
             if held is not None:
-                stack.enter_context(_removed_if_refused(held))
+                stack.enter_context(emptied_if_refused(held))
             stack.enter_context(_jobs_run(session, dry_run=dry_run))
         yield session
-
-
-@contextmanager
-def _removed_if_refused(out: Path) -> Iterator[None]:
-    """If the block raises ValueError before it trains a model in a directory that was empty, empty the directory again.
-
-    So a race that is refused, for instance for a budget that is too small, does not stand in the way of the next one.
-    The lock, which this process holds, stays.
-    """
-    from acclimate.core import files, ranks
-    from acclimate.jobs.job import DIRECTORY, JOB
-
-    def written() -> list[Path]:
-        return [path for path in out.iterdir() if path.name not in (files.LOCK, files.HOLDER)]
-
-    empty = ranks.is_first() and not written()
-    try:
-        yield
-    except ValueError:
-        jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
-        if empty and all(files.read_json(job)["work"] == BASELINE for job in jobs):
-            for path in written():
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
-        raise
 
 
 def _holds(function: Callable[..., None]) -> bool:
@@ -261,13 +227,12 @@ def _holds(function: Callable[..., None]) -> bool:
 @contextmanager
 def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
-    from acclimate.core.replay import recorded
     from acclimate.jobs.lock import write_lock
     from acclimate.jobs.workers import Where, working
 
     where = Where(**{name: session.parameters[name] for name in JOBS})
     where.check()
-    if dry_run or recorded() is not None:
+    if dry_run:
         yield
         return
     with working(where):

@@ -43,6 +43,8 @@ def _typed(hint: Any, value: Any) -> Any:
         return from_plain(hint, value)
     if origin is types.UnionType:
         kinds = [element for element in inner if element is not type(None)]
+        if isinstance(value, list):  # of a label, say, which is a string, a tuple or a number
+            kinds = [kind for kind in kinds if typing.get_origin(kind) is tuple] or kinds
         return _typed(kinds[0], value) if len(kinds) == 1 and value is not None else value
     if origin is tuple and inner[-1] is not ...:
         return tuple(_typed(kind, element) for kind, element in zip(inner, value, strict=True))

@@ -132,6 +132,8 @@ class Score:
     gold, predicted  (n,) labels of the test set, in the order of `ids`; intervals and tests are computed from them
     seed             of fine-tuning
     adaptation       seed with which the fine-tuned checkpoint was adapted; None: not adapted, or not recorded
+    learnt           False if the fine-tuning learnt nothing (methods/finetune.py::Tuning.learnt), in its second attempt
+                     if `again` is True
     """
 
     contestant: str
@@ -146,6 +148,8 @@ class Score:
     adapting: Cost
     finetuning: Cost
     adaptation: int | None = None
+    learnt: bool = True
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.replay import NotDoneError, check_may_work, recorded
 from acclimate.core.types import Progress, Watch
 
 DIRECTORY = "jobs"
@@ -90,7 +89,7 @@ class Job:
         """Return all that the result depends on, as it is written to `job.json`."""
         return {
             "work": self.work.name,
-            "versions": dict(study.versions if (study := recorded()) else _versions()),
+            "versions": dict(_versions()),
             "settings": dict(self.settings),
             "contents": dict(self.contents),
             "needs": {name: job.name for name, job in self.needs.items()},
@@ -240,8 +239,6 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
 
     called: key of a model in the labels -> the name that people are shown
     """
-    if recorded() is not None:
-        return
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
     files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
@@ -249,7 +246,7 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
 
 def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
     """Add to the plan the jobs that it lacks. parts: jobs of which only a first part is asked for."""
-    if not ranks.is_first() or recorded() is not None:
+    if not ranks.is_first():
         return
     in_plan = {(planned.name, planned.part) for planned in _lines(run)}
     lines = []
@@ -316,11 +313,8 @@ def do_call(call: Call, *, watch: Watch) -> Result:
     """Return the call's result: read it if it is written, else run the work and write it.
 
     Work that was stopped runs again in the same directory and goes on from what it left there. The process that runs a
-    call holds its lock: a second process waits, and then reads the result. If a study is only read (core/replay.py),
-    the call returns or raises what it did then.
+    call holds its lock: a second process waits, and then reads the result.
     """
-    if recorded() is not None:
-        return _as_recorded(call, watch)
     if ranks.is_first():
         call.out.mkdir(parents=True, exist_ok=True)
     with _locked(call, watch) as noting:
@@ -346,34 +340,10 @@ def try_call(call: Call, *, watch: Watch) -> Exception | None:
     """Run the call. Return None, or the error with which it failed, which is then also written to its directory."""
     try:
         do_call(call, watch=watch)
-    except NotDoneError:
-        raise
     except Exception as error:
-        if recorded() is None:
-            note_failure(call, error)
+        note_failure(call, error)
         return error
     return None
-
-
-def _as_recorded(call: Call, watch: Watch) -> Result:
-    """Return what the call returned in a study that has ended, or raise what it raised.
-
-    A call that began but left neither a result nor a failure is a setting of a search that diverged. Raises
-    NotDoneError for a call that never began.
-    """
-    if call.share == 1 and (result := _read_result(call.out)) is not None:
-        return result
-    if call.share < 1 and not (call.out / FAILED).exists():
-        with contextlib.suppress(NotDoneError):
-            return call.function(out=call.out, watch=watch, **call.arguments)
-    if not (call.out / JOB).exists():
-        check_may_work(call.label)
-    from acclimate.training.gradients import NotFiniteError  # imports torch
-
-    failed = files.read_json(call.out / FAILED) if (call.out / FAILED).exists() else {}
-    if failed.get("kind", NotFiniteError.__name__) == NotFiniteError.__name__:
-        raise NotFiniteError(failed.get("error", f"{call.label} diverged"))
-    raise RuntimeError(failed["error"])
 
 
 def note_failure(call: Call, error: Exception) -> None:

@@ -7,7 +7,7 @@ data          name -> the hashes of what the jobs read under it
 jobs          name -> its label, the hash of its settings, the SHA-256 of its result and of the small files beside it,
               such as its costs
 begun         name -> the same without a result, of jobs that failed, diverged or were given up by a search
-outcome       file -> SHA-256 of what a race or `evaluate` makes its pages of; empty for other studies
+outcome       file -> SHA-256 of what tables and pages are made of
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
 
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
-OUTCOME = ("scores.json", "facts.json")  # as races/outcome.py calls them
+OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py writes
 
 
 def write_lock(out: Path, verb: str, recipe: Any) -> None:
@@ -38,7 +38,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
         "data": data,
         "jobs": jobs,
         "begun": begun,
-        "outcome": {name: files.sha256_of(out / name) for name in OUTCOME if (out / name).exists()},
+        "outcome": {path.name: files.sha256_of(path) for path in sorted(out.glob(f"*{OUTCOME}"))},
     }
     files.write_json(out / LOCK, lock)
 

@@ -65,7 +65,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.prompt import prompt_length
-from acclimate.core.replay import check_may_work
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import (
     NOT_PREDICTED,
@@ -781,7 +780,6 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
         return Begun(*earlier[str(steps)])
     if finished(out, recipe, sources):
         return best_of_looks(out, until=steps)
-    check_may_work(f"{out.name}, its first {steps:,} steps")
     tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):

@@ -18,7 +18,7 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work
 from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
-from acclimate.methods.baselines import BASELINE, DICTIONARY, baseline_of
+from acclimate.methods.baselines import BASELINE, baseline_of
 from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
@@ -406,8 +406,3 @@ def texts_of(recipe: RaceRecipe, materials: Materials) -> dict[str, int]:
     for method, contestant in contestants_of(recipe.methods).values():
         seen[method.group(contestant)] = corpora[contestant.needs]
     return {group: len(corpus) for group, corpus in seen.items() if corpus is not None}
-
-
-def is_baseline(name: str) -> bool:
-    """True for the contestant without an encoder."""
-    return name in (BASELINE, DICTIONARY)

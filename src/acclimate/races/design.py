@@ -1,7 +1,7 @@
 """A study as a value: the cells of its table, the jobs that make each, and what is compared with what.
 
-A study file (studies/) writes `design(recipe, inputs) -> Design` and nothing else that another study needs too.
-races/run.py does the jobs, races/compare.py compares, races/write.py writes what came out.
+A study file (studies/) writes `design(recipe, inputs) -> Design` and nothing that another study needs too.
+races/run.py runs the jobs and records the outcome (races/outcome.py), of which races/tables.py makes the tables.
 """
 
 from __future__ import annotations
@@ -11,51 +11,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.types import Split, Watch, unwatched
+from acclimate.core.types import Split
 from acclimate.data.examination import Examination
-from acclimate.data.inputs import Leaks, Raw
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, tested
 from acclimate.races.recipe import RaceRecipe
-from acclimate.reports.page import Section
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
 
 if TYPE_CHECKING:
-    from acclimate.races.compare import Outcome
-
-Key = tuple[str, str, str]  # a cell's model, row and column
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What a study is run on.
-
-    out       the directory of the study, in which data are prepared; a dry run has a temporary one here
-    task      the labelled files; None where the study's settings name its datasets
-    raw       raw text of the domain, and general text
-    models    directories or hub ids
-    data      the folder of a benchmark, of which datasets are taken by name; None where all are files
-    leaks     what becomes of labelled rows that hold a text of the test set
-    labels_per_class  of the embedded default
-    """
-
-    out: Path
-    task: LabelledFiles | None = None
-    raw: Raw = field(default_factory=Raw)
-    models: tuple[str, ...] = ()
-    data: Path | None = None
-    leaks: Leaks = "keep"
-    labels_per_class: int | None = None
-    watch: Watch = unwatched
-
-    @property
-    def model(self) -> str | None:
-        """The model of a study that takes one; None where none was given."""
-        return self.models[0] if self.models else None
+    from acclimate.races.outcome import Outcome
+    from acclimate.races.search import FineTuned
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +37,8 @@ class Cell:
     materials     the task that is scored, and the model that all starts from
     model         its name in a study that is repeated for several models; "" elsewhere
     facts         column of the tables -> value
-    shown         False for what only stands as a reference of comparisons: CSV and JSON have it, tables do not
+    encoder       False for a baseline without one, which cannot fail to learn
+    shown         False for what only stands as a reference of comparisons: the CSV has it, tables do not
     """
 
     row: str
@@ -78,19 +48,22 @@ class Cell:
     materials: Materials
     model: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
+    encoder: bool = True
     shown: bool = True
 
     @property
     def key(self) -> Key:
+        """The cell's place in the tables."""
         return self.model, self.row, self.column
 
     @property
     def task(self) -> Prepared:
+        """The task that is scored."""
         return self.materials.task
 
 
 @dataclass(frozen=True)
-class Allowed:
+class WithinBudget:
     """What a budget leaves of a search, and in words what it left out.
 
     finalists: how many contestants the last round may have, asked when it begins; None: all
@@ -117,74 +90,41 @@ class Search:
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
-    allowed: Callable[[Entries, Path, bool], Allowed] | None = None
+    allowed: Callable[[Entries, Path, bool], WithinBudget] | None = None
 
     @property
     def key(self) -> Key:
+        """The cell's place in the tables."""
         return "", self.row, self.column
 
 
 @dataclass(frozen=True)
-class Against:
-    """A cell or mean, and what it is compared with: of several references the one with the highest score.
-
-    name    what comparisons of this kind are against, as a heading has it: "untouched", "as many steps"
-    family  in words, which comparisons Holm's correction counts together: those with equal words
-    """
-
-    key: Key
-    references: tuple[Key, ...]
-    name: str
-    family: str
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean over tasks. parts: the cells of a task each, which are first taken together as their mean.
-
-    weights  of the parts, in step; their sum is 1
-    whole    True: there is no mean where one of the cells failed; False: it is that of the others, equally weighted
-    shown    False for what only stands as a reference of comparisons
-    """
-
-    key: Key
-    parts: tuple[tuple[Key, ...], ...]
-    weights: tuple[float, ...]
-    whole: bool = True
-    shown: bool = True
-
-
-@dataclass(frozen=True)
-class Losses:
+class HeldOutLosses:
     """Losses on held-out text.
 
     name, meaning  of the column, and a sentence that explains it
-    before         the row of the model as it is, and the job of its loss; None where a search measures them (a race)
-    jobs_by_row    of what each row adapted, a seed each
+    before         the row of the untouched model, and the job that measures its loss
+    jobs_by_row    row -> the jobs that measure the losses of what it adapted, one for each seed
     """
 
     name: str
     meaning: str
-    before: tuple[str, Job] | None = None
+    before: tuple[str, Job]
     jobs_by_row: Mapping[str, Sequence[Job]] = field(default_factory=dict)
 
     @property
     def jobs(self) -> list[Job]:
-        """All that is to be measured."""
-        first = [self.before[1]] if self.before else []
-        return [*first, *(job for jobs in self.jobs_by_row.values() for job in jobs)]
+        """All jobs that measure a loss."""
+        return [self.before[1], *(job for jobs in self.jobs_by_row.values() for job in jobs)]
 
 
 def main_metric(metric: Metric) -> Sequence[Metric]:
-    """The task's metric alone."""
+    """Return the task's metric alone."""
     return (metric,)
 
 
-def no_sections(outcome: Outcome) -> Sequence[Section]:
-    return ()
-
-
 def no_facts(cell: Cell, out: Path) -> Mapping[str, Any]:
+    """Return nothing: of most cells no more is measured."""
     return {}
 
 
@@ -197,16 +137,17 @@ class Design:
     against               which comparisons are made, and which count together
     axes                  what rows and columns are, such as ("contestant", "task")
     split                 what is scored; the test set is opened once all is trained
-    metrics               of a task's metric, all that are reported of the same predictions; it comes first
+    metrics               a task's metric -> all that are reported of the same predictions, that metric first
     means                 over tasks
     losses                on held-out text, beside the scores
-    chosen_is_tested      of a study on dev: the row with the best mean on dev is tested in the end, and no other
-    called                what stands for a model in labels of jobs -> its name
-    notes, absent         what was done to the data; dataset -> why it is not there
-    race                  settings that the estimate of a dry run falls back on
+    chosen_is_tested      of a study on dev: True if the row with the best mean on dev is tested in the end
+    called                key of a model in the labels of jobs -> its name
+    notes, absent         what was done to the data; dataset -> why it is left out
+    race                  settings that the estimate of a dry run uses
     examination           what the doctor found in the task
     measured              (cell, directory) -> more facts, once the cell has run
-    sections              what only this study's tables have; they come first
+    completed             (outcome, what the searches fine-tuned, directory) -> the outcome with what only this study
+                          records, such as the facts of a race
     """
 
     name: str
@@ -219,7 +160,7 @@ class Design:
     split: Split = "test"
     metrics: Callable[[Metric], Sequence[Metric]] = main_metric
     means: tuple[Mean, ...] = ()
-    losses: tuple[Losses, ...] = ()
+    losses: tuple[HeldOutLosses, ...] = ()
     chosen_is_tested: bool = False
     called: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -227,7 +168,13 @@ class Design:
     race: RaceRecipe = field(default_factory=RaceRecipe)
     examination: Examination | None = None
     measured: Callable[[Cell, Path], Mapping[str, Any]] = no_facts
-    sections: Callable[[Outcome], Sequence[Section]] = no_sections
+    completed: Callable[[Outcome, Sequence[FineTuned], Path], Outcome] | None = None
+
+    def named(self, text: str) -> str:
+        """Return the text with the names of models in place of their keys."""
+        for key, name in self.called.items():
+            text = text.replace(key, name)
+        return text
 
 
 def fine_tunings(

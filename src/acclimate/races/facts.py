@@ -1,9 +1,9 @@
-"""The facts of a race, gathered from the directories of its jobs, and the losses of runs as curves."""
+"""What a race records beside scores and comparisons, gathered from the directories of its jobs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,33 +14,72 @@ from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
-from acclimate.methods import METHODS, method_called
+from acclimate.methods import method_called
 from acclimate.methods.baselines import baseline_of
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
-from acclimate.races.report import Curves, Facts, Looks, title_of
+from acclimate.races.compare import mean_cost
+from acclimate.races.outcome import CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
+from acclimate.reports.curves import TERMS, both_sides, read_curve
+from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside
 from acclimate.tasks.prepared import Prepared
-from acclimate.training.checkpoint import LOG, read_log, spent
-from acclimate.training.run import CHECKPOINT, CURVE, environment, versions
+from acclimate.training.checkpoint import read_log, spent
+from acclimate.training.run import CHECKPOINT, environment, versions
 
 if TYPE_CHECKING:
     from acclimate.data.materials import Materials
     from acclimate.races.contestants import Entries
-    from acclimate.races.search import Ended
+    from acclimate.races.search import FineTuned
 
 
 POINTS = 120  # of a learning curve
-# term of a method's loss -> title and unit of its curve
-TERMS = {term: words for method in METHODS.values() for term, words in method.curves.items()}
-CURVE_POINTS = 60  # of a curve that is made of a log
-
-Points = list[tuple[float, float]]
 
 
-def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping[str, str]) -> Facts:
-    """Return everything that the page shows and that is not computed from scores. failed: contestant -> why."""
-    jobs = ended.entries
+def with_facts(outcome: Outcome, tuned: FineTuned, run: Path, *, command: str, winner: str) -> Outcome:
+    """Return the outcome of a race with its facts: contestants by falling mean after the untouched model, their costs,
+    losses on held-out general text, and notes.
+    """
+    failed = {row: why for (_, row, _), why in outcome.failed.items()}
+    facts = facts_of(tuned, run, command, winner=winner, failed=failed)
+    pretraining = _pretraining(tuned.entries, run)
+    results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
+    losses = beside([result.row for result in results], facts.general_losses)
+    places = {result.key: place for place, result in enumerate(results)}
+    return replace(
+        outcome,
+        results=results,
+        against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
+        losses=(HeldOutColumn(HEADING, MEANING, losses),) if losses else (),
+        notes=(*outcome.notes, *tuned.notes, *_notes(tuned.entries, run)),
+        race=facts,
+    )
+
+
+def _place(result: CellResult) -> tuple[bool, bool, float, str]:
+    """Return what contestants are sorted by: the untouched model first, the others by falling mean, then the failed."""
+    if result.failed:
+        return True, True, 0.0, ""
+    mean = sum(score.test for score in result.scores) / len(result.scores)
+    return False, result.row != UNTOUCHED, -mean, result.row
+
+
+def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResult:
+    """Return the result with the costs that a race's tables have. pretraining: contestant -> what its model took"""
+    if result.failed:
+        return replace(result, scores=(), jobs=(), costs={})
+    costs = {
+        "adapting": mean_cost(score.adapting for score in result.scores),
+        "tuning": mean_cost(score.finetuning for score in result.scores),
+    }
+    if pretraining:
+        costs["pretraining"] = pretraining.get(result.row, Cost())
+    return replace(result, costs=costs)
+
+
+def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Mapping[str, str]) -> Facts:
+    """Return everything that the page shows and that is not computed from scores. failed: contestant -> why"""
+    jobs = tuned.entries
     recipe, materials = jobs.recipe, jobs.materials
     task = materials.task
     adaptations = {
@@ -63,13 +102,12 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
     curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
         "steps",
         f"dev {metric_text(task.metric.name)}, points",
-        {name: _dev_curve(tuned, run) for name, tuned in ended.tuned.items()},
+        {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
     )
     examined = materials.examination
     baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
     racing = (*jobs.models, *(baselines if jobs.baseline else []))
     return Facts(
-        title=title_of(task.name),
         task={
             "name": task.name,
             "source": task.source,
@@ -85,17 +123,11 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
             name: {where: Distances(**found) for where, found in _result(job, run).items()}
             for name, job in jobs.moves.items()
         },
-        pretraining=_pretraining(jobs, run),
-        given={name: _given(name, ended, run, failed) for name in racing},
-        baselines=baselines,
-        search=ended.found.record,
-        search_note=ended.found.note,
-        stopped=ended.found.stopped,
-        chosen={candidate.contestant: candidate.setting.name for candidate in ended.found.finalists},
-        sizes=dict(task.sizes),
-        kind=task.kind,
+        given={name: _given(name, tuned, run, failed) for name in racing},
+        search_note=tuned.search.note,
+        stopped=tuned.search.stopped,
+        chosen={candidate.contestant: candidate.setting.name for candidate in tuned.search.finalists},
         winner=winner,
-        failed=failed,
         looks=_looks(task, run),
         retrieved=shown_from(_retrieved(jobs, run)),
         examination=examined,
@@ -104,7 +136,6 @@ def facts_of(ended: Ended, run: Path, command: str, winner: str, failed: Mapping
         versions=versions(),
         hashes=_hashes(materials, jobs, run),
         environment=environment() | {"precision": recipe.finetune.plan.precision},
-        notes=[*materials.notes, *ended.notes, *_notes(jobs, run)],
     )
 
 
@@ -139,12 +170,15 @@ def _smoothed(directory: Path, term: str) -> list[tuple[float, float]]:
 
 
 def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
-    """(step, mean dev score over seeds in points); every seed looks at the same steps."""
-    looks = [_result(job, run)["looks"] for job in tuned]
-    return [(float(at[0][0]), 100 * float(np.mean([score for _, score in at]))) for at in zip(*looks, strict=True)]
+    """Return (step, mean dev score in points), over the seeds that looked at dev then: some stop early."""
+    scores: dict[int, list[float]] = {}
+    for job in tuned:
+        for step, score in _result(job, run)["looks"]:
+            scores.setdefault(step, []).append(score)
+    return [(float(step), 100 * float(np.mean(several))) for step, several in sorted(scores.items())]
 
 
-def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> dict[str, tuple[float, float]]:
+def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> BeforeAndAfter:
     """Return the contestants that adapted the untouched model -> (its loss, theirs)."""
     losses = {name: _result(job, run)["loss"] for name, job in measured.items()}
     before = losses.get("untouched")
@@ -166,9 +200,9 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     return {name: cost for name in jobs.models if name not in jobs.fresh}
 
 
-def _given(name: str, ended: Ended, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
+def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
-    jobs = ended.entries
+    jobs = tuned.entries
     if name not in jobs.models:
         kind = jobs.materials.task.kind
         if kind == "tokens":
@@ -183,15 +217,15 @@ def _given(name: str, ended: Ended, run: Path, failed: Mapping[str, str]) -> dic
     }
     if name in failed:
         return given | {"fine-tuning": f"failed: {failed[name]}"}
-    if name not in ended.tuned:
+    if name not in tuned.tuned:
         return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
-    tuned = [_result(job, run) for job in ended.tuned[name]]
-    [setting] = [candidate.setting for candidate in ended.found.finalists if candidate.contestant == name]
+    results = [_result(job, run) for job in tuned.tuned[name]]
+    [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
     return given | {
-        "fine-tuning": f"{tuned[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
-        "seeds": len(tuned),
-        "looks at dev, a seed": len(tuned[0]["looks"]),
+        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
+        "seeds": len(results),
+        "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
 
@@ -207,14 +241,14 @@ def _extent(result: Mapping[str, Any]) -> str:
     return f"{result['steps']:,} steps" if "steps" in result else f"{result['documents']:,} documents"
 
 
-def _looks(task: Prepared, run: Path) -> Looks:
+def _looks(task: Prepared, run: Path) -> LooksAtTest:
     """Return how often the labels of the test set were opened: here, and by earlier races on this machine."""
     by = [look["by"] for look in task.looks()]
     # as it was when this race first ended: what others look at later is not earlier
     looks, runs = decided(
         run, f"earlier-looks-{task.hashes['test'][:12]}", lambda: [task.earlier_looks(), task.earlier_runs()]
     )
-    return Looks(len(by), runs, looks, by)
+    return LooksAtTest(len(by), runs, looks, by)
 
 
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
@@ -243,58 +277,3 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
 def _result(job: Job, run: Path) -> Mapping[str, Any]:
     result: Mapping[str, Any] = files.read_json(job.directory(run) / RESULT)
     return result
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One run's losses: term -> (step, loss) points. Empty where the run's files have none."""
-
-    name: str
-    train: Mapping[str, Points]
-    dev: Mapping[str, Points]
-
-
-def both_sides(curves: Sequence[Curve]) -> dict[str, dict[str, Points]]:
-    """Term -> "name, train" or "name, dev" -> points, in the order of TERMS; without the terms that no curve has."""
-    found: dict[str, dict[str, Points]] = {}
-    for term in TERMS:
-        for curve in curves:
-            for side, terms in (("train", curve.train), ("dev", curve.dev)):
-                if term in terms:
-                    found.setdefault(term, {})[f"{curve.name}, {side}"] = terms[term]
-    return found
-
-
-def read_curve(name: str, model: str) -> Curve | None:
-    """Return the curve of the run whose checkpoint `model` is; None if no run made it, or none with TERMS.
-
-    The losses on train are those of curve.json if it exists, else the means of CURVE_POINTS stretches of log.jsonl.
-    """
-    run = Path(model).parent
-    train: dict[str, Points] = {}
-    dev: dict[str, Points] = {}
-    if Path(model).name == CHECKPOINT and (path := run / CURVE).is_file():
-        entries = files.read_json(path)
-        train, dev = _points(entries, "train"), _points(entries, "dev")
-    elif Path(model).name == CHECKPOINT and (run / LOG).is_file():
-        train = _logged(read_log(run))
-    return Curve(name, train, dev) if train or dev else None
-
-
-def _points(entries: Any, side: str) -> dict[str, Points]:
-    found: dict[str, Points] = {}
-    for entry in entries:
-        for term in TERMS:
-            if (loss := entry.get(side, {}).get(term)) is not None:
-                found.setdefault(term, []).append((float(entry["step"]), float(loss)))
-    return found
-
-
-def _logged(log: list[dict[str, Any]]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
-    for term in TERMS:
-        losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
-        if losses:
-            stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
-            found[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
-    return found

@@ -41,16 +41,16 @@ from optuna.storages.journal import BaseJournalBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from acclimate.core import files, ranks, settings
+from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Search
-from acclimate.races.report import Trial
 from acclimate.races.search import (
     EARLY,
     HALFWAY,
     Ahead,
     Candidate,
-    Found,
     Rounds,
-    Run,
+    SearchResult,
+    Tune,
     best_of_each,
     last_round,
     untouched_first,
@@ -195,14 +195,14 @@ class _Tried:
 def search(
     names: Sequence[str],
     recipe: RaceRecipe,
-    run: Run,
+    tune: Tune,
     *,
     journal: Path | None,
     known_as: Callable[[str], str],
     writes: bool = True,
     give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
-) -> Found:
+) -> SearchResult:
     """Try the same number of settings for every contestant in `names`, and return what was found.
 
     journal   file with the trials of earlier sessions; None: no file is read or written
@@ -217,7 +217,7 @@ def search(
         for name in names:
             trials = _Trials(name, recipe, journal, known_as(name), writes=writes)
             while len(trials.ended) < trials.number:
-                trials.do(run, give_up)
+                trials.do(tune, give_up)
             tried += trials.tried()
     best = best_of_each({trial.candidate: trial.dev for trial in tried if trial.finished})
     if UNTOUCHED in names and UNTOUCHED not in {candidate.contestant for candidate in best}:
@@ -227,9 +227,9 @@ def search(
         )
     for candidate in dict.fromkeys(trial.candidate for trial in tried if trial.candidate not in best):
         give_up(candidate)
-    rounds = Rounds(run, give_up, ahead)
+    rounds = Rounds(tune, give_up, ahead)
     rounds.rung = 1
-    found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else Found((), (), "")
+    found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else SearchResult((), (), "")
     rows = tuple(trial.row(trial.candidate in best) for trial in tried)
     return replace(found, record=(*rows, *found.record), note=_note(tried, recipe))
 
@@ -245,7 +245,7 @@ class _Trials:
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
         self.kept, self.writes = kept if writes else None, writes
 
-    def do(self, run: Run, give_up: Callable[[Candidate], None]) -> None:
+    def do(self, tune: Tune, give_up: Callable[[Candidate], None]) -> None:
         """Sample the next setting and train it to its end, or until it is pruned."""
         live = self._drawn() if ranks.is_first() else None
         candidate = self._arm(ranks.agree(live.params if live else {}))
@@ -256,7 +256,7 @@ class _Trials:
                 return
         seen: dict[int, float] = {}
         for share in (1.0,) if self.tuning.pruner == "none" else (EARLY, HALFWAY, 1.0):
-            outcome = run(candidate, 0, share)
+            outcome = tune(candidate, 0, share)
             if outcome.diverged:
                 break
             if share < 1:

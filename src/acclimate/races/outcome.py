@@ -1,229 +1,353 @@
-"""What a race leaves in its directory besides the jobs, and the page that is made of it; nothing is trained here.
+"""What a study or race came to: a value, and the one file from which all of its tables and pages are made.
 
-scores.json    a `Score` for each contestant and seed
-facts.json     what the page says around them (races/report.py: Facts)
-report.html, table.txt, table.csv    made of these two by the writer of all studies, and again by `acclimate report`
+`run` (races/run.py) writes an `Outcome` to OUT/NAME.outcome.json, such as race.outcome.json or tlm-k.outcome.json.
+Text, CSV and page are made of what `read` returns, right after the run and whenever they are asked for again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.figures import listed, points
-from acclimate.core.types import Cost, Label, Score, label_of
-from acclimate.data.examination import Leak
-from acclimate.data.materials import Materials
-from acclimate.races.compare import Outcome, Ran, mean_cost, rows
-from acclimate.races.design import Against, Cell, Design, Losses
-from acclimate.races.labels import confusion, mean_predictions, per_label, per_type
-from acclimate.races.report import Facts, Leakage, Study, page_of, search_remark, tables_of, title_of, write_report
-from acclimate.races.verdict import claims, verdict
-from acclimate.races.write import as_csv
-from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, Row, beside
-from acclimate.tasks.metrics import metric_named, reported_with
-from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.task import Kind, Metric
+from acclimate.core.records import from_plain, to_plain
+from acclimate.core.types import Cost, Score, Split
+from acclimate.data.examination import Examination
+from acclimate.data.retrieved import QueryShown
+from acclimate.jobs.lock import OUTCOME
+from acclimate.models.word_embeddings import Distances
+from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare
+from acclimate.reports.page import Fact
+from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, GeneralLoss, Row
+from acclimate.statistics.significance import Interval
+from acclimate.tasks.task import Kind
 
-SCORES, FACTS, PAGE, TABLE, SHEET = "scores.json", "facts.json", "report.html", "table.txt", "table.csv"
-WINNER = "winner"
-UNTAUGHT = 0.02  # above a constant answer, and still no more than that
-FAMILY = "all contestants, each with the untouched model"
+WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
 
 
-def write_outcome(run: Path, scores: list[Score], facts: Facts) -> None:
-    # an adaptation that is not recorded is left out, so that the file is as it was before adaptations were recorded
-    written = [
-        {key: value for key, value in asdict(score).items() if (key, value) != ("adaptation", None)} for score in scores
-    ]
-    files.write_json(run / SCORES, written)
-    files.write_json(run / FACTS, facts.to_json())
+@dataclass(frozen=True)
+class ScoredTask:
+    """What tables say of a task.
+
+    metric   name of the task's metric; metrics: names of all that are reported of the same predictions, this one first
+    sizes    split -> number of rows
+    """
+
+    name: str
+    kind: Kind
+    metric: str
+    metrics: tuple[str, ...]
+    sizes: Mapping[Split, int]
 
 
-def read_scores(run: Path) -> list[Score]:
-    """Raises FileNotFoundError where no race in `run` has come to its end."""
-    if not (run / SCORES).exists():
-        raise FileNotFoundError(f"{run} holds no {SCORES}: no race there has come to its end. Run it again to go on")
-    return [
-        Score(
-            **{
-                **row,
-                "ids": tuple(row["ids"]),
-                **{key: tuple(label_of(label) for label in row[key]) for key in ("gold", "predicted")},
-                **{key: Cost(**row[key]) for key in ("adapting", "finetuning")},
-            }
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell came to.
+
+    model, row, column  as of `races/design.py::Cell`; encoder, shown: likewise
+    scores  of the seeds that are there, ascending; jobs: the names of the jobs that made them
+    failed  why a score is missing; "" where none is
+    costs   stage -> the mean over seeds of what it took
+    facts   column of the tables -> value
+    """
+
+    model: str
+    row: str
+    column: str
+    task: ScoredTask
+    scores: tuple[Score, ...] = ()
+    jobs: tuple[str, ...] = ()
+    failed: str = ""
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    encoder: bool = True
+    shown: bool = True
+
+    @property
+    def key(self) -> Key:
+        return self.model, self.row, self.column
+
+    @property
+    def untaught(self) -> int:
+        """Number of runs that learnt nothing, after a second attempt if they had one."""
+        return sum(not score.learnt for score in self.scores)
+
+    @property
+    def learnt(self) -> bool:
+        """False if no run of the cell learnt anything: such a cell is compared with nothing."""
+        return not self.scores or self.untaught < len(self.scores)
+
+
+@dataclass(frozen=True)
+class HeldOutColumn:
+    """A column of losses on held-out text. meaning: a sentence that explains it; by_row: row -> its loss"""
+
+    name: str
+    meaning: str
+    by_row: Mapping[str, GeneralLoss]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A setting of a contestant in one rung of the search: what it got, its mean dev score, and its fate."""
+
+    contestant: str
+    setting: str
+    rung: int
+    steps: int
+    seeds: int
+    dev: float
+    kept: bool
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """All trials of a search. row: of the table, "" where each contestant is a row; column: the task"""
+
+    row: str
+    column: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The cell that dev chose, tested. whole, alone: FLOP of all that was tried, and of the chosen cell by itself."""
+
+    result: CellResult
+    tried: int
+    whole: float
+    alone: float
+
+
+@dataclass(frozen=True, slots=True)
+class LooksAtTest:
+    """How often the labels of the test set were opened; `lines` say when and by whom, a line a look or a race."""
+
+    in_this_run: int = 0
+    earlier_runs: int = 0
+    earlier_looks: int = 0
+    lines: Sequence[str] = ()
+
+    def warning(self) -> str:
+        """Return a sentence if earlier races opened the same labels, else ""."""
+        if not self.earlier_runs:
+            return ""
+        times = f" {_times(self.earlier_looks)}" if self.earlier_looks else ""
+        races = f"{self.earlier_runs:,} earlier race{'s' * (self.earlier_runs > 1)}"
+        return (
+            f"These test labels were opened{times} by {races} on this machine. A test set wears out: the more often it "
+            "is looked at, the more the best score on it owes to luck."
         )
-        for row in files.read_json(run / SCORES)
-    ]
+
+    def sentence(self) -> str:
+        """Return a sentence on what this race did."""
+        return f"This race opened the labels of the test set {_times(self.in_this_run)}, after all choices were made."
 
 
-def study_of(run: Path) -> Study:
-    """Return all that the page shows, from the files of a finished race. Raises ValueError for unknown facts."""
-    scores = read_scores(run)
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines of one plot, name -> (x, y) points; x and y label the axes, units included."""
+
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What the page of a race says beside scores and comparisons. An empty part leaves its section out.
+
+    task         name, source, sizes of the splits, labels, metric: what was measured
+    winner       the contestant that was chosen on dev; "" if no encoder learnt the task
+    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
+    curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
+    losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
+                 `general_losses` likewise on held-out general text: what adapting forgot
+    moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
+    search_note  how the search was done; chosen: contestant -> setting
+    stopped      why the race ended before its budget, as a clause
+    looks        how often the test set was opened; None: not counted
+    retrieved    some texts of the task and the documents that they retrieved from the general corpus
+    examination  what `acclimate doctor` says of the data; None: the files were not examined
+    leaked_test_ids  test items that the training data contains, which the second score leaves out
+    commands     command lines that make this race again
+    """
+
+    task: Mapping[str, Fact] = field(default_factory=dict)
+    winner: str = ""
+    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
+    curves: Mapping[str, Curves] = field(default_factory=dict)
+    losses: BeforeAndAfter = field(default_factory=dict)
+    general_losses: BeforeAndAfter = field(default_factory=dict)
+    moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
+    search_note: str = ""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    looks: LooksAtTest | None = None
+    retrieved: Sequence[QueryShown] = ()
+    examination: Examination | None = None
+    leaked_test_ids: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Fact] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a study came to.
+
+    name, title, source, axes, split, notes, absent   as of `races/design.py::Design`
+    results         of all cells, in the order of the tables
+    against, means  which comparisons are made, and means over tasks
+    losses          columns beside the scores
+    searches        what each search tried
+    chosen          of a study on dev: the cell that was tested in the end
+    race            what else the page of a race says; None for other studies
+    """
+
+    name: str
+    title: str
+    source: str
+    results: tuple[CellResult, ...]
+    against: tuple[Against, ...] = ()
+    means: tuple[Mean, ...] = ()
+    axes: tuple[str, str] = ("contestant", "task")
+    split: Split = "test"
+    losses: tuple[HeldOutColumn, ...] = ()
+    searches: tuple[SearchRecord, ...] = ()
+    chosen: Chosen | None = None
+    notes: tuple[str, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+    race: Facts | None = None
+
+    @cached_property
+    def cells(self) -> Mapping[Key, CellResult]:
+        """Key -> result of the cell."""
+        return {result.key: result for result in self.results}
+
+    @cached_property
+    def compared(self) -> Compared:
+        """All comparisons that the study asks for; they are made when they are first asked for."""
+        return compare(self.cells, self.against, self.means)
+
+    @property
+    def failed(self) -> dict[Key, str]:
+        """Cell -> why it has no score."""
+        return {result.key: result.failed for result in self.results if result.failed}
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The trials of all searches."""
+        return [trial for search in self.searches for trial in search.trials]
+
+    @property
+    def baselines(self) -> list[str]:
+        """The rows without an encoder."""
+        return list(dict.fromkeys(result.row for result in self.results if not result.encoder))
+
+    @property
+    def scores(self) -> list[Score]:
+        """The scores of all cells that did not fail."""
+        return [score for result in self.results if not result.failed for score in result.scores]
+
+    def label(self, key: Key) -> str:
+        """Return the name of a cell or mean: its row, and its column and model if there are several."""
+        model, row, column = key
+        if key not in self.cells:  # a mean
+            return f"{row}, {column}"
+        name = row if len({result.column for result in self.results}) == 1 else f"{column}: {row}"
+        return f"{name} ({model})" if len({result.model for result in self.results}) > 1 else name
+
+    def interval(self, key: Key, metric: str = MAIN) -> Interval | None:
+        """Return the mean and interval of a cell or mean; None where it failed."""
+        return self.compared.intervals.get((key, metric))
+
+
+def write(outcome: Outcome, out: Path) -> None:
+    """Write `out/NAME.outcome.json`. Ids and gold labels that several scores share stand there once, as `items`."""
+    values: dict[str, Any] = to_plain(outcome)
+    places: dict[Any, int] = {}
+    items: list[dict[str, Any]] = []
+    scored = [*outcome.results, *([outcome.chosen.result] if outcome.chosen else [])]
+    plain = [*values["results"], *([values["chosen"]["result"]] if outcome.chosen else [])]
+    for result, written in zip(scored, plain, strict=True):
+        for score, about in zip(result.scores, written["scores"], strict=True):
+            key = score.ids, score.gold
+            if key not in places:
+                places[key] = len(items)
+                items.append({"ids": about["ids"], "gold": about["gold"]})
+            del about["ids"], about["gold"]
+            about["items"] = places[key]
+    files.write_json(path_of(out, outcome.name), {"items": items, **values})
+
+
+def read(path: Path) -> Outcome:
+    """Return the outcome that `write` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
+    values = files.read_json(path)
     try:
-        facts = Facts.from_json(files.read_json(run / FACTS))
+        items = values.pop("items")
+        for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
+            for about in result["scores"]:
+                about.update(items[about.pop("items")])
+        return from_plain(Outcome, values)
+    except KeyError as error:
+        raise ValueError(f"{path}: {error} is missing: another release wrote this") from None
     except ValueError as error:
-        raise ValueError(f"{run / FACTS}: {error}") from None
-    outcome = outcome_of(scores, facts)
-    raced = rows(outcome)
-    gone = {cell.row for cell in outcome.design.cells}
-    given_up = dict.fromkeys(trial.contestant for trial in facts.search if trial.contestant not in gone)
-    said = verdict(outcome, baselines=facts.baselines, cut=[*given_up], stopped=facts.stopped)
-    leakage = None
-    if facts.examination is not None:
-        found = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids, baselines=facts.baselines)
-        leakage = replace(found, dropped=facts.examination.dropped)
-        if leakage.changed:
-            said += (
-                f" But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the "
-                f"training data too): {listed(leakage.changed)}."
-            )
-    warning = facts.looks.warning() if facts.looks else ""
-    return Study(
-        **{field.name: getattr(facts, field.name) for field in fields(Facts)},
-        verdict=said,
-        outcome=outcome,
-        remarks=[*filter(None, [search_remark(facts.search)])],
-        alerts=[*filter(None, [warning]), *untaught(raced, scores, facts.kind, baselines=facts.baselines)],
-        leakage=leakage,
-        **_label_parts(facts.kind, scores, facts.winner),
-    )
+        raise ValueError(f"{path}: {error}") from None
 
 
-def outcome_of(scores: Sequence[Score], facts: Facts) -> Outcome:
-    """Return a race as a study that has run: a row a contestant, the untouched model first, then by falling mean."""
-    by_contestant: dict[str, list[Score]] = {}
-    for score in sorted(scores, key=lambda score: score.seed):
-        by_contestant.setdefault(score.contestant, []).append(score)
-    means = {name: sum(score.test for score in several) / len(several) for name, several in by_contestant.items()}
-    names = [*sorted(by_contestant, key=lambda name: (name != UNTOUCHED, -means[name], name)), *facts.failed]
-
-    task, metric = scores[0].task, metric_named(scores[0].metric)
-    read = Prepared(Path(), task, facts.kind, (), metric, 0, "", facts.sizes, {})  # all that tables say of a task
-    materials = Materials(read, model="")
-    cells = [Cell(name, task, {}, {}, materials) for name in names]
-    losses = beside(names, facts.general_losses)
-    design = Design(
-        name="race",
-        title=facts.title or title_of(task),
-        source="",
-        cells=tuple(cells),
-        against=against_untouched(names, task),
-        metrics=reported_with,
-        losses=(Losses(HEADING, MEANING),) if losses else (),
-        notes=tuple(facts.notes),
-    )
-    ran = {cell.key: _ran(cell, by_contestant.get(cell.row, ()), facts) for cell in cells}
-    return Outcome(design, ran, {HEADING: losses} if losses else {})
+def path_of(out: Path, name: str) -> Path:
+    """Return the file that has the outcome of the study of this name."""
+    return out / f"{name}{OUTCOME}"
 
 
-def _ran(cell: Cell, scores: Sequence[Score], facts: Facts) -> Ran:
-    costs = {
-        "adapting": mean_cost(score.adapting for score in scores),
-        "tuning": mean_cost(score.finetuning for score in scores),
-    }
-    if facts.pretraining:
-        costs["pretraining"] = facts.pretraining.get(cell.row, Cost())
-    return Ran(cell, tuple(scores), facts.failed.get(cell.row, ""), costs if scores else {}, {})
+def outcomes_in(out: Path) -> list[Path]:
+    """Return the files of all outcomes in a directory. Raises FileNotFoundError if no study there has ended."""
+    found = sorted(out.glob(f"*{OUTCOME}"))
+    if not found:
+        raise FileNotFoundError(f"{out} holds no outcome: nothing there has come to its end. Run it again to go on")
+    return found
 
 
-def against_untouched(names: Iterable[str], task: str) -> tuple[Against, ...]:
-    """Return a comparison of each contestant with the untouched model."""
-    reference = ("", UNTOUCHED, task)
-    return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
+def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
+    """Return the cell with the best mean on dev, the first of equals; None if all failed or learnt nothing.
 
-
-def without(outcome: Outcome, ids: Collection[str]) -> Outcome:
-    """Return the outcome on the test items that are not among `ids`, scored anew; dev and costs stay.
-
-    Raises ValueError where fewer than two items are left: a score of one says nothing.
+    The test set chooses nothing.
     """
-    ran = {key: replace(each, scores=tuple(_without(each.scores, ids))) for key, each in outcome.ran.items()}
-    return replace(outcome, ran=ran)
+    there = [result for result in results if result.scores and not result.failed and result.learnt]
+    return max(there, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
 
 
-def _without(scores: Sequence[Score], ids: Collection[str]) -> Iterable[Score]:
-    for score in scores:
-        kept = [i for i, id in enumerate(score.ids) if id not in ids]
-        if len(kept) < 2:
-            raise ValueError(
-                f"{len(kept)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
-                "needs two at least. Take them out of the training data instead."
-            )
-        gold, predicted = (tuple(labels[i] for i in kept) for labels in (score.gold, score.predicted))
-        value = metric_named(score.metric).compute(gold, predicted)
-        yield replace(score, ids=tuple(score.ids[i] for i in kept), gold=gold, predicted=predicted, test=value)
-
-
-def leakage_of(
-    leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str], *, baselines: Collection[str] = ()
-) -> Leakage:
-    """Return the leaks, and the race scored again without the leaked test items if at least two others are left."""
-    scored = next(ran.scores[0].ids for ran in outcome.ran.values() if ran.scores)
-    ids, items = frozenset(leaked).intersection(scored), len(scored)
-    if not ids or items - len(ids) < 2:
-        return Leakage(leaks, items, len(ids))
-    others = without(outcome, ids)
-    before, after = (claims(each, baselines=baselines) for each in (outcome, others))
-    changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
-    changed += [f"only without them, {claim}" for claim in after if claim not in before]
-    return Leakage(leaks, items, len(ids), others, verdict(others, baselines=baselines), changed)
-
-
-def untaught(rows: Sequence[Row], scores: Sequence[Score], kind: Kind, *, baselines: Collection[str]) -> list[str]:
-    """Return a warning if no encoder scores above a constant answer: then none has learnt the task. The constant is the
-    best that the test labels allow: their commonest, or any one number.
+def rows(outcome: Outcome) -> list[Row]:
+    """Return a row for each contestant of a race that has a score: the untouched model first, then by falling mean
+    score, equal means by name.
     """
-    least = constant_score(scores[0].gold, kind, metric_named(scores[0].metric))
-    best = max((row.score.mean for row in rows if row.contestant not in baselines), default=1.0)
-    if best > least + UNTAUGHT:
-        return []
-    return [
-        f"No encoder here has learnt the task: the highest has {points(best)} points, the same answer to every text "
-        f"{points(least)}. Train longer (finetune.epochs) or at a higher rate (search.rates) before believing anything."
-    ]
-
-
-def constant_score(gold: Sequence[Label], kind: Kind, metric: Metric) -> float:
-    """Return the score of one answer to every text: the commonest of these labels, or any one number."""
-    return 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
-
-
-def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
-    """Return the same answer for every text: the commonest label, or the commonest tag for every word."""
-    if kind == "tokens":
-        tags = [label for label in gold if isinstance(label, tuple)]
-        tag = Counter(tag for label in tags for tag in label).most_common(1)[0][0]
-        return [(tag,) * len(label) for label in tags]
-    return [Counter(gold).most_common(1)[0][0]] * len(gold)
-
-
-def write_pages(run: Path) -> Study:
-    """Write the page and the tables of a finished race, and return what they show."""
-    study = study_of(run)
-    page = page_of(study)
-    write_report(run / PAGE, page)
-    files.write_text(run / TABLE, replace(page, sections=tables_of(study)).as_text())
-    files.write_text(run / SHEET, as_csv(study.outcome))
-    return study
-
-
-def _label_parts(kind: Kind, scores: Sequence[Score], winner: str) -> dict[str, Any]:
-    """Return the fields of `Study` that compare the untouched model and the winner by label or by item."""
-    names = dict.fromkeys((UNTOUCHED, winner))
-    by_contestant = {name: [score for score in scores if score.contestant == name] for name in names}
-    if kind == "score":
-        return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
-    if kind == "tokens":
-        counted = "entities" if scores[0].metric == "entity_f1" else "words"
-        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[winner]), "counted": counted}
-    if kind not in ("sequence", "multilabel"):
-        return {}
-    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[winner])}
-    if kind == "sequence":
-        parts["confusions"] = [confusion(side) for side in by_contestant.values()]
-    return parts
+    made = []
+    for key, result in outcome.cells.items():
+        if result.failed:
+            continue
+        contrast = outcome.compared.of(key, UNTOUCHED)
+        row = Row(
+            contestant=result.row,
+            task=result.scores[0].task,
+            metric=result.scores[0].metric,
+            seeds=tuple(score.seed for score in result.scores),
+            scores=tuple(score.test for score in result.scores),
+            dev=tuple(score.dev for score in result.scores),
+            score=outcome.compared.intervals[key, MAIN],
+            comparison=contrast.comparison if contrast else None,
+            p_holm=contrast.p_holm if contrast else None,
+            adapting=result.costs.get("adapting", Cost()),
+            finetuning=result.costs.get("tuning", Cost()),
+        )
+        made.append(row)
+    return sorted(made, key=lambda row: (row.contestant != UNTOUCHED, -row.score.mean, row.contestant))

@@ -90,6 +90,13 @@ class Search:
             )
 
 
+def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None:
+    """Raises ValueError where the setting `name` has fewer values than `least`, or one of them twice."""
+    if len(values) < least or len(set(values)) < len(values):
+        enough = "one value" if least < 2 else f"{least} values"
+        raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
+
+
 @dataclass(frozen=True)
 class Setting:
     """One way to fine-tune, by what it differs in."""

@@ -1,4 +1,4 @@
-"""The page of a race: what it shows, as values, and how they become the sections and drawings of a Page."""
+"""The page of a race: the tables of every study, then plots and what only a race knows, such as leaks and looks."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from math import exp
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.figures import metric_text, percent, points
+from acclimate.core import ranks
+from acclimate.core.figures import listed, metric_text, percent, points
 from acclimate.core.files import write_text
-from acclimate.core.records import from_plain, to_plain
-from acclimate.core.types import Cost, Split
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
-from acclimate.data.retrieved import DOCUMENTS, QUERIES, QueryShown, page_examples
-from acclimate.models.word_embeddings import Distances
-from acclimate.races.compare import MAIN, Outcome, rows
-from acclimate.races.labels import Confusion, LabelScore
-from acclimate.races.write import difference_cell, interval_cell, p_cell, sections
+from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
+from acclimate.races.compare import MAIN
+from acclimate.races.leakage import Leakage, leakage_of
+from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, read, rows
+from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
+from acclimate.races.verdict import verdict, warnings
+from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,
     MOST,
-    Cell,
     Drawing,
-    Fact,
     Item,
     Page,
     Passage,
     Section,
+    TableCell,
     beginning,
     fact_text,
 )
@@ -40,174 +40,28 @@ from acclimate.reports.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.reports.table import ALONE, UNTOUCHED, Losses, Row
-from acclimate.tasks.task import Kind
+from acclimate.reports.table import ALONE, UNTOUCHED, Row
 
+RACE = "race"  # name of its design
+PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
 LARGEST = 2_000_000  # bytes, so that a page can be mailed
 
 
-@dataclass(frozen=True)
-class Leakage:
-    """All leaks that were found, and the scores without the `leaked` of `items` test items that train holds.
-
-    outcome, verdict   as on the rest of the page, on the other items; empty where no test item leaked, or too many did
-    changed         in words, what is claimed on all items only or on the others only; empty where nothing is
-    dropped         whether training rows that hold a test text were taken out before the race
-    """
-
-    leaks: Sequence[Leak]
-    items: int
-    leaked: int = 0
-    outcome: Outcome | None = None
-    verdict: str = ""
-    changed: Sequence[str] = ()
-    dropped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A setting of a contestant in one rung of the search: what it got, its mean dev score, and its fate."""
-
-    contestant: str
-    setting: str
-    rung: int
-    steps: int
-    seeds: int
-    dev: float
-    kept: bool
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How often the labels of the test set were opened; `lines` say when and by whom, a line a look or a race."""
-
-    in_this_run: int = 0
-    earlier_runs: int = 0
-    earlier_looks: int = 0
-    lines: Sequence[str] = ()
-
-    def warning(self) -> str:
-        """A sentence where races before this one opened the same labels, else nothing."""
-        if not self.earlier_runs:
-            return ""
-        times = f" {_times(self.earlier_looks)}" if self.earlier_looks else ""
-        races = f"{self.earlier_runs:,} earlier race{'s' * (self.earlier_runs > 1)}"
-        return (
-            f"These test labels were opened{times} by {races} on this machine. A test set wears out: the more often it "
-            "is looked at, the more the best score on it owes to luck."
-        )
-
-    def sentence(self) -> str:
-        """What this race did."""
-        return f"This race opened the labels of the test set {_times(self.in_this_run)}, after all choices were made."
-
-
-def search_remark(search: Sequence[Trial]) -> str:
-    """Say in a sentence if every contestant had equally many settings tried; "" where nothing was searched."""
-    settings: dict[str, set[str]] = {}
-    for trial in search:
-        settings.setdefault(trial.contestant, set()).add(trial.setting)
-    numbers = {name: len(tried) for name, tried in settings.items()}
-    different = set(numbers.values())
-    if different <= {1}:
-        return ""
-    if len(different) == 1:
-        return f"Each contestant had {different.pop()} settings tried, with dev alone to choose among them."
-    listed = ", ".join(f"{name} {number}" for name, number in numbers.items())
-    return f"The contestants had unequal numbers of settings tried ({listed}): those with more had better chances."
-
-
-def _times(number: int) -> str:
-    return "once" if number == 1 else f"{number:,} times"
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Lines of one plot, name -> (x, y) points; x and y label the axes, units included."""
-
-    x: str
-    y: str
-    lines: Mapping[str, Sequence[tuple[float, float]]]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Facts:
-    """What a race leaves in facts.json beside its scores. An empty part leaves its section of the page out.
+class RaceReport:
+    """What the page of a race shows: its outcome, and what is computed from it.
 
-    task         name, source, sizes of the splits, labels, metric: whatever says what was measured
-    sizes        split -> number of examples; kind: of the task's labels
-    winner       the contestant chosen on dev; baselines: contestants without an encoder
-    failed       contestant -> why it has no score
-    given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
-    curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
-    losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
-                 `general_losses` likewise on held-out general text: what adapting forgot
-    moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
-    pretraining  contestant -> what the model took that it rests on and that was made here, once for all that do
-    search       a line for each setting and rung, `search_note` how it was done, `chosen` contestant -> setting
-    stopped      why the race ended before its budget, as a clause
-    looks        how often the test set was opened; None: not counted
-    retrieved    some texts of the task and the documents that they brought from the general corpus
-    examination  what `acclimate doctor` says of the data; None: the files were not examined
-    leaked_test_ids  test items that the training data holds, which the second score leaves out
-    commands     command lines that make this race again
-    """
-
-    title: str
-    task: Mapping[str, Fact]
-    sizes: Mapping[Split, int] = field(default_factory=dict)
-    kind: Kind = "sequence"
-    winner: str = ""
-    failed: Mapping[str, str] = field(default_factory=dict)
-    baselines: Sequence[str] = ()
-    given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
-    curves: Mapping[str, Curves] = field(default_factory=dict)
-    losses: Losses = field(default_factory=dict)
-    general_losses: Losses = field(default_factory=dict)
-    moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
-    pretraining: Mapping[str, Cost] = field(default_factory=dict)
-    search: Sequence[Trial] = ()
-    search_note: str = ""
-    chosen: Mapping[str, str] = field(default_factory=dict)
-    stopped: str = ""
-    looks: Looks | None = None
-    retrieved: Sequence[QueryShown] = ()
-    examination: Examination | None = None
-    leaked_test_ids: Sequence[str] = ()
-    commands: Sequence[str] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    hashes: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, Fact] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        values: dict[str, Any] = to_plain(self)
-        return values
-
-    @staticmethod
-    def from_json(values: Mapping[str, Any]) -> Facts:
-        """Return the facts that `to_json` wrote. Raises ValueError for an entry that is unknown or missing."""
-        return from_plain(Facts, values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Study(Facts):
-    """What the page shows: the facts, and what is computed from the scores.
-
-    verdict      the sentence on top, of races/verdict.py
-    outcome      the contestants' scores and comparisons
+    verdict      the sentence on top
     remarks      what has to be known to read it rightly: how the search was done
     alerts       what casts doubt on it, shown beside it as warnings
-    labels       per label, the untouched model against `winner`; `counted`: "items", "entities", "words"
+    labels       per label, the untouched model against the winner; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
     """
 
-    verdict: str
     outcome: Outcome
+    verdict: str
     remarks: Sequence[str] = ()
     alerts: Sequence[str] = ()
     labels: Sequence[LabelScore] = ()
@@ -216,17 +70,96 @@ class Study(Facts):
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
 
+    @property
+    def facts(self) -> Facts:
+        """What the outcome says of this race alone."""
+        assert self.outcome.race is not None
+        return self.outcome.race
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Contestant -> why it has no score."""
+        return {row: why for (_, row, _), why in self.outcome.failed.items()}
+
     @cached_property
     def rows(self) -> list[Row]:
         """A row for each contestant that has a score."""
         return rows(self.outcome)
 
 
-def title_of(task: str) -> str:
-    return f"Race on {task}"
+def write(run: Path) -> RaceReport:
+    """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
+    report = report_of(read(path_of(run, RACE)))
+    page = page_of(report)
+    if ranks.is_first():
+        write_page(run / PAGE, page)
+        write_text(run / TEXT, replace(page, sections=tables_of(report)).as_text())
+        write_text(run / SHEET, as_csv(report.outcome))
+    ranks.wait()
+    return report
 
 
-def write_report(path: Path, page: Page) -> Path:
+def report_of(outcome: Outcome) -> RaceReport:
+    """Return what the page of a race shows."""
+    facts = outcome.race
+    assert facts is not None
+    sentence = verdict(outcome)
+    leakage = None
+    if facts.examination is not None:
+        found = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids)
+        leakage = replace(found, dropped=facts.examination.dropped)
+        if leakage.changed:
+            sentence += (
+                f" But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the "
+                f"training data too): {listed(leakage.changed)}."
+            )
+    warning = facts.looks.warning() if facts.looks else ""
+    return RaceReport(
+        outcome=outcome,
+        verdict=sentence,
+        remarks=[*filter(None, [search_remark(outcome.trials)])],
+        alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome))],
+        leakage=leakage,
+        **_label_parts(outcome, facts.winner),
+    )
+
+
+def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
+    """Return the fields of `RaceReport` that compare the untouched model and the winner by label or by item."""
+    kind, metric = outcome.results[0].task.kind, outcome.results[0].task.metric
+    names = dict.fromkeys(name for name in (UNTOUCHED, winner) if name)
+    by_contestant = {name: [score for score in outcome.scores if score.contestant == name] for name in names}
+    if kind == "score":
+        return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
+    if not winner:
+        return {}
+    if kind == "tokens":
+        counted = "entities" if metric == "entity_f1" else "words"
+        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[winner]), "counted": counted}
+    if kind not in ("sequence", "multilabel"):
+        return {}
+    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[winner])}
+    if kind == "sequence":
+        parts["confusions"] = [confusion(side) for side in by_contestant.values()]
+    return parts
+
+
+def search_remark(trials: Sequence[Trial]) -> str:
+    """Return in a sentence if every contestant had equally many settings tried; "" where nothing was searched."""
+    settings: dict[str, set[str]] = {}
+    for trial in trials:
+        settings.setdefault(trial.contestant, set()).add(trial.setting)
+    numbers = {name: len(tried) for name, tried in settings.items()}
+    different = set(numbers.values())
+    if different <= {1}:
+        return ""
+    if len(different) == 1:
+        return f"Each contestant had {different.pop()} settings tried, with dev alone to choose among them."
+    named = ", ".join(f"{name} {number}" for name, number in numbers.items())
+    return f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances."
+
+
+def write_page(path: Path, page: Page) -> Path:
     """Write the page, whole or not at all, and return its path. Raises ValueError where it would pass 2 MB."""
     text = page.as_html()
     size = len(text.encode())
@@ -236,62 +169,65 @@ def write_report(path: Path, page: Page) -> Path:
     return path
 
 
-def page_of(study: Study) -> Page:
-    """Return the page of a race: the tables of every study, then what only a race has. What is empty has no section."""
-    sections = [*tables_of(study), Section("Plots", parts=(*_losses(study), *_moved(study)))]
-    sections += _label_by_label(study)
-    if study.predictions:
+def page_of(report: RaceReport) -> Page:
+    """Return the page of a race: the tables of every study, then what only a race has. What is empty is left out."""
+    sections = [*tables_of(report), Section("Plots", parts=(*_losses(report), *_moved(report)))]
+    sections += _label_by_label(report)
+    if report.predictions:
         lead = "A dot is a test item, its prediction the mean over seeds; on the broken line both are equal."
         sections.append(Section("Gold against predicted", lead=lead, id="predictions"))
-    if study.leakage is not None:
-        sections.append(_leakage(study, study.leakage))
-    if study.given:
-        sections.append(_given(study))
-    if study.search:
-        sections.append(_search(study))
-    if study.retrieved:
-        sections.append(_retrieved(study))
-    if study.looks is not None:
-        sections.append(_looks(study.looks))
-    if study.examination is not None:
-        sections.append(_examination(study.examination))
-    if study.commands or study.environment or study.versions or study.hashes:
-        sections.append(_again(study))
+    if report.leakage is not None:
+        sections.append(_leakage(report, report.leakage))
+    if report.facts.given:
+        sections.append(_given(report))
+    if report.outcome.trials:
+        sections.append(_search(report))
+    if report.facts.retrieved:
+        sections.append(_retrieved(report))
+    if report.facts.looks is not None:
+        sections.append(_looks(report.facts.looks))
+    if report.facts.examination is not None:
+        sections.append(_examination(report.facts.examination))
+    if report.facts.commands or report.facts.environment or report.facts.versions or report.facts.hashes:
+        sections.append(_again(report))
     scatters = [
         Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
-        for name, pairs in study.predictions.items()
+        for name, pairs in report.predictions.items()
     ]
     return Page(
-        study.title,
-        study.verdict,
+        report.outcome.title,
+        report.verdict,
         sections,
-        figures={"Plots": _plots(study), "Gold against predicted": scatters},
-        alerts=study.alerts,
-        remarks=study.remarks,
-        facts=study.task,
+        figures={"Plots": _plots(report), "Gold against predicted": scatters},
+        alerts=report.alerts,
+        remarks=report.remarks,
+        facts=report.facts.task,
     )
 
 
-def tables_of(study: Study) -> list[Section]:
-    """The tables that a race has as every study. A model that runs alone is not called untouched."""
-    outcome = study.outcome
-    if len(outcome.ran) == 1:
-        [ran] = outcome.ran.values()
-        named = replace(ran.cell, row=ALONE)
-        losses = {name: {ALONE: of_rows[ran.cell.row]} for name, of_rows in outcome.losses.items()}
-        outcome = replace(outcome, ran={named.key: replace(ran, cell=named)}, losses=losses)
-    return sections(outcome)
+def tables_of(report: RaceReport) -> list[Section]:
+    """Return the tables that every study has."""
+    return sections(_as_printed(report.outcome))
 
 
-def _plots(study: Study) -> list[Drawing]:
-    drawn = [("Score against cost", score_against_cost(study.rows))]
-    if any(row.comparison for row in study.rows):
-        drawn.append(("Differences to the untouched model", differences(study.rows)))
-    for kind, losses in (("domain", study.losses), ("general", study.general_losses)):
+def _as_printed(outcome: Outcome) -> Outcome:
+    """Return the outcome, in which a model that ran alone is not called untouched."""
+    if len(outcome.results) > 1:
+        return outcome
+    [result] = outcome.results
+    losses = tuple(replace(column, by_row={ALONE: column.by_row[result.row]}) for column in outcome.losses)
+    return replace(outcome, results=(replace(result, row=ALONE),), losses=losses)
+
+
+def _plots(report: RaceReport) -> list[Drawing]:
+    drawn = [("Score against cost", score_against_cost(report.rows))]
+    if any(row.comparison for row in report.rows):
+        drawn.append(("Differences to the untouched model", differences(report.rows)))
+    for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
         if losses:
             drawn.append((f"Loss on held-out {kind} text, before and after adapting", heldout_losses(losses, kind)))
-    for title, curves in study.curves.items():
-        plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(study.rows))
+    for title, curves in report.facts.curves.items():
+        plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(report.rows))
         drawn.append((title, plot))
     last = len(drawn) - 1
     return [
@@ -300,7 +236,7 @@ def _plots(study: Study) -> list[Drawing]:
     ]
 
 
-def _losses(study: Study) -> list[Section]:
+def _losses(report: RaceReport) -> list[Section]:
     """Loss and perplexity before and after adapting, on each kind of held-out text."""
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
     return [
@@ -316,12 +252,12 @@ def _losses(study: Study) -> list[Section]:
                 "perplexity.",
             ),
         )
-        for kind, losses in (("domain", study.losses), ("general", study.general_losses))
+        for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses))
         if losses
     ]
 
 
-def _moved(study: Study) -> list[Section]:
+def _moved(report: RaceReport) -> list[Section]:
     """How far word embeddings lie from the untouched model's."""
     columns = ("Contestant", "Over", "Pieces", "Mean distance", "Median", "90th percentile", "Mean cosine")
     rows = [
@@ -332,7 +268,7 @@ def _moved(study: Study) -> list[Section]:
             *(f"{value:#.3g}" for value in (found.mean, found.median, found.nine_tenths)),
             f"{found.cosine:.4f}",
         )
-        for name, by_place in study.moved.items()
+        for name, by_place in report.facts.moved.items()
         for where, found in by_place.items()
     ]
     line = (
@@ -342,55 +278,62 @@ def _moved(study: Study) -> list[Section]:
     return [Section("Word embeddings", columns, tuple(rows), (line,))] if rows else []
 
 
-def _label_by_label(study: Study) -> list[Section]:
+def _label_by_label(report: RaceReport) -> list[Section]:
     """F1 of each label, and what is taken for what."""
     sections = []
-    if study.labels:
-        what = {"items": "label", "entities": "type of entity", "words": "tag"}[study.counted]
-        alone = study.winner == UNTOUCHED
-        rows: list[tuple[str | Cell, ...]] = [
+    if report.labels:
+        what = {"items": "label", "entities": "type of entity", "words": "tag"}[report.counted]
+        alone = report.facts.winner == UNTOUCHED
+        rows: list[tuple[str | TableCell, ...]] = [
             (
                 label.label,
                 f"{label.support:,}",
-                Cell(points(label.untouched), label.untouched),
-                *([] if alone else [Cell(points(label.contestant), label.contestant), _change(label)]),
+                TableCell(points(label.untouched), label.untouched),
+                *([] if alone else [TableCell(points(label.contestant), label.contestant), _change(label)]),
             )
-            for label in study.labels
+            for label in report.labels
         ]
-        columns = ("Label", f"Test {study.counted}", "Untouched", *([] if alone else [study.winner, "Difference"]))
+        columns = (
+            "Label",
+            f"Test {report.counted}",
+            "Untouched",
+            *([] if alone else [report.facts.winner, "Difference"]),
+        )
         compared = (
-            "The untouched model, which is the winner on dev" if alone else f"{study.winner} and the untouched model"
+            "The untouched model, which is the winner on dev"
+            if alone
+            else f"{report.facts.winner} and the untouched model"
         )
         lead = f"F1 of each {what}, mean over seeds. With few test items a label's figure says little."
         lines = (f"{compared}, points of F1.",)
         sections.append(Section("Label by label", columns, tuple(rows), lines, lead=lead, id="labels"))
-    if study.confusions:
+    if report.confusions:
         lead = (
             "Each row holds the test items of one label, each column what was predicted for them: numbers of items, "
             "mean over seeds. The darker or brighter a cell, the larger its share of the row; framed cells are right."
         )
-        if study.confusions[0].pooled:
-            most = len(study.confusions[0].labels) - 1
+        if report.confusions[0].pooled:
+            most = len(report.confusions[0].labels) - 1
             lead += (
                 f" Labels beyond the {most} most frequent stand together in the last row and column, where a framed "
                 "cell also holds confusions among them."
             )
-        parts = tuple(map(_confusion, study.confusions))
+        parts = tuple(map(_confusion, report.confusions))
         sections.append(Section("What is taken for what", lead=lead, parts=parts, id="confusions"))
     return sections
 
 
-def _change(label: LabelScore) -> Cell:
+def _change(label: LabelScore) -> TableCell:
     change = label.contestant - label.untouched
-    return Cell(points(change, sign="+"), change)
+    return TableCell(points(change, sign="+"), change)
 
 
 def _confusion(confusion: Confusion) -> Section:
-    rows: list[tuple[str | Cell, ...]] = []
+    rows: list[tuple[str | TableCell, ...]] = []
     for right, (label, counts) in enumerate(zip(confusion.labels, confusion.counts, strict=True)):
         total = sum(counts)
         cells = [
-            Cell(
+            TableCell(
                 f"{count:.0f}" if round(count, 1) == round(count) else f"{count:.1f}",
                 count,
                 look=" ".join(["right"] * (guess == right) + ["zero"] * (count == 0)),
@@ -398,7 +341,7 @@ def _confusion(confusion: Confusion) -> Section:
             )
             for guess, count in enumerate(counts)
         ]
-        rows.append((label, *cells, Cell(f"{total:,.0f}", total, look="zero", shade=0.0)))
+        rows.append((label, *cells, TableCell(f"{total:,.0f}", total, look="zero", shade=0.0)))
     return Section(
         "The untouched model" if confusion.contestant == UNTOUCHED else confusion.contestant,
         ("gold \N{DOWNWARDS ARROW} predicted \N{RIGHTWARDS ARROW}", *confusion.labels, "items"),
@@ -408,7 +351,7 @@ def _confusion(confusion: Confusion) -> Section:
     )
 
 
-def _leakage(study: Study, leakage: Leakage) -> Section:
+def _leakage(report: RaceReport, leakage: Leakage) -> Section:
     if not leakage.leaks:
         lead = (
             "Looked for: the same or nearly the same text in what is scored and in what models learn from. None was "
@@ -428,7 +371,7 @@ def _leakage(study: Study, leakage: Leakage) -> Section:
     rows = tuple(
         (
             *(leak.found, leak.within, leak.kind, f"{leak.scanned:,}", f"{leak.references:,}"),
-            Cell(percent(leak.share), leak.share),
+            TableCell(percent(leak.share), leak.share),
             "-" if leak.same_label is None else f"{leak.same_label:,}",
         )
         for leak in leakage.leaks
@@ -453,7 +396,7 @@ def _leakage(study: Study, leakage: Leakage) -> Section:
         )
         parts.append(Section("", items=(Item(warning, "warning"),)))
     elif leakage.outcome is not None:
-        parts.append(_scored_both_ways(study, leakage, leakage.outcome))
+        parts.append(_scored_both_ways(report, leakage, leakage.outcome))
     return Section("Leakage", columns, rows, lines, lead=lead, parts=tuple(parts))
 
 
@@ -464,14 +407,14 @@ def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
     yield Passage(f"{leak.found}, {twin.found_id}{label}; similarity {twin.similarity:.2f}", twin.found_text)
 
 
-def _scored_both_ways(study: Study, leakage: Leakage, without: Outcome) -> Section:
+def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) -> Section:
     columns = ("All items", "Against untouched", "p (Holm)")
     lacking = ("Without leaked", "Against untouched, without", "p (Holm), without")
-    lines: list[tuple[str | Cell, ...]] = []
+    lines: list[tuple[str | TableCell, ...]] = []
     looks = []
-    for key in (key for key, ran in study.outcome.ran.items() if not ran.failed):
-        cells: list[Cell] = []
-        for outcome in (study.outcome, without):
+    for key in (key for key, result in report.outcome.cells.items() if not result.failed):
+        cells: list[TableCell] = []
+        for outcome in (report.outcome, without):
             contrast = outcome.compared.of(key, UNTOUCHED)
             scored = outcome.compared.intervals[key, MAIN]
             cells += [interval_cell(scored), difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)]
@@ -482,7 +425,7 @@ def _scored_both_ways(study: Study, leakage: Leakage, without: Outcome) -> Secti
         ("Contestant", *columns, *lacking),
         tuple(lines),
         (
-            f"Points of {metric_text(study.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
+            f"Points of {metric_text(report.rows[0].metric)}: on all {leakage.items:,} test items, and without the "
             f"{leakage.leaked:,} that stand in the training data.",
         ),
         lead=f"Without the {leakage.leaked:,} leaked test items the verdict "
@@ -491,16 +434,16 @@ def _scored_both_ways(study: Study, leakage: Leakage, without: Outcome) -> Secti
     )
 
 
-def _given(study: Study) -> Section:
+def _given(report: RaceReport) -> Section:
     """A row for each setting, a column for each contestant; settings that are the same for all are grey."""
-    names = dict.fromkeys(name for settings in study.given.values() for name in settings)
+    names = dict.fromkeys(name for settings in report.facts.given.values() for name in settings)
     rows = {
-        name: [fact_text(settings[name]) if name in settings else ABSENT for settings in study.given.values()]
+        name: [fact_text(settings[name]) if name in settings else ABSENT for settings in report.facts.given.values()]
         for name in names
     }
     return Section(
         "What each contestant was given",
-        ("Setting", *study.given),
+        ("Setting", *report.facts.given),
         tuple((name, *values) for name, values in rows.items()),
         ("Settings by contestant; \N{EN DASH} where a setting does not apply.",),
         lead="Settings that are the same for all contestants are grey; those that differ are what the race is about, "
@@ -510,33 +453,33 @@ def _given(study: Study) -> Section:
     )
 
 
-def _search(study: Study) -> Section:
+def _search(report: RaceReport) -> Section:
     tried = Section(
         "Everything that was tried",
         ("Contestant", "Setting", "Rung", "Steps", "Seeds", "Dev", "Kept", "Why"),
         tuple(
             (
                 *(trial.contestant, trial.setting, f"{trial.rung}", f"{trial.steps:,}", f"{trial.seeds}"),
-                *(Cell(points(trial.dev), trial.dev), fact_text(trial.kept), trial.why or "-"),
+                *(TableCell(points(trial.dev), trial.dev), fact_text(trial.kept), trial.why or "-"),
             )
-            for trial in study.search
+            for trial in report.outcome.trials
         ),
         (
             "A line for each setting in each rung; dev is the mean over seeds, in points of "
-            f"{metric_text(study.rows[0].metric)}.",
+            f"{metric_text(report.rows[0].metric)}.",
         ),
-        fold="open" if len(study.search) <= 12 else "closed",
+        fold="open" if len(report.outcome.trials) <= 12 else "closed",
         most=3 * MOST,
     )
-    chosen = [Section("Chosen on dev", facts=study.chosen)] if study.chosen else []
-    lead = study.search_note or "Settings were tried on dev alone."
+    chosen = [Section("Chosen on dev", facts=report.facts.chosen)] if report.facts.chosen else []
+    lead = report.facts.search_note or "Settings were tried on dev alone."
     return Section("The search", lead=lead, parts=(*chosen, tried), id="search")
 
 
-def _retrieved(study: Study) -> Section:
+def _retrieved(report: RaceReport) -> Section:
     parts = []
-    for number, example in enumerate(page_examples(study.retrieved)):
-        brought = study.retrieved[number].documents
+    for number, example in enumerate(page_examples(report.facts.retrieved)):
+        brought = report.facts.retrieved[number].documents
         documents = [Passage(each.about, each.parts, each.words) for each in example.documents]
         parts.append(
             Section(
@@ -552,7 +495,7 @@ def _retrieved(study: Study) -> Section:
     lead = (
         "Texts of the task as queries, and what they brought from the general corpus. Marked: the words that make up "
         "nine tenths of a document's score; they are listed below it with their parts of it. Long texts are cut to "
-        f"where most of these words stand. {_first_of(study.retrieved, QUERIES)}"
+        f"where most of these words stand. {_first_of(report.facts.retrieved, QUERIES)}"
     )
     return Section("Retrieved examples", lead=lead.rstrip(), parts=tuple(parts), id="retrieved")
 
@@ -561,7 +504,7 @@ def _first_of(entries: Sequence[object], most: int) -> str:
     return f"The first {most:,} of {len(entries):,}." if len(entries) > most else ""
 
 
-def _looks(looks: Looks) -> Section:
+def _looks(looks: LooksAtTest) -> Section:
     earlier = (
         f"Earlier races on this machine that opened them: {looks.earlier_runs:,}."
         if looks.earlier_runs
@@ -576,8 +519,12 @@ def _examination(examined: Examination) -> Section:
     return Section("The data, examined", lead=examined.reach, facts=examined.task, parts=parts, id="examination")
 
 
-def _again(study: Study) -> Section:
-    parts = [Section("Commands", code="\n".join(study.commands), fold="open")] if study.commands else []
-    named = (("Environment", study.environment), ("Versions", study.versions), ("Hashes", study.hashes))
+def _again(report: RaceReport) -> Section:
+    parts = [Section("Commands", code="\n".join(report.facts.commands), fold="open")] if report.facts.commands else []
+    named = (
+        ("Environment", report.facts.environment),
+        ("Versions", report.facts.versions),
+        ("Hashes", report.facts.hashes),
+    )
     parts += [Section(name, facts=facts, fold="closed") for name, facts in named if facts]
     return Section("To do it again", parts=tuple(parts), id="again")

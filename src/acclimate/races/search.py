@@ -40,7 +40,6 @@ import numpy as np
 
 from acclimate.core import files, ranks
 from acclimate.core.figures import metric_text
-from acclimate.core.replay import NotDoneError
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, add_to_plan, first_line, missing, result_of, with_needs
@@ -48,8 +47,8 @@ from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.races.contestants import Entries, enter, tested, tested_baseline
+from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
-from acclimate.races.report import Trial
 from acclimate.reports.table import UNTOUCHED, interval_text
 from acclimate.statistics.power import beyond_reach
 from acclimate.statistics.significance import interval
@@ -70,7 +69,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DevResult:
     """Of one fine-tuning as far as it went: its best dev score, its least dev loss, and the steps it took.
 
     lost  why there is no score
@@ -87,9 +86,9 @@ class Outcome:
         return bool(self.lost)
 
 
-DIVERGED = Outcome(-1.0, 0, "its training diverged")  # the loss was no number any more
-FAILED = Outcome(-1.0, 0, "a job of its contestant failed")
-Run = Callable[[Candidate, int, float], Outcome]  # (candidate, seed, share of the steps): on from where it stood
+DIVERGED = DevResult(-1.0, 0, "its training diverged")  # the loss was no number any more
+FAILED = DevResult(-1.0, 0, "a job of its contestant failed")
+Tune = Callable[[Candidate, int, float], DevResult]  # (candidate, seed, share of the steps): on from where it stood
 Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # told of runs that will be asked for, in any order
 Hopeless = Callable[
     [Candidate, Candidate, int], bool
@@ -97,7 +96,7 @@ Hopeless = Callable[
 
 
 @dataclass(frozen=True, order=True)
-class Standing:
+class DevStanding:
     """What dev says of a candidate, means over its seeds; the better candidate is the larger value.
 
     learnt  whether the score beats the best constant answer
@@ -113,7 +112,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The candidates that reached the end with every seed, the untouched model first, and the record.
 
     note     the search in a sentence; "" where there was nothing to search
@@ -130,7 +129,7 @@ def search(
     names: Sequence[str],
     settings: Sequence[Setting],
     seeds: int,
-    run: Run,
+    tune: Tune,
     *,
     how: Way,
     finalists: Callable[[], int] | None,
@@ -141,7 +140,7 @@ def search(
     first_cut: float = EARLY,
     beyond: Callable[[Sequence[Setting], Setting], Setting | None] = lambda settings, best: None,
     extend: bool = False,
-) -> Found:
+) -> SearchResult:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
@@ -152,7 +151,7 @@ def search(
     beyond: the setting that lies beyond the best one, where that lies at an end of the settings
     extend: whether that one is tried too
     """
-    rounds = Rounds(run, give_up, ahead, constant)
+    rounds = Rounds(tune, give_up, ahead, constant)
     halfway = max(HALFWAY, first_cut)
     candidates = [Candidate(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
@@ -160,7 +159,7 @@ def search(
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(candidates)} combinations of contestant and setting, each in full with {seeds} seeds."
-        return Found(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
+        return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
             means = rounds.run_all(candidates, range(1), first_cut)
@@ -206,7 +205,7 @@ def search(
     )
 
 
-def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Hopeless | None) -> Found:
+def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Hopeless | None) -> SearchResult:
     """Seed after seed, each for everybody who is still in."""
     untouched, *rivals = chosen
     out: list[Candidate] = []
@@ -226,7 +225,7 @@ def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Ho
     means = {candidate: rounds.mean(candidate) for candidate in [*candidates, *out]}
     rounds.tell(means, candidates, "reached the end", "could not reach the untouched model any more")
     note = f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with {seeds} seeds."
-    return Found(
+    return SearchResult(
         tuple(candidates), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else ""
     )
 
@@ -236,35 +235,35 @@ class Rounds:
 
     def __init__(
         self,
-        run: Run,
+        tune: Tune,
         give_up: Callable[[Candidate], None],
         ahead: Ahead = lambda runs: None,
         constant: float = -math.inf,
     ) -> None:
-        self.run, self.give_up, self.ahead, self.constant = run, give_up, ahead, constant
-        self.runs: dict[tuple[Candidate, int, float], Outcome] = {}
+        self.tune, self.give_up, self.ahead, self.constant = tune, give_up, ahead, constant
+        self.runs: dict[tuple[Candidate, int, float], DevResult] = {}
         self.record: list[Trial] = []
         self.rung = 0
         self.share = 0.0  # of the round that is on
 
-    def run_all(self, candidates: Sequence[Candidate], seeds: range, share: float) -> dict[Candidate, Standing]:
+    def run_all(self, candidates: Sequence[Candidate], seeds: range, share: float) -> dict[Candidate, DevStanding]:
         """Run the candidates up to a share of their steps, seed by seed, and return what dev says of each."""
         self.share = share
         self.foresee(candidates, seeds, share)
         for seed in seeds:
             for candidate in candidates:
                 if (candidate, seed, share) not in self.runs:
-                    self.runs[candidate, seed, share] = self.run(candidate, seed, share)
+                    self.runs[candidate, seed, share] = self.tune(candidate, seed, share)
         return {
             candidate: self.standing(candidate, [self.runs[candidate, seed, share] for seed in seeds])
             for candidate in candidates
         }
 
-    def standing(self, candidate: Candidate, outcomes: Sequence[Outcome]) -> Standing:
+    def standing(self, candidate: Candidate, outcomes: Sequence[DevResult]) -> DevStanding:
         dev, loss = (float(np.mean([getattr(each, name) for each in outcomes])) for name in ("dev", "loss"))
         learnt = dev > self.constant
         rate = candidate.setting.recipe.plan.rate
-        return Standing(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
+        return DevStanding(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
 
     def foresee(self, candidates: Sequence[Candidate], seeds: range, share: float) -> None:
         """Have those of the runs that are still to be made begun at once, if anybody can."""
@@ -277,7 +276,7 @@ class Rounds:
             ]
         )
 
-    def mean(self, candidate: Candidate) -> Standing:
+    def mean(self, candidate: Candidate) -> DevStanding:
         """Over all its seeds in full."""
         return self.standing(
             candidate, [seen for (who, _, share), seen in self.runs.items() if who == candidate and share == 1]
@@ -294,7 +293,7 @@ class Rounds:
                 )
         return [candidate for candidate in candidates if candidate not in wild]
 
-    def tell(self, means: Mapping[Candidate, Standing], kept: Sequence[Candidate], why: str, why_not: str) -> None:
+    def tell(self, means: Mapping[Candidate, DevStanding], kept: Sequence[Candidate], why: str, why_not: str) -> None:
         """A line of the record for each candidate of a round that has ended; those that go no further are given up."""
         for candidate, standing in means.items():
             runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (candidate, self.share)]
@@ -317,13 +316,13 @@ class Rounds:
         self.rung += 1
 
 
-def ranked(name: str, means: Mapping[Candidate, Standing]) -> list[Candidate]:
+def ranked(name: str, means: Mapping[Candidate, DevStanding]) -> list[Candidate]:
     """The candidates of a contestant, the best first."""
     candidates = [candidate for candidate in means if candidate.contestant == name]
     return sorted(candidates, key=lambda candidate: means[candidate], reverse=True)
 
 
-def _best_of(name: str, means: Mapping[Candidate, Standing], share: float) -> list[Candidate]:
+def _best_of(name: str, means: Mapping[Candidate, DevStanding], share: float) -> list[Candidate]:
     candidates = ranked(name, means)
     return candidates[: math.ceil(len(candidates) * share)]
 
@@ -345,16 +344,16 @@ def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, final
     """What a search with a budget takes that ends with so many contestants, in fine-tunings from begin to end."""
     shares: dict[tuple[Candidate, int], float] = {}
 
-    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
         shares[candidate, seed] = share
-        return Outcome(0.0, 0)
+        return DevResult(0.0, 0)
 
-    search(names, settings, seeds, played, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
+    search(names, settings, seeds, tune, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
     return sum(shares.values())
 
 
 @dataclass(frozen=True)
-class Ended:
+class FineTuned:
     """A search whose choices are made: what is left is to open the test set.
 
     tuned   contestant -> a fine-tuning a seed, with the setting that dev chose
@@ -364,7 +363,7 @@ class Ended:
     """
 
     entries: Entries
-    found: Found
+    search: SearchResult
     tuned: Mapping[str, tuple[Job, ...]]
     begun: tuple[Job, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -405,7 +404,7 @@ def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[st
     errors = do_all(entries.prepared(), run, watch=watch)
     base = entries.models[UNTOUCHED]
     for error in errors.values():
-        if isinstance(error, NotDoneError) or (base is not None and errors.get(base.name) is error):
+        if base is not None and errors.get(base.name) is error:
             raise error
     failed = _reasons(entries.models, errors)
     models = {name: job for name, job in entries.models.items() if name not in failed}
@@ -434,7 +433,7 @@ def _reasons(jobs: Mapping[str, Job | None], errors: Mapping[str, Exception]) ->
 
 def searched(
     entries: Entries, run: Path, *, finalists: Callable[[], int] | None = None, watch: Watch = unwatched
-) -> Ended:
+) -> FineTuned:
     """The fine-tunings that dev chose, everything before them done; the test set stays sealed.
 
     A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
@@ -453,7 +452,7 @@ def searched(
         return begun.setdefault(job.name, job)
 
     def fail(candidate: Candidate, job: Job, error: Exception) -> None:
-        if candidate.contestant == UNTOUCHED or len(entries.models) == 1 or isinstance(error, NotDoneError):
+        if candidate.contestant == UNTOUCHED or len(entries.models) == 1:
             raise error
         if candidate.contestant not in out:
             out[candidate.contestant] = f"{job.label}: {first_line(error)}"
@@ -463,7 +462,7 @@ def searched(
                 )
             )
 
-    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
         ahead([(candidate, seed, share)])
         if candidate.contestant in out:
             return FAILED
@@ -479,7 +478,7 @@ def searched(
                 )
             )
             return DIVERGED
-        return Outcome(seen["dev"], seen["steps"], loss=seen["loss"])
+        return DevResult(seen["dev"], seen["steps"], loss=seen["loss"])
 
     def ahead(runs: Sequence[tuple[Candidate, int, float]]) -> None:
         asked = [
@@ -514,11 +513,11 @@ def searched(
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
 
-    found = _found(entries, played, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
+    found = _found(entries, tune, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
-    return Ended(entries, found, _tuned(entries, found), tuple(begun.values()), out)
+    return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
 
 def foreseen(
@@ -538,13 +537,13 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
     tunings: dict[str, tuple[Job, float]] = {}
     guessed: list[Job] = []
 
-    def played(candidate: Candidate, seed: int, share: float) -> Outcome:
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
         job = entries.tuning(candidate.contestant, candidate.setting, seed)
         tunings[job.name] = (job, share)
         if (seen := outcome_in(run, job, share)) is not None:
             return seen
         guessed.append(job)
-        return Outcome(0.0, 0)
+        return DevResult(0.0, 0)
 
     def given_up(candidate: Candidate) -> None:
         job = entries.tuning(candidate.contestant, candidate.setting, 0)
@@ -552,7 +551,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
 
     found = _found(
         entries,
-        played,
+        tune,
         run,
         writes=False,
         finalists=(lambda: 2) if budgeted else None,
@@ -560,25 +559,25 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         give_up=given_up,
         extends=lambda: not guessed,
     )
-    ended = Ended(entries, found, _tuned(entries, found))
+    ended = FineTuned(entries, found, _tuned(entries, found))
     tests = {job.name: (job, 1.0) for jobs in ended.tests().values() for job in jobs}  # one of the baseline
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
 
 
-def outcome_in(run: Path | None, job: Job, share: float) -> Outcome | None:
+def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
     """What a fine-tuning came to by a share of its steps; None where the directory `run` does not say."""
     if run is None:
         return None
     if share == 1:
         seen = result_of(job, run)
-        return None if seen is None else Outcome(seen["dev"], seen["steps"], loss=seen["loss"])
+        return None if seen is None else DevResult(seen["dev"], seen["steps"], loss=seen["loss"])
     begun = job.directory(run) / finetune.BEGUN
     parts: dict[str, list[float]] = files.read_json(begun) if begun.exists() else {}
     shares = {int(steps): best for steps, best in parts.items()}
     if len(shares) != 1:  # of several parts the one that is meant depends on the task's rows
         return None
     [(steps, (dev, loss))] = shares.items()
-    return Outcome(dev, steps, loss=loss)
+    return DevResult(dev, steps, loss=loss)
 
 
 def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
@@ -596,7 +595,7 @@ def left_of(entries: Entries, run: Path, *, budgeted: bool = False) -> list[tupl
 
 def _found(
     entries: Entries,
-    played: Run,
+    tune: Tune,
     run: Path | None,
     *,
     finalists: Callable[[], int] | None,
@@ -605,7 +604,7 @@ def _found(
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
     extends: Callable[[], bool] = lambda: True,
-) -> Found:
+) -> SearchResult:
     """The search that the recipe asks for; what it notes down is in the directory `run`."""
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
@@ -620,13 +619,13 @@ def _found(
 
         given["beyond"] = beyond
         more = recipe.search.extend
-        return search(names, recipe.settings(), recipe.seeds, played, how=recipe.search.how, extend=more, **given)
+        return search(names, recipe.settings(), recipe.seeds, tune, how=recipe.search.how, extend=more, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
     return optuna.search(
         names,
         recipe,
-        played,
+        tune,
         journal=run / optuna.JOURNAL if run else None,
         known_as=lambda name: entries.tuning(name, recipe.setting(), 0).name,
         writes=writes,
@@ -644,7 +643,7 @@ def first_cut(recipe: RaceRecipe, rows: int) -> float:
     return min(1.0, max(shares))
 
 
-def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
+def _tuned(entries: Entries, found: SearchResult) -> dict[str, tuple[Job, ...]]:
     seeds = range(entries.recipe.seeds)
     return {
         candidate.contestant: tuple(entries.tuning(candidate.contestant, candidate.setting, seed) for seed in seeds)
@@ -653,16 +652,16 @@ def _tuned(entries: Entries, found: Found) -> dict[str, tuple[Job, ...]]:
 
 
 def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
-    """A row of what was predicted on dev, for the comparisons of significance.py."""
+    """Return what a fine-tuning, or the baseline, scored on dev."""
     ids = tuple(example.id for example in task.examples("dev"))
-    predicted = tuple(label_of(label) for label in result["predicted_dev"])
-    dev = result["dev"]
-    return Score(name, task.name, task.metric.name, seed, dev, dev, ids, tuple(gold), predicted, Cost(), Cost())
+    found = {**result, "test": result["dev"], "ids": ids, "gold": gold, "predicted": result["predicted_dev"]}
+    return test_row(name, seed, found, task, adapting=Cost(), finetuning=Cost())
 
 
 def test_row(
     name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
 ) -> Score:
+    """Return what a fine-tuning, or the baseline, scored on test. result: with the score on dev as `dev`"""
     return Score(
         contestant=name,
         task=task.name,
@@ -675,4 +674,6 @@ def test_row(
         predicted=tuple(label_of(label) for label in result["predicted"]),
         adapting=adapting,
         finetuning=finetuning,
+        learnt=result.get("learnt", True),
+        again=result.get("again", False),
     )

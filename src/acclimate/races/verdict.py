@@ -1,86 +1,147 @@
-"""The verdict: the outcome of a race in one sentence."""
+"""What a study or race has established, in sentences, and what its scores do not say.
+
+A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
+says whether it learnt anything (methods/finetune.py::Tuning.learnt): `Score.learnt`. A cell of which no run did is
+named, and it is compared with nothing (races/compare.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 from acclimate.core.figures import duration, listed, metric_text, p_text, points
-from acclimate.races.compare import Outcome, rows
-from acclimate.reports.table import Row, interval_text
+from acclimate.core.types import Label
+from acclimate.races.compare import MAIN
+from acclimate.races.outcome import CellResult, Outcome, rows
+from acclimate.reports.table import UNTOUCHED, Row, interval_text
 from acclimate.statistics.significance import LEVEL, Comparison
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.task import Kind, Metric
+
+NAMED = 9  # names at most that a sentence lists
+MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
 
 
-def verdict(outcome: Outcome, *, baselines: Collection[str] = (), cut: Sequence[str] = (), stopped: str = "") -> str:
-    """Return the outcome of a race in one sentence, and which contestants have no score.
+def verdict(outcome: Outcome) -> str:
+    """Return the result in a sentence or two.
 
-    It says "better" only if the Holm-corrected test is significant, and gives the score itself if there are no rivals.
-
-    baselines  contestants without an encoder, such as TF-IDF. If no encoder beats them, the sentence begins with that
-    cut        contestants that the search dropped on dev, so that they were not tested
-    stopped    why the race ended before its budget, as a clause such as "nothing could win any more"
-
-    Raises ValueError unless there is exactly one untouched model.
+    Raises ValueError for a race in which the untouched model has no score.
     """
+    if outcome.race is not None:
+        return _of_race(outcome)
+    names = dict.fromkeys(contrast.against.name for contrast in outcome.compared.contrasts)
+    return " ".join(established(outcome, name) for name in names) or "Nothing was compared."
+
+
+def established(outcome: Outcome, name: str) -> str:
+    """Return which differences by the main metrics are established, of the comparisons of this name; "" if none was
+    made.
+    """
+    contrasts = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
+    if not contrasts:
+        return ""
+    clauses = []
+    for word in ("better", "worse"):
+        labels = [outcome.label(each.against.key) for each in contrasts if each.said == word]
+        if labels:
+            which = f": {listed(labels)}" if len(labels) <= NAMED else ""
+            clauses.append(f"{len(labels)} of {len(contrasts)} {word}{which}")
+    if not clauses:
+        return f"Against {name} no difference is established: all {len(contrasts)} may be chance."
+    clear = sum(each.established for each in contrasts)
+    rest = "" if clear == len(contrasts) else " The rest may be chance."
+    return f"Against {name}, established: {'; '.join(clauses)}.{rest}"
+
+
+def claims(outcome: Outcome) -> list[str]:
+    """Return the main claims of a race's verdict, one clause each. Two outcomes agree if their claims are equal."""
+    raced = rows(outcome)
+    found = [f"{row.contestant} is better than the untouched model" for row in _rivals(raced) if _supported(row)]
+    simple, encoders = _sides(raced, outcome.baselines)
+    if simple is not None and encoders and simple.score.mean >= encoders[0].score.mean:
+        found.append(f"no encoder scores above {simple.contestant}")
+    return found
+
+
+def _of_race(outcome: Outcome) -> str:
+    """Return the result of a race in one sentence, and which contestants have no score or learnt nothing.
+
+    It says "better" only if the difference is established, and gives the score itself if there are no rivals. If no
+    encoder scores above the baseline, it begins with that.
+    """
+    assert outcome.race is not None
     raced, failed = rows(outcome), [row for _, row, _ in outcome.failed]
-    rivals = _rivals(raced)
-    if len(raced) - len(rivals) != 1:
+    if not any(row.contestant == UNTOUCHED for row in raced):
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
-    clauses = [_result(raced, rivals, baselines, all_cut=bool(cut) and not failed)]
+    ran = {result.row for result in outcome.results}
+    cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
+    untaught = [result.row for result in outcome.results if result.encoder and not result.learnt]
+    taught = [row for row in raced if row.contestant not in untaught]
+    clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed)]
+    named = [name for name in untaught if name != UNTOUCHED]
+    if named and len(untaught) < len([row for row in raced if row.contestant not in outcome.baselines]):
+        clauses.append(f"{listed(named)} learnt nothing and {_has(named)} no verdict")
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:
-        clauses.append(f"{listed(failed)} failed and {'has' if len(failed) == 1 else 'have'} no score")
-    if stopped:
-        clauses.append(f"the race stopped early, since {stopped.rstrip('.')}")
+        clauses.append(f"{listed(failed)} failed and {_has(failed)} no score")
+    if outcome.race.stopped:
+        clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
     return "; ".join(clauses) + "."
 
 
-def claims(outcome: Outcome, *, baselines: Collection[str] = ()) -> list[str]:
-    """Return the main claims of `verdict`, one clause each. Two outcomes agree if their claims are equal."""
-    raced = rows(outcome)
-    said = [f"{row.contestant} is better than the untouched model" for row in _rivals(raced) if _supported(row)]
-    simple, encoders = _sides(raced, baselines)
-    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
-        said.append(f"no encoder scores above {simple.contestant}")
-    return said
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"
 
 
-def _rivals(rows: Sequence[Row]) -> list[Row]:
-    return sorted((row for row in rows if row.comparison is not None), key=_gain, reverse=True)
-
-
-def _sides(rows: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
-    """Return the best baseline, or None, and the encoders by falling mean."""
-    simple = max((row for row in rows if row.contestant in baselines), key=_mean, default=None)
-    return simple, sorted((row for row in rows if row.contestant not in baselines), key=_mean, reverse=True)
-
-
-def _result(rows: Sequence[Row], rivals: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
+def _result(raced: Sequence[Row], taught: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
+    """Return the first clause. taught: the rows of contestants that learnt something, baselines included"""
+    simple, encoders = _sides(taught, baselines)
+    if not encoders:
+        figures = f"; {simple.contestant}, which needs none, scores {_figures(simple)}" if simple else ""
+        return f"No encoder here has learnt the task, so nothing is compared{figures}"
+    untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
+    if untouched is None:
+        best = encoders[0]
+        return (
+            f"The untouched model learnt nothing, so nothing is compared with it; the highest encoder, "
+            f"{best.contestant}, scores {_figures(best)}"
+        )
+    rivals = _rivals(taught)
     if not rivals:
-        [alone] = rows
-        figures = f"{interval_text(alone.score)} points of {metric_text(alone.metric)}"
+        figures = _figures(untouched)
         if all_cut:
             return f"No contestant came up to the untouched model on dev: it scores {figures} on the test set"
+        if len(raced) > 1:
+            return f"The untouched model scores {figures}; nothing could be compared with it"
         return f"The model scores {figures}; nothing was compared with it"
-    simple, encoders = _sides(rows, baselines)
-    if simple is not None and encoders and _mean(simple) >= _mean(encoders[0]):
+    if simple is not None and simple.score.mean >= encoders[0].score.mean:
         return _baseline_wins(simple, encoders[0])
     better = [row for row in rivals if _supported(row)]
     return _winner(better, rivals) if better else _nothing_better(rivals[0])
 
 
+def _rivals(raced: Sequence[Row]) -> list[Row]:
+    return sorted((row for row in raced if row.comparison is not None), key=_gain, reverse=True)
+
+
+def _sides(raced: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
+    """Return the best baseline, or None, and the encoders by falling mean."""
+    simple = max((row for row in raced if row.contestant in baselines), key=lambda row: row.score.mean, default=None)
+    encoders = (row for row in raced if row.contestant not in baselines)
+    return simple, sorted(encoders, key=lambda row: row.score.mean, reverse=True)
+
+
 def _baseline_wins(simple: Row, encoder: Row) -> str:
-    unit = metric_text(simple.metric)
-    figures = f"{points(_mean(encoder))} against {points(_mean(simple))} points of {unit}"
+    name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
+    means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} points of {metric_text(simple.metric)}"
     if _supported(simple):
         return (
             f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
-            f"and no encoder here scores above it: the highest, {_called(encoder)}, has {figures}"
+            f"and no encoder here scores above it: the highest, {name}, has {means}"
         )
-    return (
-        f"No encoder here scores above {simple.contestant}, which needs none: "
-        f"the highest, {_called(encoder)}, has {figures}"
-    )
+    return f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
 
 
 def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
@@ -104,11 +165,15 @@ def _nothing_better(nearest: Row) -> str:
     if gain > 0:
         # one interval may exclude zero although the test over all comparisons is not significant
         doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
-        said = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
+        finding = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
-        said = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
-    return f"{opening}: {said} ({_chance(nearest)})"
+        finding = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
+    return f"{opening}: {finding} ({_chance(nearest)})"
+
+
+def _figures(row: Row) -> str:
+    return f"{interval_text(row.score)} points of {metric_text(row.metric)}"
 
 
 def _evidence(row: Row) -> str:
@@ -116,21 +181,13 @@ def _evidence(row: Row) -> str:
 
 
 def _chance(row: Row) -> str:
-    other = _comparison(row)
-    return f"95% interval {points(other.low)} to {points(other.high)}; {_p(row.p_holm)} after Holm"
+    comparison = _comparison(row)
+    return f"95% interval {points(comparison.low)} to {points(comparison.high)}; {_p(row.p_holm)} after Holm"
 
 
 def _p(p: float | None) -> str:
     text = p_text(p)
     return f"p {text}" if text[0] in "<>" else f"p = {text}"
-
-
-def _called(row: Row) -> str:
-    return "the untouched model" if row.comparison is None else row.contestant
-
-
-def _mean(row: Row) -> float:
-    return row.score.mean
 
 
 def _comparison(row: Row) -> Comparison:
@@ -144,3 +201,73 @@ def _gain(row: Row) -> float:
 
 def _supported(row: Row) -> bool:
     return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0
+
+
+def warnings(outcome: Outcome) -> list[str]:
+    """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing."""
+    trained = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
+    groups: dict[tuple[str, str], list[CellResult]] = {}
+    for result in trained:
+        groups.setdefault((result.model, result.column), []).append(result)
+    several = len({(result.model, result.column) for result in outcome.results}) > 1
+    found: list[str] = []
+    for (model, column), results in groups.items():
+        name = f"{column} ({model})" if model else column
+        found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "")
+    return [*found, *_of_runs(outcome, trained)]
+
+
+def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
+    """Yield a warning if none of these cells of one task scores above a constant answer, or if none of them learnt."""
+    task, [first, *_] = results[0].task, results[0].scores
+    constant = constant_score(first.gold, task.kind, metric_named(task.metric))
+    best = max(sum(score.test for score in each.scores) / len(each.scores) for each in results if each.shown)
+    if best > constant + MARGIN and any(each.learnt for each in results):
+        return
+    yield (
+        f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
+        f"to every text {points(constant)}. Differences between such scores, those of 0 too, say nothing. Train longer "
+        f"(finetune.epochs) or at a higher rate (search.rates, finetune.plan.rate)."
+    )
+
+
+def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
+    """Yield sentences that count and name the runs that learnt nothing, and those that had a second attempt."""
+    nothing = [each for each in trained if not each.learnt]
+    if nothing:
+        runs = sum(each.untaught for each in nothing)
+        again = sum(score.again for each in nothing for score in each.scores)
+        twice = f", {again} of them in two attempts" if again else ""
+        consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
+        labels = [outcome.label(each.key) for each in nothing]
+        yield f"{_some(labels)} learnt nothing: {runs} of {runs} fine-tunings{twice}. {consequence}"
+    partly = [each for each in trained if each.untaught and each.learnt]
+    if partly:
+        counts = [f"{outcome.label(each.key)} ({each.untaught} of {len(each.scores)})" for each in partly]
+        yield f"Some fine-tunings learnt nothing, and count in the means: {_some(counts)}."
+    mended = {each.key: sum(score.again and score.learnt for score in each.scores) for each in trained}
+    if any(mended.values()):
+        counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
+        yield (
+            f"Some fine-tunings learnt nothing at first, and were done once more at a higher rate with more steps: "
+            f"{_some(counts)}."
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return listed([*names[:NAMED], *([f"{more} others"] if more > 0 else [])])
+
+
+def constant_score(gold: Sequence[Label], kind: Kind, metric: Metric) -> float:
+    """Return the score of the best answer that is the same for every text: the commonest label, or any one number."""
+    return 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
+
+
+def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
+    """Return the commonest label for every text, or the commonest tag for every word."""
+    if kind == "tokens":
+        tags = [label for label in gold if isinstance(label, tuple)]
+        tag = Counter(tag for label in tags for tag in label).most_common(1)[0][0]
+        return [(tag,) * len(label) for label in tags]
+    return [Counter(gold).most_common(1)[0][0]] * len(gold)

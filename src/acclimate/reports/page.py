@@ -40,7 +40,7 @@ Runs = tuple[tuple[str, bool], ...]  # a text in stretches, and whether each is 
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of a table that says more than its text.
 
     value   what its column sorts by; None sorts last
@@ -116,7 +116,7 @@ class Section:
 
     title: str
     columns: tuple[str, ...] = ()
-    rows: tuple[tuple[str | Cell, ...], ...] = ()
+    rows: tuple[tuple[str | TableCell, ...], ...] = ()
     lines: tuple[str, ...] = ()
     lead: str = field(default="", kw_only=True)
     facts: Mapping[str, Fact] = field(default_factory=dict, kw_only=True)
@@ -309,9 +309,9 @@ def _of_numbers(section: Section) -> list[bool]:
     ]
 
 
-def _sorts(cell: str | Cell) -> float | Literal[""] | None:
+def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
     """What a cell sorts by in a column of numbers, "" for nothing; None where it is no number."""
-    if isinstance(cell, Cell):
+    if isinstance(cell, TableCell):
         if cell.value is not None:
             return None if isinstance(cell.value, str) else cell.value
         cell = str(cell)
@@ -323,11 +323,14 @@ def _sorts(cell: str | Cell) -> float | Literal[""] | None:
     return None
 
 
-def _cells(section: Section) -> list[list[tuple[Cell, bool]]]:
-    """The rows that are shown: each cell as a Cell, and whether its column is one of numbers."""
+def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
+    """The rows that are shown: each cell as a TableCell, and whether its column is one of numbers."""
     numbers = _of_numbers(section)
     return [
-        [(cell if isinstance(cell, Cell) else Cell(cell), flag) for cell, flag in zip(row, numbers, strict=True)]
+        [
+            (cell if isinstance(cell, TableCell) else TableCell(cell), flag)
+            for cell, flag in zip(row, numbers, strict=True)
+        ]
         for row in section.rows[: section.most]
     ]
 

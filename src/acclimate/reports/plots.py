@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from acclimate.core.figures import duration, metric_text, p_text, si
-from acclimate.reports.table import Row, difference_text, interval_text
+from acclimate.reports.table import UNTOUCHED, Row, difference_text, interval_text
 
 # Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
 PAGE = {"#010203": "currentColor", "#010204": "var(--muted, #6b7280)", "#010205": "var(--card, #ffffff)"}
@@ -321,7 +321,7 @@ def _figure(width: float, height: float, **labels: str) -> tuple[Figure, Any]:
 def _looks(rows: Sequence[Row]) -> list[tuple[str, str]]:
     """Return the colour and the marker of each row."""
     rivals = zip(cycle(PALETTE), cycle(MARKERS))
-    return [(MUTED, "o") if row.comparison is None else next(rivals) for row in rows]
+    return [(MUTED, "o") if row.contestant == UNTOUCHED else next(rivals) for row in rows]
 
 
 def _names(axes: Any, names: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ MEANING = (
     "masks for all; in brackets how much higher than before adapting: what was forgotten."
 )
 
-Losses = Mapping[str, tuple[float, float]]  # contestant -> before and after adapting
+BeforeAndAfter = Mapping[str, tuple[float, float]]  # contestant -> loss before and after adapting
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class GeneralLoss:
         return f"{self.loss:.2f}" + ("" if self.difference is None else f" ({round(self.difference, 2) + 0.0:+.2f})")
 
 
-def beside(contestants: Sequence[str], losses: Losses) -> dict[str, GeneralLoss]:
+def beside(contestants: Sequence[str], losses: BeforeAndAfter) -> dict[str, GeneralLoss]:
     """Return contestant -> its loss, for the column beside the scores; empty if none was measured.
 
     If the first contestant has no measured loss, it is the model that the others adapted, and gets the loss before.

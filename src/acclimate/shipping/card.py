@@ -21,14 +21,15 @@ from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
 from acclimate.models.task_layers import Pooling, pooling_of
-from acclimate.races.compare import Outcome, rows
-from acclimate.races.labels import LabelScore, per_label, per_type
-from acclimate.races.outcome import WINNER, read_scores, study_of, without
+from acclimate.races.leakage import without
+from acclimate.races.outcome import WINNER, Outcome, path_of, read, rows
+from acclimate.races.report import RACE, report_of
+from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict
-from acclimate.races.write import cautions
 from acclimate.reports import table
+from acclimate.reports.labels import LabelScore, per_label, per_type
 from acclimate.reports.page import Fact, environment
-from acclimate.reports.table import Losses, Row, difference_text, interval_text
+from acclimate.reports.table import BeforeAndAfter, Row, difference_text, interval_text
 from acclimate.shipping import markdown
 from acclimate.shipping.onnx import FILE, Int8
 from acclimate.shipping.predict import Loaded
@@ -70,7 +71,7 @@ class Card:
     weights          number of the model's parameters
     shipped          score of the seed that is shipped
     rows             of all contestants, the untouched model first
-    general_losses   losses on held-out general text before and after adapting, as report.Study has them
+    general_losses   losses on held-out general text before and after adapting, as races/outcome.py::Facts has them
     base             hub id of the model that the race began from; "": unknown, and `origin` describes it in a sentence
     sizes            split -> number of examples
     files            name -> (rows, accepted rows)
@@ -97,7 +98,7 @@ class Card:
     shipped: Score
     verdict: str
     rows: Sequence[Row]
-    general_losses: Losses = field(default_factory=dict)
+    general_losses: BeforeAndAfter = field(default_factory=dict)
     per_label: Sequence[LabelScore] = ()
     unseen: Sequence[str] = ()
     base: str = ""
@@ -156,11 +157,13 @@ class Shipment:
 def card_of(shipment: Shipment) -> Card:
     """Return the card of a shipment. Reads facts, scores and the records of the jobs in the directory of the run."""
     run, task, score = shipment.run, shipment.task, shipment.score
-    scores, study = read_scores(run), study_of(run)
-    leaked = frozenset(study.leaked_test_ids).intersection(score.ids)
-    others = _without(study.outcome, leaked, len(score.ids))
+    outcome = read(path_of(run, RACE))
+    report = report_of(outcome)
+    facts = report.facts
+    leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
+    others = _without(outcome, leaked, len(score.ids))
     base, origin = _origin(run, score)
-    examination = study.examination
+    examination = facts.examination
     return Card(
         task=task.name,
         kind=task.kind,
@@ -172,36 +175,36 @@ def card_of(shipment: Shipment) -> Card:
         weights=shipment.model.model.num_parameters(),
         contestant=score.contestant,
         shipped=score,
-        verdict=study.verdict,
-        rows=study.rows,
-        general_losses=study.general_losses,
+        verdict=report.verdict,
+        rows=report.rows,
+        general_losses=facts.general_losses,
         base=base,
         origin=origin,
         source=task.source,
         sizes={str(split): size for split, size in task.sizes.items()},
         # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
-        cautions=[*study.alerts, *cautions(study.outcome), *study.remarks, *filter(None, [study.search_note])],
-        notes=study.notes,
+        cautions=[*report.alerts, *cautions(outcome), *report.remarks, *filter(None, [facts.search_note])],
+        notes=outcome.notes,
         leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
         rows_without=rows(others) if others else (),
-        verdict_without=verdict(others, baselines=study.baselines) if others else "",
+        verdict_without=verdict(others) if others else "",
         reach=examination.reach if examination else "",
-        looks=study.looks.in_this_run if study.looks else 0,
-        earlier_races=study.looks.earlier_runs if study.looks else 0,
-        given=study.given.get(score.contestant, {}),
+        looks=facts.looks.in_this_run if facts.looks else 0,
+        earlier_races=facts.looks.earlier_runs if facts.looks else 0,
+        given=facts.given.get(score.contestant, {}),
         seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
-        commands=study.commands,
-        versions=study.versions,
-        environment=study.environment,
-        hashes={**study.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        commands=facts.commands,
+        versions=facts.versions,
+        environment=facts.environment,
+        hashes={**facts.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
         cut=_cut(shipment),
         adapters=bottleneck_of(shipment.model.model.config),
         pooling=pooling_of(shipment.model.model.config),
         rounding=shipment.rounding,
         int8=shipment.int8,
-        **_label_parts(scores, score, task),
+        **_label_parts(outcome.scores, score, task),
     )
 
 

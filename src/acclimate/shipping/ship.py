@@ -17,7 +17,8 @@ from acclimate.core import files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score, Watch, unwatched
 from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
-from acclimate.races.outcome import FACTS, WINNER, read_scores
+from acclimate.races.outcome import WINNER, path_of, read
+from acclimate.races.report import RACE
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping import predict
 from acclimate.shipping.card import Shipment, card_of, render
@@ -79,23 +80,26 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
     """Return the winner's score and the task of a finished race. Raises ValueError if `run` holds none."""
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
-    chosen = run / WINNER / "race.json"
-    for needed in (run / FACTS, chosen):
+    chosen, recorded = run / WINNER / "race.json", path_of(run, RACE)
+    outcome = read(recorded) if recorded.exists() else None
+    if outcome is not None and outcome.race is not None and not outcome.race.winner:
+        raise ValueError(f"{run}: no encoder of this race has learnt the task, so there is no winner to ship")
+    for needed in (recorded, chosen):
         if not needed.exists():
             raise ValueError(
                 f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
                 "with it"
             )
-    scores = read_scores(run)
+    assert outcome is not None
     files.check_manifest(run / WINNER)
     winner = files.read_json(chosen)
-    for score in scores:
+    for score in outcome.scores:
         if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
             break
     else:
         raise ValueError(
-            f"{run}: {WINNER} is {winner['contestant']}, seed {winner['seed']}, which scores.json does not have. Run "
-            "the same race again: it writes both anew"
+            f"{run}: {WINNER} is {winner['contestant']}, seed {winner['seed']}, which {recorded.name} does not have. "
+            "Run the same race again: it writes both anew"
         )
     task = open_prepared(run / "data")
     kinds = (*PROBLEM_TYPES, TOKENS)
@@ -167,7 +171,7 @@ def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequ
             f"the model as shipped predicts something else than what was scored for {len(wrong):,} of the "
             f"{len(examples):,} test texts; the first is {score.ids[first]}: {predicted[first]!r}, scored "
             f"{score.predicted[first]!r}. Nothing was written. Were transformers or the files of the run changed since "
-            "the race? facts.json has the versions of the race: ship with those, or run the race again"
+            "the race? race.outcome.json has the versions of the race: ship with those, or run the race again"
         )
     if task.kind == "score":
         return 0

@@ -3,14 +3,14 @@
     study = STUDIES["tapter"]
     design = study.design(study.recipe(seeds=5), Inputs(...))     # reads and prepares the data in inputs.out
     outcome = run(design, out)                                    # races/run.py: trains what is missing, then tests
-    write(outcome, out)                                           # races/write.py: text, CSV, JSON and page
+    write(outcome, out)                                           # races/tables.py: text, CSV and page
 
-`run_study` and `plan_study` take these steps in one call, for the command line.
+`run_study` takes these steps in one call, for the command line; `write_again` makes the tables from the outcome alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from acclimate.races.design import Inputs
+    from acclimate.data.sources import Inputs
+    from acclimate.races.outcome import Outcome
+    from acclimate.reports.page import Section
 
 FAILED = 1  # exit status of a study in which a cell failed
 
@@ -50,6 +52,11 @@ class Study:
     def design(self, recipe: Any, inputs: Inputs) -> Any:
         """Return the study as a `Design`, with prepared data. Raises ValueError for faulty settings, files, models."""
         return import_module(f"acclimate.studies.{self.name}").design(recipe, inputs)
+
+    def sections(self, outcome: Outcome) -> Sequence[Section]:
+        """Return the tables that only this study has: what `special` in its file makes of the outcome."""
+        special = getattr(import_module(f"acclimate.studies.{self.name}"), "special", None)
+        return special(outcome) if special is not None else ()
 
 
 STUDIES: Mapping[str, Study] = {
@@ -89,7 +96,7 @@ STUDIES: Mapping[str, Study] = {
 
 
 @dataclass(frozen=True)
-class Done:
+class StudyEnd:
     """The end of a study. text: for the terminal; failed: cell -> why it has no score."""
 
     text: str
@@ -103,26 +110,45 @@ def run_study(
     out: Path,
     *,
     before: Callable[[Any], None] = lambda examination: None,
-) -> Done:
-    """Run what is missing of the study in `out`, and write STUDY.txt, .csv, .scores.json and .html there.
+) -> StudyEnd:
+    """Run what is missing of the study in `out`, and write NAME.outcome.json, .txt, .csv and .html there.
 
     before: called before any training with what the doctor found in the task (data/examination.py::Examination), or
     with None where the study has several tasks
     """
     from acclimate.races.run import run
-    from acclimate.races.write import write
 
     design = study.design(recipe, replace(inputs, out=out))
     before(design.examination)
     outcome = run(design, out, watch=inputs.watch)
-    text = write(outcome, out)
+    text = write_tables(outcome, out)
     failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
-    return Done(f"{text}\nReport: {out / design.name}.html", failed)
+    return StudyEnd(f"{text}\nReport: {out / design.name}.html", failed)
 
 
-def plan_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
+def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
     """Return which jobs the study would still run in `out`, and their cost. Tries a few steps; writes nothing there."""
-    from acclimate.races.run import plan
+    from acclimate.races.dry_run import dry_run
 
     with TemporaryDirectory() as place:
-        return plan(study.design(recipe, replace(inputs, out=Path(place))), out).as_text()
+        return dry_run(study.design(recipe, replace(inputs, out=Path(place))), out).as_text()
+
+
+def write_tables(outcome: Outcome, out: Path) -> str:
+    """Write text, CSV and page of a study or race from its outcome, and return the text."""
+    from acclimate.races import report, tables
+
+    if outcome.race is not None:
+        report.write(out)
+        return (out / report.TEXT).read_text(encoding="utf-8")
+    study = STUDIES.get(outcome.name.partition("-")[0])  # its outcome may be called by what it varied: tlm-k
+    return tables.write(outcome, out, study.sections if study else tables.no_sections)
+
+
+def write_again(out: Path) -> str:
+    """Write the tables and pages of all that has ended in `out`, and return the texts. Nothing is trained or read but
+    the outcomes. Raises FileNotFoundError if nothing has ended there.
+    """
+    from acclimate.races.outcome import outcomes_in, read
+
+    return "\n".join(write_tables(read(path), out) for path in outcomes_in(out))

@@ -20,28 +20,17 @@ from typing import Annotated, Literal
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
 from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
 from acclimate.methods import baselines, finetune
 from acclimate.races import work
+from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import enter, tested_baseline
-from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
+from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.recipe import Search as Searched
-from acclimate.studies.several import (
-    CONSTANT,
-    NO_ENCODER,
-    Longest,
-    called,
-    check_data,
-    check_lengths,
-    fitted,
-    form_of,
-    length_of,
-    models_of,
-    prepared,
-    task_of,
-    there,
-)
+from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared, task_of, there
+from acclimate.studies.models import CONSTANT, NO_ENCODER, called, check_lengths, models_of
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset
 from acclimate.tasks.metrics import blurb_score

@@ -24,27 +24,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core.settings import Count, check_ranges
 from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
+from acclimate.races.compare import Against
+from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.recipe import Seeds
-from acclimate.studies.several import (
+from acclimate.studies.datasets import (
     Longest,
-    Model,
-    called,
     check_data,
-    check_lengths,
     fitted,
     folder_of,
     form_of,
     labelled,
+    leaking_ids,
     length_of,
-    models_of,
     prepared,
-    prepared_file,
     task_of,
     there,
+    without_rows,
 )
+from acclimate.studies.models import Model, called, check_lengths, models_of
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form
 from acclimate.tasks.labelled import LabelledFiles
@@ -145,6 +145,7 @@ class ChoicesRecipe:
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0  # longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit
     special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
+    leaks: Literal["keep", "drop"] = "keep"  # what becomes of rows of train and dev that contain a test text
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
     finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
     """Settings of every variant, except for what is varied."""
@@ -217,7 +218,10 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
         axes=("variant", "dataset"),
         split=recipe.split,
         called=called(models),
-        notes=("Every variant has the same settings and seeds.",),
+        notes=(
+            "Every variant has the same settings and seeds.",
+            *(("Rows of train and dev that contain a test text were left out.",) if recipe.leaks == "drop" else ()),
+        ),
         absent=absent,
     )
 
@@ -248,11 +252,15 @@ def _read(
     for file in files:
         found, _ = labelled(file, None, recipe)
         check_lengths(models, {found.name: found.max_tokens})
-        task = prepared_file(found, inputs.out / folder_of(found.name) / "data")
+        task = found.task()
+        source = found.files[0].path
+        if recipe.leaks == "drop":
+            task = without_rows(task, leaking_ids(task, source))
+        ready = prepared(task, source, inputs.out / folder_of(found.name) / "data")
         readings = []
         for variant in recipe.chosen:
             stated = replace(recipe.finetune, **variant.settings)
-            readings.append(Reading(variant.name, task, _of_tags(stated, task)))
+            readings.append(Reading(variant.name, ready, _of_tags(stated, ready)))
         yield found.name, readings
     if files and not names:
         return
@@ -276,14 +284,21 @@ def _of_dataset(
     recipe: ChoicesRecipe, dataset: Dataset, form_by_variant: Mapping[str, Form], data: Path, place: Path
 ) -> list[Reading]:
     """Return the variants on a dataset of BLURB, prepared once in each form."""
-    tasks: dict[str, Prepared] = {}
-    readings = []
     several = len(dataset.forms) > 1
+    forms = {form.name: form for form in form_by_variant.values()}
+    stated_tasks = {name: task_of(dataset, form, recipe) for name, form in forms.items()}
+    if recipe.leaks == "drop":  # the same rows in every form; where mentions have placeholders, many texts are equal
+        plain = [form for form in dataset.forms if form.name == "original" and not dataset.missing(form, data)]
+        [form, *_] = [*plain, *forms.values()]
+        ids = leaking_ids(task_of(dataset, form, recipe), data)
+        stated_tasks = {name: without_rows(task, ids) for name, task in stated_tasks.items()}
+    tasks = {
+        name: prepared(task, data, place / (f"data-{name}" if several else "data"))
+        for name, task in stated_tasks.items()
+    }
+    readings = []
     for variant in recipe.chosen:
         form = form_by_variant[variant.name]
-        if form.name not in tasks:
-            where = place / (f"data-{form.name}" if several else "data")
-            tasks[form.name] = prepared(task_of(dataset, form, recipe), data, where)
         task = tasks[form.name]
         stated = fitted(replace(recipe.finetune, **variant.settings), task, form, special=recipe.special)
         readings.append(Reading(variant.name, task, _of_tags(stated, task), form.name if several else ""))

@@ -24,6 +24,7 @@ from typing import Any, Literal
 from acclimate.core.settings import Count, check_ranges
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs, labelled_of
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
 from acclimate.methods.domain import DomainRecipe
@@ -31,6 +32,7 @@ from acclimate.models.encoder import configuration_of
 from acclimate.models.gates import PLACES, heads_known
 from acclimate.models.loading import resolved
 from acclimate.races import work
+from acclimate.races.compare import Against
 from acclimate.races.contestants import (
     Adapting,
     check_adaptations,
@@ -39,12 +41,10 @@ from acclimate.races.contestants import (
     tested,
     with_model,
 )
-from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
-from acclimate.races.race import labelled_of
-from acclimate.races.recipe import RaceRecipe, Seeds, check_unnamed, contestants_of, unread
+from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once, check_unnamed, contestants_of, unread
 from acclimate.reports.page import amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
-from acclimate.studies.several import check_each_once
 from acclimate.tasks.labelled import Labelled, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
@@ -213,7 +213,7 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
                 for name, model in models.items()
             }
             after = {name: [job] for name, job in jobs.items() if name != UNTOUCHED and name in (UNTOUCHED, *names)}
-            losses.append(Losses(heading, meaning, (UNTOUCHED, jobs[UNTOUCHED]), after))
+            losses.append(HeldOutLosses(heading, meaning, (UNTOUCHED, jobs[UNTOUCHED]), after))
     trained = f"{amount(task.sizes['train'], 'row')}, adapted on {amount(len(materials.domain or ()), 'document')}"
     return Design(
         name="dga",

@@ -27,21 +27,17 @@ from acclimate.core import files, settings
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data.materials import Materials, corpus_at
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import fitting
 from acclimate.races import work
+from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, job_of
-from acclimate.races.design import Against, Cell, Design, Inputs, Mean, Search
-from acclimate.races.recipe import RaceRecipe, Seeds
+from acclimate.races.design import Cell, Design, Search
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.races.recipe import Search as Searched
-from acclimate.studies.several import (
-    Longest,
-    check_each_once,
-    folder_of,
-    prepared_file,
-    read_datasets,
-)
+from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import Corpus

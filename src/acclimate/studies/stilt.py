@@ -29,27 +29,20 @@ from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
 from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, fitting
 from acclimate.methods.stilt import Intermediate, check_chained
-from acclimate.races.compare import Contrast, Outcome
-from acclimate.races.design import Against, Cell, Design, Inputs, Key, Mean, fine_tunings, scored
-from acclimate.races.outcome import UNTAUGHT, constant_score
+from acclimate.races.compare import Against, Contrast, Key, Mean
+from acclimate.races.design import Cell, Design, fine_tunings, scored
+from acclimate.races.outcome import CellResult, Outcome
 from acclimate.races.recipe import Seeds
-from acclimate.races.write import row_id
+from acclimate.races.tables import row_id
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
-from acclimate.studies.several import (
-    Longest,
-    Model,
-    called,
-    check_lengths,
-    folder_of,
-    models_of,
-    prepared_file,
-    read_datasets,
-)
+from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
+from acclimate.studies.models import Model, called, check_lengths, models_of
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
@@ -152,7 +145,6 @@ def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
             *(f"{listed(names)}: {note}" for note, names in notes.items()),
         ),
         absent=absent,
-        sections=matrices,
     )
 
 
@@ -343,14 +335,14 @@ def _without(found: Labelled, ids: frozenset[str], target: str) -> Labelled:
     return replace(found, splits={**found.splits, "train": train}, untaught=(*found.untaught, *untaught))
 
 
-def matrices(outcome: Outcome) -> list[Section]:
+def special(outcome: Outcome) -> list[Section]:
     """Return the matrix of each model as the paper has it: rows are targets, columns first tasks."""
-    models = dict.fromkeys(ran.cell.model for ran in outcome.ran.values())
+    models = dict.fromkeys(result.model for result in outcome.results)
     return [section for model in models for section in _matrix(outcome, model)]
 
 
 def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
-    cells = [ran.cell for ran in outcome.ran.values() if ran.cell.model == model and ran.cell.shown]
+    cells = [result for result in outcome.results if result.model == model and result.shown]
     targets = list(dict.fromkeys(cell.column for cell in cells))
     firsts = [name for name in (*targets, MORE) if any(cell.row == name for cell in cells)]
     contrasts = {cell.key: found for cell in cells if (found := outcome.compared.of(cell.key, ALONE)) is not None}
@@ -361,11 +353,11 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
         rows = []
         for target in targets:
             alone = outcome.interval((model, BASELINE, target))
-            row: list[str | page.Cell] = [f"{numbers[target]} {target}"]
-            row.append(page.Cell(points(alone.mean) if alone else "failed", look="plain"))
+            row: list[str | page.TableCell] = [f"{numbers[target]} {target}"]
+            row.append(page.TableCell(points(alone.mean) if alone else "failed", look="plain"))
             for first in part:
                 key = (model, first, target)
-                row.append(_shaded(key, key in outcome.ran, contrasts.get(key), largest))
+                row.append(_shaded(key, key in outcome.cells, contrasts.get(key), largest))
             rows.append(tuple(row))
         heads = (
             "target",
@@ -375,7 +367,7 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
                 for name in part
             ),
         )
-        lines = tuple(_said(outcome, model, cells, contrasts)) if part is parts[-1] else ()
+        lines = tuple(_sentences(outcome, cells, contrasts)) if part is parts[-1] else ()
         title = f"{model}: differences by first task" if model else "Differences by first task"
         lead = (
             "Rows are targets, columns the task that was learnt first. A cell has the difference from the target "
@@ -385,14 +377,14 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
         yield Section(title, heads, tuple(rows), lines, lead=lead, look="heat sticky")
 
 
-def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) -> page.Cell:
+def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) -> page.TableCell:
     if contrast is None:
-        return page.Cell("failed" if there else "-", look="plain")
+        return page.TableCell("failed" if there else "-", look="plain")
     _, first, target = key
     gain = contrast.comparison.difference
     way = "better" if gain > 0 else "worse" if gain < 0 else "even"
     look = f"{way} {'sure' if contrast.established else 'open'}{' control' * (first in (target, MORE))}"
-    return page.Cell(
+    return page.TableCell(
         points(gain, sign="+") + "*" * contrast.established,
         value=gain,
         look=look,
@@ -401,12 +393,12 @@ def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) ->
     )
 
 
-def _said(outcome: Outcome, model: str, cells: Sequence[Cell], contrasts: Mapping[Key, Contrast]) -> Iterator[str]:
+def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping[Key, Contrast]) -> Iterator[str]:
     """Yield sentences that say what the numbers are, and which differences are established."""
     more = any(cell.row == MORE for cell in cells)
     control = " 'more': the target alone for as many steps as the same task twice." if more else ""
     yield (
-        f"Points on {outcome.design.split}: the target alone, and what a first task (columns, by the rows' numbers) "
+        f"Points on {outcome.split}: the target alone, and what a first task (columns, by the rows' numbers) "
         f"adds to it.{control} *: established, p < .05 after Holm's correction over all {len(contrasts)} compared "
         f"cells; all others may be chance."
     )
@@ -434,16 +426,3 @@ def _said(outcome: Outcome, model: str, cells: Sequence[Cell], contrasts: Mappin
             above = sum(contrasts[key].comparison.difference > 0 for key in keys)
             clear = sum(contrasts[key].established for key in keys)
             yield f"Control, {name}: above the target alone in {above} of {len(keys)}, {clear} established."
-    for target in dict.fromkeys(cell.column for cell in cells):
-        there = [ran for ran in outcome.ran.values() if ran.cell.key[::2] == (model, target) and ran.scores]
-        means = [scored_at.mean for ran in there if ran.cell.shown and (scored_at := outcome.interval(ran.cell.key))]
-        if not there:
-            continue
-        task = there[0].cell.task
-        constant = constant_score(there[0].scores[0].gold, task.kind, task.metric)
-        if max(means, default=float("nan")) <= constant + UNTAUGHT:
-            yield (
-                f"{target}: no model here has learnt it: the highest has {points(max(means))} points, the same answer "
-                f"to every text {points(constant)}. Its differences, those of 0 too, do not say what a first task "
-                f"gives. Train longer (finetune.epochs) or at a higher rate (finetune.plan.rate)."
-            )

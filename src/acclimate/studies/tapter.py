@@ -26,15 +26,16 @@ from acclimate.core.settings import Count, check_ranges
 from acclimate.core.types import Example
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, corpus_of_split
+from acclimate.data.sources import Inputs, dataset_of
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
+from acclimate.races.compare import Against
 from acclimate.races.contestants import enter
-from acclimate.races.design import Against, Cell, Design, Inputs, fine_tunings, scored
+from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.facts import adapting_jobs
-from acclimate.races.race import dataset_of
-from acclimate.races.recipe import RaceRecipe, Seeds
-from acclimate.studies.several import check_each_once, prepared_file
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
+from acclimate.studies.datasets import prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.overlap.references import normalised_words

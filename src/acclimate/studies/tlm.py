@@ -25,15 +25,15 @@ from acclimate.core.settings import Count, Positive, Range, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
 from acclimate.races import work
+from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
-from acclimate.races.design import Against, Cell, Design, Inputs, Losses, fine_tunings
-from acclimate.races.race import materials_of
-from acclimate.races.recipe import RaceRecipe, Seeds
+from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
+from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reports.table import HEADING, MEANING
-from acclimate.studies.several import check_each_once
 from acclimate.tasks.prepared import open_prepared
 
 TABLES = {
@@ -184,7 +184,7 @@ def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> M
         and any(stated.reads_corpus for stated in joint)
     ):
         raise ValueError("TLM retrieves from general text: give --general")
-    materials = materials_of(inputs, race)
+    materials = materials_of(inputs, seeds=race.seeds, comparisons=0)  # all is scored on dev
     if joint and (why := tlm.unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Take another method for this task")
     return materials
@@ -208,7 +208,7 @@ STAGE_1 = Work("stage 1 alone", hand_over, estimate=work.fitting, trains="task")
 
 def _losses(
     recipe: TlmStudyRecipe, first_stages: Mapping[str, Mapping[int, Job]], untouched: str, materials: Materials
-) -> tuple[Losses, ...]:
+) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 
     first_stages  variant -> seed -> its stage 1; without any, and without held-out text, nothing is measured
@@ -225,7 +225,7 @@ def _losses(
         ]
         for name, firsts in first_stages.items()
     }
-    return (Losses(HEADING, MEANING, (untouched, before), after),)
+    return (HeldOutLosses(HEADING, MEANING, (untouched, before), after),)
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:

@@ -1,0 +1,128 @@
+"""What a user names as data, and how it is read: labelled files, a dataset of a benchmark's folder, or the embedded
+default, as the materials of a study.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from acclimate.core.types import Watch, unwatched
+from acclimate.data import materials
+from acclimate.data.inputs import Leaks, Raw, gather
+from acclimate.data.materials import DOCSTRINGS, Materials
+from acclimate.data.published import published, unplaced
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.tasks.tables import ColumnError
+
+LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a study is run on.
+
+    out       the directory of the study, in which data are prepared; a dry run has a temporary one here
+    task      the labelled files; None where the study's settings name its datasets
+    raw       raw text of the domain, and general text
+    models    directories or hub ids
+    data      the folder of a benchmark, of which datasets are taken by name; None where all are files
+    leaks     what becomes of labelled rows that hold a text of the test set
+    rows      number of training rows to sample, every class among them; 0: all
+    labels_per_class  of the embedded default
+    """
+
+    out: Path
+    task: LabelledFiles | None = None
+    raw: Raw = field(default_factory=Raw)
+    models: tuple[str, ...] = ()
+    data: Path | None = None
+    leaks: Leaks = "keep"
+    rows: int = 0
+    labels_per_class: int | None = None
+    watch: Watch = unwatched
+
+    @property
+    def model(self) -> str | None:
+        """The model of a study that takes one; None where none was given."""
+        return self.models[0] if self.models else None
+
+
+def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
+    """Return the materials of a study of one task: the user's files, or the dataset of that name in the folder
+    `inputs.data`, or the embedded default if the labelled file is called "docstrings".
+
+    seeds, comparisons: of the study, from which the doctor estimates what it could detect
+
+    Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
+    """
+    labelled, per_class, rows = inputs.task, inputs.labels_per_class, inputs.rows
+    assert labelled is not None
+    if inputs.data is not None or str(labelled.train) != DOCSTRINGS:
+        if per_class is not None:
+            raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+        return gather(
+            inputs.out,
+            labelled_rows(labelled, inputs.data, rows),
+            inputs.raw,
+            model=inputs.model,
+            leaks=inputs.leaks,
+            seeds=seeds,
+            comparisons=comparisons,
+            watch=inputs.watch,
+        )
+    if rows:
+        raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
+    if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
+        raise ValueError(
+            f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
+            f"for files of your own out"
+        )
+    drawn = LABELS_PER_CLASS if per_class is None else per_class
+    return materials.docstring_materials(
+        inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch
+    )
+
+
+def labelled_rows(labelled: LabelledFiles, data: Path | None, rows: int) -> LabelledFiles | Labelled:
+    """Return what `labelled_of` does, with `rows` training rows, sampled so that every class is among them; 0: all."""
+    read = labelled_of(labelled, data)
+    return fewer(read if isinstance(read, Labelled) else read_files(read), rows, seed=0) if rows else read
+
+
+def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | Labelled:
+    """Return what `gather` reads the labelled files from: the dataset in the folder `data` that `labelled.train`
+    names, or the files as they are stated.
+
+    Raises ValueError for options that a dataset would ignore, and for the name of one without its folder.
+    """
+    if data is None:
+        if not Path(labelled.train).exists() and (way_out := unplaced(str(labelled.train))):
+            raise ValueError(way_out)
+        return labelled
+    if labelled != LabelledFiles(train=labelled.train, max_tokens=labelled.max_tokens):
+        raise ValueError(
+            f"the dataset '{labelled.train}' brings its own splits, columns, kind and metric: with --data leave the "
+            f"options for files of your own out; --max-tokens may stand, to read less"
+        )
+    read = published(str(labelled.train), data)
+    if labelled.max_tokens != LabelledFiles(train=labelled.train).max_tokens:
+        read = replace(read, max_tokens=min(read.max_tokens, labelled.max_tokens))
+    return read
+
+
+def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
+    """Return one of several datasets: a labelled file, by its path or with what is stated of it, or
+    else a dataset in the folder `data`. Raises ValueError as `labelled_of` and `read_files` do.
+    """
+    labelled = given if isinstance(given, LabelledFiles) else LabelledFiles(train=Path(given))
+    is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
+    read = labelled_of(labelled, None if is_file else data)
+    if isinstance(read, Labelled):
+        return read
+    try:
+        return read_files(read)
+    except ColumnError as error:
+        if isinstance(given, LabelledFiles):
+            raise
+        raise with_way_out(error, given) from error

@@ -1,0 +1,172 @@
+"""A dry run: what of a study or race is still to do, and what it costs. Nothing is written in its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.figures import duration, si
+from acclimate.data.materials import Materials
+from acclimate.jobs.job import Job, missing, with_needs
+from acclimate.races.contestants import Entries
+from acclimate.races.cost import Stage, estimate_of_jobs, told_of_reading
+from acclimate.races.design import Design, WithinBudget
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.search import foreseen_of, left_of
+from acclimate.reports.page import Section, page
+from acclimate.reports.table import ALONE
+from acclimate.tasks.prepared import Prepared, open_prepared
+
+
+@dataclass(frozen=True)
+class DryRunLine:
+    """A line of a dry run. trained: rows of the train set; tunings: fine-tunings left, given up or not"""
+
+    label: str
+    trained: int
+    seeds: int
+    tunings: int
+    tokens: float
+    flops: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What is left of a study. done, left: numbers of jobs; memory, disk: bytes."""
+
+    design: Design
+    lines: tuple[DryRunLine, ...]
+    done: int
+    left: int
+    memory: float
+    disk: float
+    notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> float:
+        """Time of all lines together."""
+        return sum(line.seconds for line in self.lines)
+
+    def as_text(self) -> str:
+        """Return a table for the terminal, at most 110 columns wide."""
+        rows = []
+        for line in self.lines:
+            counts = f"{line.trained:,}", str(line.seeds), str(line.tunings)
+            rows.append((line.label, *counts, si(line.tokens), si(line.flops), duration(line.seconds)))
+        columns = ("", "train", "seeds", "tunings", "tokens", "FLOP", "time")
+        sentences = [
+            f"Together {duration(self.seconds)} on this machine, memory {self.memory / 1e9:.1f} GB, disk "
+            f"{self.disk / 1e9:.2f} GB; {self.left} jobs are left, {self.done} are done. Tunings: fine-tunings that "
+            f"are left, those too that are given up on the way. What several lines share stands in the first.",
+            *self.notes,
+            *self.design.notes,
+            *(f"{name} is left out: {why}" for name, why in self.design.absent.items()),
+        ]
+        return page(f"{self.design.title}: still to do", [Section("Plan", columns, tuple(rows), tuple(sentences))])
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    """A job that is left, the share of it that will be done, and the line of the plan that it counts in."""
+
+    line: str
+    job: Job
+    share: float
+    materials: Materials
+    race: RaceRecipe
+
+
+def dry_run(design: Design, out: Path) -> DryRun:
+    """Return what `run` would still do in `out`, and its cost. Tries a few steps; writes nothing there."""
+    lines: dict[str, DryRunLine] = {}
+    waiting: dict[str, _Waiting] = {}
+    everything: list[Job] = []
+    notes: list[str] = []
+    columns = {(cell.model, cell.column) for cell in design.cells}
+    several = len(columns) + len({search.column for search in design.searches}) > 1
+    models = len({cell.model for cell in design.cells}) > 1
+
+    def line(label: str, task: Prepared, seeds: int) -> None:
+        lines.setdefault(label, DryRunLine(label, task.sizes["train"], seeds, 0, 0, 0, 0))
+
+    for search in design.searches:
+        allowed = WithinBudget(search.entries, (), None)
+        if search.allowed is not None:
+            allowed = search.allowed(search.entries, out, False)
+        entries, budgeted = allowed.entries, search.allowed is not None
+        notes += allowed.notes
+        place = f"{search.column}, " if several or search.row else ""
+        names = _by_contestant(entries)
+        for name in [search.row] if search.row else dict.fromkeys(names.values()):
+            line(place + name, entries.materials.task, entries.recipe.seeds)
+        everything += (job for job, _ in foreseen_of(entries, out, budgeted=budgeted))
+        for job, share in left_of(entries, out, budgeted=budgeted):
+            label = place + (search.row or _contestant_of(job, names))
+            waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
+    losses = [job for each in design.losses for job in each.jobs]
+    for at, cell in enumerate(design.cells):
+        label = (cell.column if several else cell.row) + (f", {cell.model}" if models else "")
+        line(label, cell.task, len(cell.jobs_by_seed))
+        jobs = [*cell.jobs_by_seed.values(), *(losses if not at else [])]
+        everything += jobs
+        for job in missing(jobs, out):
+            waiting.setdefault(job.name, _Waiting(label, job, 1.0, cell.materials, design.race))
+
+    stages, memory, disk = _estimated([*waiting.values()])
+    for label, stage in stages:
+        counted = lines[label]
+        lines[label] = replace(
+            counted,
+            tunings=counted.tunings + (stage.kind == "tuning"),
+            tokens=counted.tokens + stage.tokens,
+            flops=counted.flops + stage.flops,
+            seconds=counted.seconds + stage.seconds,
+        )
+    found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
+    done = max(0, len(with_needs(everything)) - len(waiting))
+    notes = [*told_of_reading([stage for _, stage in stages]), *notes]
+    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
+
+
+def _by_contestant(entries: Entries) -> dict[str, str]:
+    """Return name of a job that makes a contestant's model, or of the baseline's job -> contestant.
+
+    Of contestants that share a job the first counts. The one that is the given model has the key "": no job makes it.
+    """
+    alone = len(entries.models) == 1 and entries.baseline is None
+    names = {model.name if model else "": ALONE if alone else name for name, model in entries.models.items()}
+    for name, model in entries.models.items():
+        for needed in with_needs([model] if model else []):
+            names.setdefault(needed.name, name)
+    if entries.baseline is not None:
+        names[entries.baseline.name] = entries.baseline.label
+    return names
+
+
+def _contestant_of(job: Job, names: Mapping[str, str]) -> str:
+    """Return the contestant whose model needs the job; the untouched model if none does. names: of `_by_contestant`"""
+    chain = [needed.name for needed in reversed(with_needs([job]))]
+    return next((names[name] for name in chain if name in names), next(iter(names.values())))
+
+
+def _estimated(waiting: Sequence[_Waiting]) -> tuple[list[tuple[str, Stage]], float, float]:
+    """Return line and stage of each job, and memory and disk in bytes. Jobs of one model on one task are estimated
+    together.
+    """
+    lots: dict[tuple[Any, ...], list[_Waiting]] = {}
+    for each in waiting:
+        task = each.job.places.get("task", each.materials.task.path)
+        lots.setdefault((task, each.materials.model, id(each.race)), []).append(each)
+    stages: list[tuple[str, Stage]] = []
+    memory = disk = 0.0
+    for (task, *_), lot in lots.items():
+        materials = lot[0].materials
+        if task != materials.task.path:
+            materials = replace(materials, task=open_prepared(task))
+        estimate = estimate_of_jobs([(each.job, each.share) for each in lot], lot[0].race, materials)
+        stages += zip([each.line for each in lot], estimate.stages, strict=True)
+        memory, disk = max(memory, estimate.memory), disk + estimate.disk
+    return stages, memory, disk

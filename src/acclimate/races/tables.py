@@ -1,0 +1,487 @@
+"""Tables of the outcome of a study or race: sections of its text and page, and CSV.
+
+Text and page give scores and differences in points (the metric times 100) and costs in readable units; CSV gives
+everything unrounded, in units of the metric, tokens, FLOP and seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, percent, points, si
+from acclimate.core.types import Cost
+from acclimate.races.compare import MAIN, Against, Contrast, Key
+from acclimate.races.outcome import CellResult, Outcome
+from acclimate.races.verdict import NAMED, established, verdict, warnings
+from acclimate.reports.page import Page, Section, TableCell
+from acclimate.reports.table import chance_text, difference_text, interval_text
+from acclimate.statistics.significance import Comparison, Interval, interval
+from acclimate.tasks.metrics import metric_named
+
+ACROSS = 5  # columns at most of a table of scores with intervals, in text
+PARTS = (
+    *("difference", "low", "high", "p", "p_holm", "p_seeds", "p_seeds_holm", "p_permutation"),
+    *("improvement", "improvement_low", "improvement_high"),
+)
+UNITS = ("tokens", "flops", "seconds")
+ON_DEV = " A score on dev is that of the best of several looks at dev, so a little high, for all alike."
+
+Line = tuple[str | TableCell, ...]  # of a table
+
+
+def no_sections(outcome: Outcome) -> Sequence[Section]:
+    """Return nothing: most studies have the tables that all have, and no others."""
+    return ()
+
+
+def write(outcome: Outcome, out: Path, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> str:
+    """Write `out/NAME.txt`, `.csv` and `.html`, and return the text. special: sections that only this study has"""
+    page = page_of(outcome, special)
+    text = page.as_text()
+    if ranks.is_first():
+        files.write_text(out / f"{outcome.name}.txt", text)
+        page.write(out / f"{outcome.name}.html")
+    ranks.wait()
+    return text
+
+
+def page_of(outcome: Outcome, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> Page:
+    """Return the page of a study, of which the text is printed. special: as of `write`; these sections come first"""
+    shown = [*special(outcome), *sections(outcome)]
+    sheets = {f"{outcome.name}.csv": as_csv(outcome)}
+    return Page(outcome.title, verdict(outcome), shown, sheets=sheets, alerts=warnings(outcome), source=outcome.source)
+
+
+def sections(outcome: Outcome) -> list[Section]:
+    """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
+    made = [_scores(outcome, model) for model in dict.fromkeys(result.model for result in outcome.results)]
+    made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
+    made += [_differences(outcome, name) for name in dict.fromkeys(each.name for each in outcome.against)]
+    made += [_seeds(outcome), _costs(outcome), _facts(outcome), _tasks(outcome)]
+    if outcome.chosen is not None:
+        made.append(_chosen(outcome))
+    return [section for section in made if section.rows or section.lines or section.parts]
+
+
+Table = tuple[list[str], list[Line], tuple[str, ...], list[str]]  # headings, lines, their looks, sentences below
+
+
+def _scores(outcome: Outcome, model: str) -> Section:
+    """Return every mean with its interval: of one task by all its metrics, else a table of rows and columns."""
+    shown = [result for result in _shown(outcome) if result.model == model]
+    seeds = sorted({len(result.scores) for result in shown if not result.failed})
+    several = len({result.column for result in shown}) > 1
+    heads, body, looks, more = _of_several_tasks(outcome, shown) if several else _of_one_task(outcome, shown)
+    lines = [
+        f"Points on {outcome.split}, means over {listed([str(count) for count in seeds] or ['no'])} seeds with 95% "
+        f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}",
+        *more,
+        *_cautions(
+            (outcome.label(result.key), found.caution)
+            for result in shown
+            if (found := outcome.interval(result.key)) is not None
+        ),
+        *(f"{outcome.label(result.key)} failed: {result.failed}." for result in shown if result.failed),
+    ]
+    title = f"{f'{model}: s' if model else 'S'}cores on {outcome.split}"
+    return Section(title, ("", *heads), tuple(body), tuple(lines), looks=looks)
+
+
+def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
+    """Return a line for each cell: by each metric its mean and deviation, its difference where all are compared with
+    the same, and its loss on held-out text.
+    """
+    names = _metrics(shown[0])
+    losses = [column for column in outcome.losses if column.by_row]
+    kinds = {against.name for against in outcome.against}
+    [against] = kinds if len(kinds) == 1 and len(names) == 1 else [""]
+    heads = [text for name in names.values() for text in (metric_text(name), "sd")]
+    heads += [f"against {against}", "p (Holm)"] if against else []
+    intervals = {result.key: outcome.interval(result.key) for result in shown}
+    best = max((found.mean for found in intervals.values() if found is not None), default=None)
+    references = {key for asked in outcome.against for key in asked.references}
+    body: list[Line] = []
+    looks = []
+    for result in shown:
+        key = result.key
+        cells: list[str | TableCell] = []
+        for name in names:
+            cells += [_interval(outcome, key, name), _spread(outcome, key, name)]
+        contrast = outcome.compared.of(key, against) if against else None
+        cells += [difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)] if against else []
+        cells += [TableCell(str(loss := column.by_row[result.row]), loss.loss) for column in losses]
+        body.append((result.row, *cells))
+        mean = intervals[key]
+        looks.append(
+            "reference" * bool(against and key in references and mean is not None)
+            + " best" * (mean is not None and mean.mean == best)
+        )
+    lines = ["sd: standard deviation over seeds. All metrics are of the same predictions."]
+    lines += [f"{column.name[0].upper()}{column.name[1:]}: {column.meaning}" for column in losses]
+    return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
+
+
+def _of_several_tasks(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
+    """Return the rows and columns of the study, exchanged if there are more columns than a line holds."""
+    model = shown[0].model
+    rows = list(dict.fromkeys(result.row for result in shown))
+    columns = list(dict.fromkeys(result.column for result in shown))
+    metrics = {result.column: metric_text(result.task.metric) for result in shown}
+    turned = len(columns) > len(rows) or len(columns) > ACROSS
+    body: list[Line] = []
+    for first in columns if turned else rows:
+        keys = [(model, *((second, first) if turned else (first, second))) for second in (rows if turned else columns)]
+        label = f"{first} ({metrics[first]})" if turned else first
+        body.append((label, *(_interval(outcome, key, MAIN, short=len(keys) > ACROSS) for key in keys)))
+    heads = rows if turned else [f"{column} ({metrics[column]})" for column in columns]
+    return heads, body, (), []
+
+
+def _means(outcome: Outcome, model: str) -> Section:
+    means = {mean.key: mean for mean in outcome.means if mean.shown and mean.key[0] == model}
+    rows = list(dict.fromkeys(column for _, _, column in means))
+    columns = list(dict.fromkeys(row for _, row, _ in means))
+    table = [(row, *(_interval(outcome, (model, column, row), MAIN) for column in columns)) for row in rows]
+    lines = [
+        "Means over tasks with 95% intervals over seeds and test items; the tasks are taken for all there are.",
+        *_cautions(
+            (f"{column} ({row})", found.caution)
+            for (_, row, column), mean in means.items()
+            if len(mean.parts) > 1 and (found := outcome.interval(mean.key)) is not None
+        ),
+    ]
+    return Section(f"{model}: means" if model else "Means", ("", *columns), tuple(table), tuple(lines))
+
+
+def _differences(outcome: Outcome, name: str) -> Section:
+    """Return the table of the comparisons of this name: what Holm's correction counts together, what is established."""
+    compared = outcome.compared
+    contrasts = [each for each in compared.contrasts if each.against.name == name]
+    varied = any(len(each.against.references) > 1 for each in contrasts)
+    by_metrics = any(each.metric != MAIN for each in contrasts)
+    rows: list[Line] = []
+    improvements: list[Line] = []
+    cautions, ids = [], []
+    for contrast in contrasts:
+        key, comparison = contrast.against.key, contrast.comparison
+        label = outcome.label(key)
+        if by_metrics:
+            label = f"{metric_text(_metrics(outcome.cells[key])[contrast.metric])}: {label}"
+        cautions.append((label, comparison.caution))
+        tests = (comparison.p, contrast.p_holm, comparison.p_seeds, contrast.p_seeds_holm)
+        reference = [contrast.reference[1]] if varied else []
+        ids.append(row_id(name, key, contrast.metric))
+        rows.append((label, *reference, difference_cell(contrast), *map(p_cell, tests), contrast.said))
+        if comparison.improvement is not None:
+            flips = p_cell(comparison.p_permutation)
+            improvements.append((label, *reference, _improvement(comparison), flips))
+    families = dict.fromkeys(contrast.against.family for contrast in contrasts)
+    counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
+    lines = [
+        "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items are "
+        "equal; p, t: the paired t test over seeds, which takes these items for all there are.",
+        *([f"Holm's correction counts together: {counted}."] if contrasts else []),
+        *([established(outcome, name)] if contrasts else []),
+        *_cautions(cautions),
+    ]
+    missing = [asked.key for asked in _not_compared(outcome, name)]
+    if missing:
+        which = listed([outcome.label(key) for key in missing[:NAMED]])
+        more = " and others" * (len(missing) > NAMED)
+        lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
+    against = ["against"] if varied else []
+    heads = ("", *against, "difference", "p", "p (Holm)", "p, t", "p, t (Holm)", "verdict")
+    part = Section(
+        f"One new run each, against {name}",
+        ("", *against, "improves", "p, flipped signs"),
+        tuple(improvements),
+        (
+            "Improves: the probability that it scores higher for one new seed on one new test set of this size, with "
+            "its 95% interval. p, flipped signs: the share of all ways to flip the signs of the seeds' differences "
+            "that give a mean as large; with S seeds it cannot fall below 2 / 2^S.",
+        ),
+        fold="closed",
+    )
+    title = f"Against {name}"
+    return Section(title, heads, tuple(rows), tuple(lines), ids=tuple(ids), parts=(part,) if improvements else ())
+
+
+def _not_compared(outcome: Outcome, name: str) -> list[Against]:
+    """Return the comparisons that could not be made because one of the two failed or learnt nothing."""
+    # a contestant that was given up on dev has no cell
+    there = {*outcome.cells, *(mean.key for mean in outcome.means)}
+    return [
+        asked
+        for asked in outcome.against
+        if asked.name == name and asked.key in there and outcome.compared.of(asked.key, name) is None
+    ]
+
+
+def row_id(name: str, key: Key, metric: str = MAIN) -> str:
+    """Return the id of the table row that compares this cell, to which links lead."""
+    return f"cell-{settings.digest([name, *key, metric])[:12]}"
+
+
+def _seeds(outcome: Outcome) -> Section:
+    """Return the table of each seed's score."""
+    rows: list[Line] = []
+    on_test = outcome.split == "test"
+    for result in _shown(outcome):
+        names = _metrics(result)
+        for name in names:
+            label = outcome.label(result.key)
+            label = f"{metric_text(names[name])}, {label}" if len(names) > 1 else label
+            scores = " ".join(points(value) for value in _each_seed(outcome, result, name))
+            dev = " ".join(points(score.dev) for score in result.scores) if name == MAIN else ""
+            cells = [scores, dev] if on_test else [scores]
+            rows.append((label, *(TableCell(text or "-", look="seeds") for text in cells)))
+    heads = ("", "on test", "on dev") if on_test else ("", "on dev")
+    return Section("Each seed", heads, tuple(rows), ("Seeds ascending.",))
+
+
+def _costs(outcome: Outcome) -> Section:
+    """Return the table of what each stage took."""
+    shown = _shown(outcome)
+    stages = list(dict.fromkeys(stage for result in shown for stage in result.costs))
+    rows: list[Line] = []
+    for result in shown:
+        cells: list[str | TableCell] = []
+        for stage in stages:
+            cost = result.costs.get(stage)
+            cells.append(TableCell(si(cost.flops, "FLOP"), cost.flops) if cost else "-")
+            cells.append(TableCell(duration(cost.seconds), cost.seconds) if cost else "-")
+        rows.append((outcome.label(result.key), *cells))
+    heads = ("", *(text for stage in stages for text in (stage, "time")))
+    return Section("Costs", heads, tuple(rows), ("Of one seed, the mean over seeds.",))
+
+
+def _facts(outcome: Outcome) -> Section:
+    """Return the table of the cells' facts; facts that all cells of a task share stand in the table of the tasks."""
+    shown = _shown(outcome)
+    names = [name for name in _fact_names(shown) if name not in _of_tasks(outcome)]
+    if not names:
+        return Section("Facts")
+    rows = [(outcome.label(result.key), *(_fact(result.facts.get(name)) for name in names)) for result in shown]
+    return Section("Facts", ("", *names), tuple(rows), ("What else is known of each row.",))
+
+
+def _fact_names(several: Iterable[CellResult]) -> list[str]:
+    return list(dict.fromkeys(name for result in several for name in result.facts))
+
+
+def _of_tasks(outcome: Outcome) -> list[str]:
+    """Return the names of the facts that all cells of a task share."""
+    shown = _shown(outcome)
+    columns = {result.column for result in shown}
+    return [
+        name
+        for name in _fact_names(shown)
+        if all(len({result.facts.get(name) for result in shown if result.column == column}) == 1 for column in columns)
+    ]
+
+
+def _tasks(outcome: Outcome) -> Section:
+    """Return the table of the tasks, what was done to the data, and which data are not there."""
+    names = _of_tasks(outcome)
+    rows: dict[str, Line] = {}
+    for result in outcome.results:
+        task = result.task
+        sizes = (f"{task.sizes[split]:,}" if split in task.sizes else "-" for split in ("train", "dev", "test"))
+        about = (metric_text(task.metric), *sizes, *(_fact(result.facts.get(name)) for name in names))
+        rows.setdefault(result.column, (result.column, *about))
+    lines = [
+        "Rows of each split.",
+        *outcome.notes,
+        *(f"{name} is left out: {why}" for name, why in outcome.absent.items()),
+    ]
+    return Section("Data", ("", "metric", "train", "dev", "test", *names), tuple(rows.values()), tuple(lines))
+
+
+def _shown(outcome: Outcome) -> list[CellResult]:
+    return [result for result in outcome.results if result.shown]
+
+
+def _chosen(outcome: Outcome) -> Section:
+    """Return in a sentence what the cell that dev chose scored on test, and what the choice cost."""
+    chosen = outcome.chosen
+    assert chosen is not None
+    row, metric = chosen.result.row, chosen.result.task.metric
+    if chosen.result.failed:
+        return Section("The choice, tested", lines=(f"Chosen on dev: {row}. Its test failed: {chosen.result.failed}.",))
+    score = interval_text(interval(chosen.result.scores, metric_named(metric)))
+    line = (
+        f"Chosen on dev: {row}. On test, opened for it alone: {score} {metric_text(metric)}. The search over "
+        f"{chosen.tried} settings took {si(chosen.whole, 'FLOP')}, {chosen.whole / chosen.alone:.1f} times what the "
+        f"chosen one did."
+    )
+    return Section("The choice, tested", lines=(line,))
+
+
+def as_csv(outcome: Outcome) -> str:
+    """Return a line for each cell and metric, then one for each mean; lists are separated by spaces."""
+    facts = _fact_names(outcome.results)
+    stages = list(dict.fromkeys(stage for result in outcome.results for stage in result.costs))
+    kinds = list(dict.fromkeys(each.name for each in outcome.against))
+    lines = []
+    for result in outcome.results:
+        for metric, metric_name in _metrics(result).items():
+            key = result.key
+            line = _place(outcome, key) | {_slug(name): result.facts.get(name) for name in facts}
+            line |= {"train_rows": result.task.sizes.get("train"), "metric": metric_name}
+            line |= _estimate(outcome, key, metric) | {"split": outcome.split, "failed": result.failed}
+            line |= {"runs_that_learnt_nothing": result.untaught}
+            line |= {"seeds": " ".join(str(score.seed) for score in result.scores)}
+            line |= {"scores": " ".join(map(str, _each_seed(outcome, result, metric)))}
+            line |= {"dev": " ".join(str(score.dev) for score in result.scores)}
+            for name in kinds:
+                line |= _contrast(name, outcome.compared.of(key, name, metric))
+            for stage in stages:
+                line |= {f"{_slug(stage)}_{unit}": getattr(result.costs.get(stage, Cost()), unit) for unit in UNITS}
+            for losses in outcome.losses:
+                loss = losses.by_row.get(result.row)
+                line |= {_slug(losses.name): loss.loss if loss else None}
+                line |= {f"{_slug(losses.name)}_difference": loss.difference if loss else None}
+            lines.append(line)
+    heads = list(lines[0])
+    for mean in (each for each in outcome.means if each.shown):
+        model, row, column = mean.key
+        line = _place(outcome, (model, row, f"mean: {column}")) | {"split": outcome.split}
+        line |= _estimate(outcome, mean.key, MAIN)
+        for name in kinds:
+            line |= _contrast(name, outcome.compared.of(mean.key, name))
+        lines.append({name: value for name, value in line.items() if name in heads})
+    file = io.StringIO()
+    writer = csv.DictWriter(file, heads, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return file.getvalue()
+
+
+def _place(outcome: Outcome, key: Key) -> dict[str, Any]:
+    row_is, column_is = outcome.axes
+    return dict(zip(("model", row_is, column_is), key, strict=True))
+
+
+def _estimate(outcome: Outcome, key: Key, metric: str) -> dict[str, Any]:
+    found, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
+    if found is None:
+        return dict.fromkeys(("mean", "sd", "low", "high"))
+    return {"mean": found.mean, "sd": spread, "low": found.low, "high": found.high}
+
+
+def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
+    kind = f"against_{_slug(name)}"
+    if contrast is None:
+        return dict.fromkeys((f"{kind}_reference", *(f"{kind}_{part}" for part in PARTS)))
+    holms = {"p_holm": contrast.p_holm, "p_seeds_holm": contrast.p_seeds_holm}
+    values: dict[str, Any] = {f"{kind}_reference": contrast.reference[1]}
+    for part in PARTS:
+        values[f"{kind}_{part}"] = holms[part] if part in holms else getattr(contrast.comparison, part)
+    return values
+
+
+def interval_cell(found: Interval) -> TableCell:
+    """Return a score with its interval."""
+    beside = f"{points(found.low)} to {points(found.high)}"
+    return TableCell(points(found.mean), found.mean, beside, look="main", plain=interval_text(found))
+
+
+def difference_cell(contrast: Contrast | None) -> TableCell:
+    """Return a difference with its interval; in colour if Holm's p is below .05."""
+    if contrast is None:
+        return TableCell("-", 0.0)
+    found = contrast.comparison
+    beside = " to ".join(points(value, sign="+") for value in (found.low, found.high))
+    look = {"better": "gain", "worse": "loss"}.get(contrast.said, "")
+    return TableCell(points(found.difference, sign="+"), found.difference, beside, look, plain=difference_text(found))
+
+
+def p_cell(p: float | None) -> TableCell:
+    return TableCell(p_text(p), p)
+
+
+def _improvement(found: Comparison) -> TableCell:
+    beside = f"{percent(found.improvement_low)} to {percent(found.improvement_high)}"
+    return TableCell(percent(found.improvement or 0.0), found.improvement, beside, plain=chance_text(found))
+
+
+def _interval(outcome: Outcome, key: Key, metric: str, *, short: bool = False) -> str | TableCell:
+    found = outcome.interval(key, metric)
+    if found is None:
+        return "failed" if key in outcome.failed else "-"
+    return TableCell(points(found.mean), found.mean) if short else interval_cell(found)
+
+
+def _deviation(outcome: Outcome, key: Key, metric: str) -> float | None:
+    drawn = outcome.compared.draws.get((key, metric))
+    return None if drawn is None else float(np.std(drawn.points_S, ddof=1))
+
+
+def _spread(outcome: Outcome, key: Key, metric: str) -> TableCell:
+    value = _deviation(outcome, key, metric)
+    return TableCell("-" if value is None else points(value), value)
+
+
+def _each_seed(outcome: Outcome, result: CellResult, metric: str) -> list[float]:
+    """Return the score of each seed by this metric."""
+    drawn = outcome.compared.draws.get((result.key, metric))
+    return [float(value) for value in drawn.points_S] if drawn is not None else [score.test for score in result.scores]
+
+
+def _metrics(result: CellResult) -> dict[str, str]:
+    """Return MAIN and the other metrics that are reported of the cell -> their names."""
+    return {MAIN if name == result.task.metric else name: name for name in result.task.metrics}
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def _fact(value: Any) -> str:
+    """Return a fact as text: an amount with its thousands marked, another number rounded, words as they are."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool | str):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else si(value) if abs(value) >= 1000 else f"{value:.1f}"
+
+
+def cautions(outcome: Outcome) -> list[str]:
+    """Return each caution of the statistics once, for a text without the tables, such as a model card."""
+    several = [
+        (f"the score of {outcome.label(key)}", found.caution)
+        for (key, metric), found in outcome.compared.intervals.items()
+        if metric == MAIN
+    ]
+    several += [
+        (f"the difference of {outcome.label(each.against.key)}", each.comparison.caution)
+        for each in outcome.compared.contrasts
+        if each.metric == MAIN
+    ]
+    return _cautions(several, "the scores and differences")
+
+
+def _cautions(several: Iterable[tuple[str, str]], all_of_them: str = "these") -> list[str]:
+    """Return each caution of the statistics once, with the labels that it is about. several: (label, its cautions)"""
+    about: dict[str, list[str]] = {}
+    total = 0
+    for label, cautions in several:
+        total += 1
+        for caution in cautions.splitlines():
+            about.setdefault(caution, []).append(label)
+    sentences = []
+    for caution, labels in about.items():
+        if len(labels) == total > 1:
+            sentences.append(caution)
+        else:
+            some = listed(labels) if len(labels) <= NAMED else f"{len(labels)} of {all_of_them}"
+            sentences.append(cautioned(some, caution))
+    return sentences

@@ -1,0 +1,177 @@
+"""The datasets of a study: found by name or by file, read within limits, and prepared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Protocol, TypeVar
+
+from acclimate.core import ranks
+from acclimate.core.settings import Range
+from acclimate.core.types import Example, Split
+from acclimate.data.leaks import Sealed, found_in_rows
+from acclimate.data.published import CATALOGUES
+from acclimate.data.sources import dataset_of
+from acclimate.methods.finetune import FinetuneRecipe, fitting
+from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.task import Kind, Task, sampled
+
+Longest = Annotated[int, Range(least=8, also=0, hint=", or 0 for the dataset's limit")]  # example in tokens
+# the type of a labelled file; a benchmark states the types of its datasets
+TYPES: Mapping[Kind, str] = {
+    "sequence": "classification",
+    "multilabel": "several labels",
+    "score": "a number",
+    "tokens": "tags",
+    "span": "answers",
+}
+Place = TypeVar("Place")
+
+
+class Limits(Protocol):
+    """The settings of a study's recipe that say how much of each dataset is read; 0: all of it."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def rows_seed(self) -> int: ...
+    @property
+    def max_tokens(self) -> int: ...
+
+
+def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:
+    """Raises ValueError where `data` is no folder, and where neither it nor the setting `datasets` is given."""
+    if data is None and not named:
+        raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
+    if data is not None and not data.is_dir():
+        raise ValueError(f"--data {data}: there is no such folder")
+
+
+def read_datasets(
+    named: Sequence[str | LabelledFiles], usual: Sequence[Dataset], data: Path | None, limits: Limits
+) -> tuple[list[tuple[Labelled, str]], dict[str, str]]:
+    """Return the datasets, each with its type; and dataset -> why it is left out.
+
+    named  files, or datasets in the folder `data`; none: those of `usual` whose files are in `data`
+
+    Raises ValueError where neither names a dataset, where `data` is no folder, and as `dataset_of` does.
+    """
+    check_data(data, named)
+    names, absent = [*named], dict[str, str]()
+    if data is not None and not named:
+        found, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
+        names = [dataset.name for dataset, _ in found]
+    return [labelled(name, data, limits) for name in names], absent
+
+
+def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
+    """Return a labelled file, or a dataset in the folder `data`, within the limits; and its type."""
+    found = dataset_of(named, data)
+    unlimited = not found.source and found.max_tokens == LabelledFiles(train=Path()).max_tokens
+    longest = limits.max_tokens or found.max_tokens
+    found = replace(found, max_tokens=longest if unlimited else min(found.max_tokens, longest))
+    name = found.name.partition(",")[0].lower()
+    known = [dataset for _, datasets in CATALOGUES.values() for dataset in datasets]
+    types = [dataset.type for dataset in known if dataset.name.lower() == name and found.source]
+    return fewer(found, limits.rows, limits.rows_seed), (types or [TYPES[found.kind]])[0]
+
+
+def there(
+    names: Sequence[str], usual: Sequence[Dataset], known: Sequence[Dataset], find: Callable[[Dataset], Place]
+) -> tuple[list[tuple[Dataset, Place]], dict[str, str]]:
+    """Return the datasets that are there, each with what `find` returns for it; and dataset -> why it is not there.
+
+    names  the datasets that settings name, which must be there; none: `usual`, of which any may be missing
+    known  the datasets among which names are looked up
+
+    Raises ValueError where a named dataset is not there.
+    """
+    found: list[tuple[Dataset, Place]] = []
+    absent: dict[str, str] = {}
+    for dataset in [dataset_named(name, known) for name in names] or usual:
+        try:
+            found.append((dataset, find(dataset)))
+        except ValueError as error:
+            if names:
+                raise
+            absent[dataset.name] = str(error)
+    return found, absent
+
+
+def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
+    """Return the form in which the dataset is read: with this encoding, or the first whose files are there.
+
+    Raises ValueError where the files are not there.
+    """
+    asked = [form for form in dataset.forms if form.name == encoding]
+    if len(dataset.forms) == 1 or not asked:
+        return dataset.form_in(data)
+    return replace(dataset, forms=tuple(asked)).form_in(data)
+
+
+def length_of(dataset: Dataset, limits: Limits) -> int:
+    """Return the tokens at which an example of the dataset is cut."""
+    return min(dataset.max_tokens, limits.max_tokens or dataset.max_tokens)
+
+
+def task_of(dataset: Dataset, form: Form, limits: Limits) -> Task:
+    """Return the dataset as a task within the limits."""
+    task = dataset.task(form.name if len(dataset.forms) > 1 else "")
+    read = partial(_read, task, limits.rows, limits.rows_seed)
+    return replace(task, max_tokens=min(task.max_tokens, limits.max_tokens or task.max_tokens), read=read)
+
+
+def _read(task: Task, rows: int, seed: int, root: Path, split: Split) -> list[Example]:
+    examples = task.read(root, split)
+    return sampled(examples, rows, seed) if split == "train" and rows else examples
+
+
+def leaking_ids(task: Task, source: Path) -> dict[Split, set[str]]:
+    """Return train and dev -> the ids of their rows that contain a test text, exactly or nearly."""
+    sealed = Sealed({"dev": (), "test": task.read(source, "test")})
+    splits: tuple[Split, ...] = ("train", "dev")
+    found = {split: found_in_rows(split, task.read(source, split), sealed) for split in splits}
+    return {split: leaks.leaking.get("test", set()) for split, leaks in found.items()}
+
+
+def without_rows(task: Task, ids: Mapping[Split, Collection[str]]) -> Task:
+    """Return the task without these rows. Reading it raises ValueError where nothing of a split is left."""
+
+    def read(root: Path, split: Split) -> list[Example]:
+        kept = [row for row in task.read(root, split) if row.id not in ids.get(split, ())]
+        if not kept:
+            raise ValueError(f"{task.name}: every row of {split} contains a test text. Leave leaks=drop out")
+        return kept
+
+    return replace(task, read=read)
+
+
+def prepared(task: Task, source: Path, place: Path) -> Prepared:
+    """Return the task, prepared in the directory `place`; of several processes the first one does it."""
+    return ranks.first_then_all(lambda: prepare(task, source, place))
+
+
+def prepared_file(found: Labelled, place: Path) -> Prepared:
+    """Return a dataset as it was read, prepared in the directory `place`."""
+    return prepared(found.task(), found.files[0].path, place)
+
+
+def folder_of(name: str) -> str:
+    """Return the name of the folder that holds a dataset in the directory of a study."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
+
+
+def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special: bool) -> FinetuneRecipe:
+    """Return the settings with those that mean nothing on the task at their defaults.
+
+    special: the tokenizer keeps whole what the form writes into texts
+    """
+    found = fitting(stated, task)
+    if form is None or not special:
+        return found
+    return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))

@@ -1,0 +1,58 @@
+"""The models of a study: names that tell them apart, and whether they can read the datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from acclimate.methods.baselines import BASELINE, DICTIONARY
+from acclimate.models.encoder import longest_input
+from acclimate.models.loading import identity, resolved, short_names
+
+CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines, which no model may be called
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of a study.
+
+    name   stands in tables
+    key    stands in the labels of jobs; it is the same wherever the model lies
+    where  a directory or hub id
+    """
+
+    name: str
+    key: str
+    where: str
+
+
+def models_of(models: Sequence[str]) -> tuple[Model, ...]:
+    """Return the models with names that tell them apart. Raises ValueError for none, and for the same model twice."""
+    if not models:
+        raise ValueError("no model given: name one or more, directories or hub ids")
+    places = [resolved(model) for model in models]
+    keys = [identity(place)[:12] if Path(place).is_dir() else place for place in places]
+    for at, key in enumerate(keys):
+        if key in keys[:at]:
+            raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
+    taken = (CONSTANT, NO_ENCODER, BASELINE, DICTIONARY)  # a directory of such a name would share a baseline's row
+    names = [f"{name} (model)" if name in taken else name for name in short_names(places)]
+    return tuple(Model(name, key, where) for name, key, where in zip(names, keys, places, strict=True))
+
+
+def called(models: Iterable[Model]) -> dict[str, str]:
+    """Return each model's name by its key, with which `Design.called` rewrites the labels of jobs."""
+    return {model.key: model.name for model in models}
+
+
+def check_lengths(models: Iterable[Model], lengths: Mapping[str, int]) -> None:
+    """Raises ValueError where a model cannot read texts as long as a dataset's. lengths: dataset -> tokens."""
+    for model in models:
+        longest = longest_input(model.where)
+        for name, tokens in lengths.items():
+            if longest is not None and tokens > longest:
+                raise ValueError(
+                    f"{name} has examples of up to {tokens} tokens, but {model.name} reads at most {longest}. "
+                    f"Add max_tokens={longest}"
+                )
