@@ -175,6 +175,7 @@ def test_one_adaptation_changes_no_number_and_says_that_it_is_one() -> None:
     assert replace(interval_of(stated), adaptations=0) == interval_of(silent)
     assert interval_of(stated).adaptations == 1
     several = replace(silent, adaptations=(4, 5, 6))
+    assert replace(compare_of(several, untouched), adaptations=0) == compare_of(silent, untouched)
     assert compare_of(several, untouched).one_adaptation == ""
     assert compare_of(several, stated).one_adaptation == ONE_ADAPTATION
     assert compare_of(several, untouched).p == pytest.approx(compare_of(silent, untouched).p)

@@ -6,8 +6,8 @@ A run is one fine-tuning (seed f) of the checkpoint that one adaptation (seed a)
 
 with independent random effects: A of the adaptation, S of the fine-tuning seed, products for interactions. The
 untouched model has no adaptation; its runs have the effects S, item and SI only. s2_X is the variance of effect X, ms_X
-a mean square, E its expectation, A the number of adaptations, n that of test items. The figures of variance.py, without
-adaptations, are the case in which every run has another adaptation.
+a mean square, E its expectation, A the number of adaptations, n that of test items. Where every run has another
+adaptation, runs are independent, and the figures are those of variance.py, in which S then stands for both.
 
 Nested: no two adaptations share a fine-tuning seed. N runs, n_a of adaptation a, each run with the same weight.
 
@@ -110,9 +110,14 @@ def adaptations_of(resampled: Resampled) -> int:
     return len(set(resampled.adaptations))
 
 
+def is_shared(resampled: Resampled) -> bool:
+    """Return True if runs share adaptations and there are several, so that they are not independent of each other."""
+    return 1 < adaptations_of(resampled) < len(resampled.seeds)
+
+
 def components_of_score(resampled: Resampled) -> Components:
     """Return the variance components of a contestant's mean score."""
-    if adaptations_of(resampled) < 2:
+    if not is_shared(resampled):
         return components_of(resampled.points_S, resampled.shares_Sn)
     return components_of_runs(resampled.points_S, resampled.shares_Sn, layout(resampled.adaptations, resampled.seeds))
 
@@ -122,7 +127,7 @@ def components_of_difference(contestant: Resampled, reference: Resampled) -> Com
 
     Paired over seeds if both have the same, and over adaptations if both have several with the same seeds.
     """
-    if max(adaptations_of(contestant), adaptations_of(reference)) < 2:
+    if not (is_shared(contestant) or is_shared(reference)):
         if contestant.seeds == reference.seeds:
             return components_of(contestant.points_S - reference.points_S, contestant.shares_Sn - reference.shares_Sn)
         return unpaired((contestant.points_S, contestant.shares_Sn), (reference.points_S, reference.shares_Sn))
@@ -142,13 +147,12 @@ def components_of_difference(contestant: Resampled, reference: Resampled) -> Com
 def pairs_of_runs(contestant: Resampled, reference: Resampled) -> tuple[Values, Values, RunLayout] | None:
     """Return differences of points (N,) and shares (N, n) of runs in pairs, and their layout; None: no such pairs.
 
-    A side with several adaptations has its run of a seed compared with the other side's run of that seed; if both have
-    several, with the run of that seed and adaptation.
+    A side whose runs share adaptations has its run of a seed compared with the other side's run of that seed; if both
+    have several adaptations, with the run of that seed and adaptation.
     """
-    several = [adaptations_of(each) > 1 for each in (contestant, reference)]
-    leading = contestant if several[0] else reference
+    leading = contestant if is_shared(contestant) else reference
     runs = layout(leading.adaptations, leading.seeds)
-    if all(several):
+    if min(adaptations_of(contestant), adaptations_of(reference)) > 1:
         if (contestant.seeds, contestant.adaptations) != (reference.seeds, reference.adaptations):
             return None
         return contestant.points_S - reference.points_S, contestant.shares_Sn - reference.shares_Sn, runs
@@ -213,7 +217,7 @@ def components_of_runs(points_N: Values, shares_Nn: Values, runs: RunLayout) -> 
 
 def _parts(resampled: Resampled) -> _Side:
     points_S, shares_Sn = resampled.points_S, resampled.shares_Sn
-    if adaptations_of(resampled) > 1:
+    if is_shared(resampled):
         runs = layout(resampled.adaptations, resampled.seeds)
         return (_crossed if runs.crossed else _nested)(points_S, shares_Sn, runs)
     alone = components_of(points_S, shares_Sn)

@@ -17,7 +17,13 @@ import numpy as np
 from scipy import special, stats
 
 from acclimate.core.types import Score
-from acclimate.statistics.adaptation import adaptations_of, components_of_difference, components_of_score, pairs_of_runs
+from acclimate.statistics.adaptation import (
+    adaptations_of,
+    components_of_difference,
+    components_of_score,
+    is_shared,
+    pairs_of_runs,
+)
 from acclimate.statistics.variance import (
     LEVEL,
     Components,
@@ -67,11 +73,11 @@ class Comparison:
                    largest difference that two scores can have
     p              two-sided p of the null hypothesis that both have the same expected score over seeds and test items
     p_seeds        p of the t test over seeds alone, for these test items only; None if no score varies over seeds, and
-                   where there are several adaptations
+                   where runs share adaptations
     test           the name of the test that `p` is of
     p_permutation  p of the exact sign-flip test over paired seeds, for these test items only: the share of the 2^S sign
                    patterns whose mean is as large, so at least 2 / 2^S. None if seeds are not paired or more than
-                   MOST_FLIPS, and where there are several adaptations
+                   MOST_FLIPS, and where runs share adaptations
     improvement    probability that it scores higher than the reference with one new seed each on one new test set of
                    this size, with its 95% interval; None if nothing varies
     variance_...   the variance components of the difference (`Components`), which with `items` and `seeds` are what
@@ -167,8 +173,8 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     mean, reference_mean = float(ours_S.mean()), float(theirs_S.mean())
     difference = mean - reference_mean
     adaptations = [number for side in (contestant, reference) if (number := adaptations_of(side))]
-    several = max(adaptations, default=0) > 1
-    in_pairs = pairs_of_runs(contestant, reference) is not None if several else contestant.seeds == reference.seeds
+    shared = is_shared(contestant) or is_shared(reference)
+    in_pairs = pairs_of_runs(contestant, reference) is not None if shared else contestant.seeds == reference.seeds
     seeds = min(len(set(contestant.seeds)), len(set(reference.seeds)))
     components = components_of_difference(contestant, reference)
     low, high = possible(difference, float(half_width(components)), least=contestant.least)
@@ -182,10 +188,10 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         low=low,
         high=high,
         p=float(p_value(difference, components)),
-        p_seeds=None if several else _t_test(ours_S, theirs_S, in_pairs),
+        p_seeds=None if shared else _t_test(ours_S, theirs_S, in_pairs),
         test=f"Student's t over paired test items and {'paired' if in_pairs else 'unpaired'} seeds"
-        + (" of several adaptations" if several else ""),
-        p_permutation=permutation(ours_S - theirs_S) if in_pairs and not several else None,
+        + (" of several adaptations" if shared else ""),
+        p_permutation=permutation(ours_S - theirs_S) if in_pairs and not shared else None,
         improvement=likely,
         improvement_low=likely_low,
         improvement_high=likely_high,
