@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -205,20 +205,36 @@ def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job
     return adapted(label, METHODS[method], recipe, materials.domain, materials)
 
 
-def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
-    """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
+def adaptations(
+    name: str, recipe: RaceRecipe, materials: Materials, base: Job | None, *, number: int = 0
+) -> dict[str, Job]:
+    """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone.
+
+    number: of the adaptation, from 0; each of its jobs has the seed of its recipe plus this number
+    """
     chain: dict[str, Job] = {}
     model, done = base, list[str]()
     for link in recipe.links(name):
         done.append(link)
         method, contestant, stated = recipe.stated(link)
+        if number:
+            stated = replace(stated, plan=replace(stated.plan, seed=stated.plan.seed + number))
         text: Corpus | Job | None = {"task": materials.task_text, "domain": materials.domain}.get(contestant.needs)
         if contestant.needs == "general":
             text = retrieved(recipe.retrieval, materials)
         assert text is not None
-        model = adapted("+".join(done), method, stated, text, materials, model=model)
+        label = "+".join(done) + (f", adaptation {number}" if number else "")
+        model = adapted(label, method, stated, text, materials, model=model)
         chain["+".join(done)] = model
     return chain
+
+
+def adaptation_seed(job: Job) -> int | None:
+    """Return the seed with which the model was adapted that a job fine-tunes or tests; None: it was not adapted."""
+    found: Job | None = job
+    while found is not None and found.work is not work.ADAPT:
+        found = found.needs.get("tuned") or found.needs.get("model")
+    return None if found is None else int(found.settings["recipe"]["plan"]["seed"])
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
@@ -279,6 +295,8 @@ class Entries:
                     holds on to them
     baseline        the one without an encoder
     fresh           contestants whose weights owe nothing to the untouched model
+    further         contestant -> the jobs of its further adaptations, where the recipe asks for several; losses and
+                    moves are of the first
     """
 
     recipe: RaceRecipe
@@ -290,19 +308,26 @@ class Entries:
     moves: Mapping[str, Job]
     baseline: Job | None
     fresh: tuple[str, ...] = ()
+    further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+
+    def model(self, contestant: str, seed: int) -> Job | None:
+        """Return the job of the model that fine-tuning with this seed starts from; None: the given model itself."""
+        adapted_by = (self.models[contestant], *self.further.get(contestant, ()))
+        return adapted_by[seed % len(adapted_by)]
 
     def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
         """Fine-tuning a contestant's model with one setting and seed."""
         several = len(self.recipe.settings()) > 1
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
-        return fine_tuned(", ".join(words), stated, self.models[contestant], self.materials)
+        return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
 
     def prepared(self) -> list[Job]:
         """Models and what is measured of them, in the order in which they are made; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
         measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
-        return [*baseline, *(job for job in self.models.values() if job), *measured]
+        further = [job for jobs in self.further.values() for job in jobs]
+        return [*baseline, *(job for job in self.models.values() if job), *further, *measured]
 
 
 def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
@@ -333,11 +358,14 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
         losses=longest if losses_read else None,
     )
     models: dict[str, Job | None] = {UNTOUCHED: base}
+    further: dict[str, tuple[Job, ...]] = {}
     for name in names:
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name != BASELINE:
             models |= adaptations(name, recipe, materials, base)
+            drawn = range(1, recipe.adapt_seeds)
+            further[name] = tuple(adaptations(name, recipe, materials, base, number=number)[name] for number in drawn)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in other}
     losses, general_losses = (
@@ -358,7 +386,7 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     moving = any(method.moves for method, _, _ in linked.values())
     fresh = (*other, scratch.CONTROL)
     moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
-    return Entries(recipe, materials, base, racing, losses, general_losses, moves, baseline, fresh)
+    return Entries(recipe, materials, base, racing, losses, general_losses, moves, baseline, fresh, further)
 
 
 def _known(recipe: RaceRecipe) -> Iterable[str]:

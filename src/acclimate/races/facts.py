@@ -139,10 +139,13 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
     )
 
 
-def adapting_jobs(name: str, jobs: Entries) -> list[Job]:
-    """Return the jobs that made the contestant's model of the untouched one, or of nothing, in their order."""
+def adapting_jobs(name: str, jobs: Entries, *, seed: int = 0) -> list[Job]:
+    """Return the jobs that made the contestant's model of the untouched one, or of nothing, in their order.
+
+    seed: of the fine-tuning that starts from the model
+    """
     found: list[Job] = []
-    job = jobs.models.get(name)
+    job = jobs.model(name, seed) if name in jobs.models else None
     while job is not None and job is not jobs.base:
         if job.work.trains == "encoder":
             found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]

@@ -137,6 +137,7 @@ def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mappin
     return replace(
         recipe,
         seeds=seeds,
+        adapt_seeds=min(recipe.adapt_seeds, seeds),
         search=search,
         **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in adapting_groups(recipe)},
     )

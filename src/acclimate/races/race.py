@@ -345,7 +345,10 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 def _race_of(entries: Entries, budget: Budget) -> str:
     """Return the key of a decision, 12 hex digits: of recipe, budget, data, and the models with all that makes them."""
     models = {name: job.name if job else entries.materials.identity() for name, job in entries.models.items()}
-    asked = [settings.to_mapping(entries.recipe), budget.stated, dict(entries.materials.task.hashes), models]
+    stated = settings.to_mapping(entries.recipe)
+    if stated["adapt_seeds"] == 1:  # decisions that were made before there was this setting are found again
+        del stated["adapt_seeds"]
+    asked = [stated, budget.stated, dict(entries.materials.task.hashes), models]
     return settings.digest(asked)[:12]
 
 

@@ -166,6 +166,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
     seeds: Seeds = 3  # fine-tunings of each contestant, each with another seed; at least 2
+    adapt_seeds: Positive = 1
+    """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
+    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
     default contestants whose texts are given, TF-IDF and random weights."""
@@ -182,6 +185,11 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.adapt_seeds > self.seeds:
+            raise ValueError(
+                f"adapt_seeds = {self.adapt_seeds}, but seeds = {self.seeds}: each adaptation is fine-tuned once at "
+                f"least. Raise seeds, or lower adapt_seeds"
+            )
         if self.contestants is not None:
             names = [name for each in self.contestants for name in self.named.get(each, (each,))]
             object.__setattr__(self, "contestants", tuple(names))

@@ -16,7 +16,7 @@ from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, w
 from acclimate.jobs.run import do_all
 from acclimate.races import outcome as record
 from acclimate.races.compare import Key, mean_cost
-from acclimate.races.contestants import tested
+from acclimate.races.contestants import adaptation_seed, tested
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import CellResult, Chosen, HeldOutColumn, Outcome, ScoredTask, SearchRecord, best_on_dev
@@ -132,7 +132,8 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
         jobs = tuned.tuned.get(name) or [job for test in tests for job in test.needs.values()]
         costs = {"tuning": {seed: [job] for seed, job in enumerate(jobs)}}
         if name in tuned.tuned:
-            costs = {"adapting": dict.fromkeys(range(len(tests)), adapting_jobs(name, tuned.entries)), **costs}
+            adapting = {seed: adapting_jobs(name, tuned.entries, seed=seed) for seed in range(len(tests))}
+            costs = {"adapting": adapting, **costs}
         encoder = name in tuned.tuned
         yield Cell(name, search.column, dict(enumerate(tests)), costs, materials, facts=search.facts, encoder=encoder)
     for name in tuned.failed:
@@ -204,7 +205,8 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
         else:
             adapting, tuning = (taken.get(stage, {}).get(seed, Cost()) for stage in ("adapting", "tuning"))
             about = _with_training(job, result, out)
-            scores.append(test_row(cell.row, seed, about, cell.task, adapting=adapting, finetuning=tuning))
+            score = test_row(cell.row, seed, about, cell.task, adapting=adapting, finetuning=tuning)
+            scores.append(replace(score, adaptation=adaptation_seed(job)))
     costs = {
         stage: mean_cost(cost for seed, cost in by_seed.items() if result_of(cell.jobs_by_seed[seed], out) is not None)
         for stage, by_seed in taken.items()

@@ -387,7 +387,7 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
     if baseline is None:
         return entries, {}
     if errors := do_all([baseline], run, watch=watch):
-        return replace(entries, baseline=None), _reasons({baseline.label: baseline}, errors)
+        return replace(entries, baseline=None), _reasons({baseline.label: [baseline]}, errors)
     fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
     scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
     told = f"{interval_text(interval(scores, task.metric))} dev {metric_text(task.metric.name)}"
@@ -406,7 +406,7 @@ def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[st
     for error in errors.values():
         if base is not None and errors.get(base.name) is error:
             raise error
-    failed = _reasons(entries.models, errors)
+    failed = _reasons({name: [model, *entries.further.get(name, ())] for name, model in entries.models.items()}, errors)
     models = {name: job for name, job in entries.models.items() if name not in failed}
     measured = (entries.losses, entries.general_losses, entries.moves)
     there = [{name: job for name, job in jobs.items() if job.name not in errors} for jobs in measured]
@@ -421,11 +421,11 @@ def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[st
     return kept, failed, notes
 
 
-def _reasons(jobs: Mapping[str, Job | None], errors: Mapping[str, Exception]) -> dict[str, str]:
-    """Name -> why its job was not done: the first that failed of all that it needs."""
+def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exception]) -> dict[str, str]:
+    """Name -> why one of its jobs was not done: the first that failed of all that they need."""
     found = {}
-    for name, job in jobs.items():
-        needed = with_needs([job]) if job is not None else []
+    for name, models in jobs.items():
+        needed = with_needs([job for job in models if job is not None])
         if lost := next((each for each in needed if each.name in errors), None):
             found[name] = f"{lost.label}: {first_line(errors[lost.name])}"
     return found

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from acclimate.core.figures import duration, listed, metric_text, p_text, points
 from acclimate.core.types import Label
-from acclimate.races.compare import MAIN
+from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, rows
 from acclimate.reports.table import UNTOUCHED, Row, interval_text
-from acclimate.statistics.significance import LEVEL, Comparison
+from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
 
@@ -48,10 +48,20 @@ def established(outcome: Outcome, name: str) -> str:
             which = f": {listed(labels)}" if len(labels) <= NAMED else ""
             clauses.append(f"{len(labels)} of {len(contrasts)} {word}{which}")
     if not clauses:
-        return f"Against {name} no difference is established: all {len(contrasts)} may be chance."
+        opening = f"Against {name} no difference is established"
+        return f"{opening}: all {len(contrasts)} may be chance{_adaptations(contrasts)}."
     clear = sum(each.established for each in contrasts)
     rest = "" if clear == len(contrasts) else " The rest may be chance."
-    return f"Against {name}, established: {'; '.join(clauses)}.{rest}"
+    return f"Against {name}, established: {'; '.join(clauses)}{_adaptations(contrasts)}.{rest}"
+
+
+def _adaptations(contrasts: Sequence[Contrast]) -> str:
+    """Return the end of a sentence that says how many of the differences rest on one adaptation; "" if none does."""
+    alone = sum(bool(contrast.comparison.one_adaptation) for contrast in contrasts)
+    if not alone:
+        return ""
+    which = "each difference" if alone == len(contrasts) else f"{alone} of the {len(contrasts)} differences"
+    return f"; {which} {ONE_ADAPTATION if alone in (1, len(contrasts)) else ONE_ADAPTATION.replace('rests', 'rest', 1)}"
 
 
 def claims(outcome: Outcome) -> list[str]:
@@ -136,6 +146,8 @@ def _sides(raced: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None
 def _baseline_wins(simple: Row, encoder: Row) -> str:
     name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
     means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} points of {metric_text(simple.metric)}"
+    if encoder.score.adaptations == 1:
+        means += "; its score rests on one adaptation: another draw may give another score"
     if _supported(simple):
         return (
             f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
@@ -182,7 +194,8 @@ def _evidence(row: Row) -> str:
 
 def _chance(row: Row) -> str:
     comparison = _comparison(row)
-    return f"95% interval {points(comparison.low)} to {points(comparison.high)}; {_p(row.p_holm)} after Holm"
+    interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
+    return "; ".join(filter(None, (interval, f"{_p(row.p_holm)} after Holm", comparison.one_adaptation)))
 
 
 def _p(p: float | None) -> str:
