@@ -1,6 +1,9 @@
-"""Trains every objective of conformance.py, and then does what `acclimate` does with the arguments that are left.
+"""Runs a command of `acclimate`, trains every objective of conformance.py, and then runs a second command.
 
-test_loop_ranks.py trains them in one process and in two, and compares.
+    every_objective.py PLACE '[["race", ...], ["race", ...]]'
+
+test_loop_ranks.py trains the objectives in one process and in two, and compares. The first command starts the group of
+processes by itself, and all that follows is done in it: starting the interpreters takes longer than the commands.
 """
 
 from __future__ import annotations
@@ -84,18 +87,25 @@ def stopped() -> str:
     return "it went on"
 
 
+def run_command(arguments: list[str]) -> int:
+    """Return the exit status."""
+    sys.argv = ["acclimate", *arguments]
+    try:
+        cli.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
 if __name__ == "__main__":
-    place, *arguments = Path(sys.argv[1]), *sys.argv[2:]
-    ranks.start()
+    place, (first, second) = Path(sys.argv[1]), json.loads(sys.argv[2])
+    leave, ranks.stop = ranks.stop, lambda: None
+    status = run_command(first)
+    ranks.stop = leave
     trained(place)
     sharded(place)
     (place / f"stopped-{ranks.rank()}.txt").write_text(stopped())
-    sys.argv = ["acclimate", *arguments]
-    status = 0
-    try:
-        cli.main()  # which leaves the group
-    except SystemExit as end:
-        status = end.code
+    status = run_command(second) or status  # which leaves the group
     threads = [task.read_text().strip() for task in Path("/proc/self/task").glob("*/comm")]
     (place / f"threads-{ranks.rank()}.txt").write_text("\n".join(threads))
     sys.exit(status)
