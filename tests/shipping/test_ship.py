@@ -331,7 +331,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert int8.items == 30
     loaded = predict.load(shipped.path)
     dev = task.examples("dev")
-    logits = predict.logits_of(dev, loaded.tokenizer, loaded.asked)
+    logits = predict.logits_of(dev, loaded.tokenizer, loaded.logits)
     assert int8.dev_float == task.score([x.label for x in dev], predict.decoded(logits, task.kind, task.labels))
     assert int8.size == (shipped.path / FILE).stat().st_size
     assert int8.slowest <= int8.faster <= int8.fastest
@@ -357,7 +357,7 @@ def test_families_survive_the_export(tmp_path, family, monkeypatch):
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
     loaded = predict.load(run / "winner")
     monkeypatch.setattr(onnx, "_export", lambda shipped, examples, path: path.write_bytes(b""))
-    monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.asked(inputs) + 0.5)
+    monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.logits(inputs) + 0.5)
     with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
         ship(run, tmp_path / "out", onnx=True)
     assert list(tmp_path.iterdir()) == []
@@ -373,9 +373,9 @@ def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_uni
 
 def test_an_export_that_gives_no_numbers_is_refused(run):
     loaded, dev = predict.load(run / "winner"), open_prepared(run / "data").examples("dev")
-    onnx._check(loaded, dev, loaded.asked)
+    onnx._check(loaded, dev, loaded.logits)
     with pytest.raises(ValueError, match="logits differ by nan"):
-        onnx._check(loaded, dev, lambda inputs: loaded.asked(inputs) * np.nan)
+        onnx._check(loaded, dev, lambda inputs: loaded.logits(inputs) * np.nan)
 
 
 def test_where_packages_for_onnx_are_missing_the_error_names_the_extra(run, tmp_path, monkeypatch):

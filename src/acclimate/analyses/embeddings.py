@@ -139,8 +139,8 @@ class EmbeddingsAnalysis:
         sections = [distances, Section("Two components", lead=lead), furthest, nearest, curves]
         figures = {
             "Two components": [
-                Drawing(each.name, scatter(each, self.panels[0], self.panels, self.axes, str(number)))
-                for number, each in enumerate(self.panels)
+                Drawing(section.name, scatter(section, self.panels[0], self.panels, self.axes, str(number)))
+                for number, section in enumerate(self.panels)
             ]
         }
         if self.curves:
@@ -148,7 +148,7 @@ class EmbeddingsAnalysis:
         return Page(
             "Word embeddings",
             self.verdict(),
-            [each for each in sections if each.rows or each.lines or each.lead],
+            [section for section in sections if section.rows or section.lines or section.lead],
             figures=figures,
             alerts=[f"Not compared: {why}" for why in self.refused],
             source="After Nishida et al. (2021), Figure 1 and Appendix B.",

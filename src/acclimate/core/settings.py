@@ -44,8 +44,8 @@ class Range:
     def check(self, key: str, value: float | tuple[float, ...] | None) -> None:
         """Raises ValueError for a number that is not allowed or not finite, or a list with one; None is allowed."""
         if isinstance(value, tuple):
-            for each in value:
-                self.check(key, each)
+            for element in value:
+                self.check(key, element)
             return
         if value is None or value == self.also:
             return
@@ -71,11 +71,11 @@ Dropout = Annotated[float, Range(least=0, below=1)]
 
 def ranges_of(kind: type) -> Mapping[str, Range]:
     """Return the Range of each field of a dataclass that has one, also of `Count | None` and of `tuple[Count, ...]`."""
-    found: dict[str, Range] = {}
+    by_field: dict[str, Range] = {}
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         for part in (hint, *typing.get_args(hint)):
-            found.update((name, hint) for hint in getattr(part, "__metadata__", ()) if isinstance(hint, Range))
-    return found
+            by_field.update((name, hint) for hint in getattr(part, "__metadata__", ()) if isinstance(hint, Range))
+    return by_field
 
 
 def check_ranges(recipe: Any, prefix: str = "") -> None:
@@ -300,5 +300,5 @@ def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:
 
 def _close(name: str, candidates: Iterable[str]) -> str:
     """Return the nearest of the known names, large and small letters taken for the same; "" where none is near."""
-    names = {each.lower(): each for each in candidates}
-    return next((names[each] for each in difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)), "")
+    names = {candidate.lower(): candidate for candidate in candidates}
+    return next((names[candidate] for candidate in difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)), "")

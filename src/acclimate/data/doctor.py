@@ -83,7 +83,7 @@ def examine(
     sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
-    found = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
+    in_rows = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
     # several questions on one context are nearly the same text, but not copies
     alike = 0.0 if labelled.kind == "span" else near
     twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
@@ -96,7 +96,7 @@ def examine(
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
     findings = [
         *on_model,
-        *on_leaks(found, scans, sizes),
+        *on_leaks(in_rows, scans, sizes),
         *on_copies(twice),
         *_on_labelled(labelled, counts),
     ]
@@ -112,9 +112,9 @@ def examine(
         lengths=measured,
         pieces=tuple(broken),
         corpora=tuple(scan.facts for scan in scans),
-        leaks=tuple(leak for source in [*found.values(), *(scan.found for scan in scans)] for leak in source.leaks()),
+        leaks=tuple(leak for source in [*in_rows.values(), *(scan.found for scan in scans)] for leak in source.leaks()),
         copies=twice,
-        leaked=leaked(found, scans),
+        leaked=leaked(in_rows, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
         detectable=detectable,
         reach=reach,
@@ -536,18 +536,18 @@ def _naming(rows: Sequence[Example]) -> tuple[float, float]:
     names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
     order = sorted(names)
     places = {label: place for place, label in enumerate(order)}
-    right = others = asked = asked_others = 0
+    right = others = searched = asked_others = 0
     for row in rows:
         text = f" {normalised_words(row.text)} "
         for label in set(_classes(row)) & names.keys():
             place = places[label]
-            asked += 1
+            searched += 1
             right += names[label] in text
             for other_row in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
                 if other_row not in _classes(row):
                     asked_others += 1
                     others += names[other_row] in text
-    return right / max(asked, 1), others / max(asked_others, 1)
+    return right / max(searched, 1), others / max(asked_others, 1)
 
 
 def _grave(distance: float) -> Level:

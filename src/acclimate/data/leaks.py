@@ -61,14 +61,14 @@ class SourceLeaks:
     ) -> None:
         """Count the matches of one scanned text. label: of a row; number: of a document, in the order of reading."""
         mark = f"{number}" if number else name
-        met: set[tuple[Split, LeakKind]] = set()
+        kinds_met: set[tuple[Split, LeakKind]] = set()
         for match in matches:
             place = int(match.reference)
             split, item = self.sealed.items[place]
             if split == self.source:
                 continue
             where = (split, leak_kind(match))
-            met.add(where)
+            kinds_met.add(where)
             self.items.setdefault(where, set()).add(place)
             if label is not None and label == item.label:
                 self.same_label.setdefault(where, set()).add(place)
@@ -77,7 +77,7 @@ class SourceLeaks:
             shown = self.examples.setdefault(where, [])
             if len(shown) < EXAMPLES and all(sighting.within_id != item.id for sighting in shown):
                 shown.append(_sighting((name, text, label), split, item, match))
-        for where in met:
+        for where in kinds_met:
             self.texts[where] = self.texts.get(where, 0) + 1
 
     def leaks(self) -> list[Leak]:
@@ -241,12 +241,12 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
 def _conflicts(members: Sequence[int], rows: Sequence[Example], texts: Sequence[str]) -> list[tuple[int, int]]:
     """Return, for each text of several of these rows with different labels, two rows that differ."""
     first: dict[str, int] = {}
-    found: dict[str, tuple[int, int]] = {}
+    conflicts: dict[str, tuple[int, int]] = {}
     for number in members:
         earlier = first.setdefault(texts[number], number)
         if rows[earlier].label != rows[number].label:
-            found.setdefault(texts[number], (earlier, number))
-    return list(found.values())
+            conflicts.setdefault(texts[number], (earlier, number))
+    return list(conflicts.values())
 
 
 def _sighting(where: tuple[str, str, Label | None], split: Split, item: Example, match: Match) -> Sighting:

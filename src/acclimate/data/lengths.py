@@ -164,7 +164,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
 def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
     """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None if there is no word."""
     words = total = whole = unknown = tokens = 0
-    met: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     parts: dict[str, int] = {}
     for text, encoding in _each(texts, encoded):
         # a piece may begin with the space before it, so it belongs to the word that it ends in
@@ -178,11 +178,11 @@ def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Enco
             whole += count == 1
             if count >= MANY:
                 word = match.group().lower()
-                met[word] += 1
+                counts[word] += 1
                 parts[word] = max(count, parts.get(word, 0))
     if not words:
         return None
-    ranked = sorted(met.items(), key=lambda each: (-each[1], each[0]))
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     # digits break under every tokenizer; a vocabulary of the domain would not change that
     broken = tuple((word[:60], parts[word], count) for word, count in ranked if not word.isdigit())[:BROKEN]
     return Pieces(of, len(texts), words, total / words, whole / words, unknown / max(tokens, 1), broken)

@@ -156,9 +156,9 @@ def corpus_of_split(task: Prepared, split: Split, place: Path, watch: Watch = un
 
     For questions, a document for each different context, without the questions (docs/methods/tapter.md).
     """
-    asked = task.kind == "span"
-    texts = _contexts(task, split) if asked else _rows(task, split)
-    path = place / f"{'contexts' if asked else 'task'}-{task.hashes[split][:12]}"
+    is_span = task.kind == "span"
+    texts = _contexts(task, split) if is_span else _rows(task, split)
+    path = place / f"{'contexts' if is_span else 'task'}-{task.hashes[split][:12]}"
     return ranks.first_then_all(lambda: built_corpus(path, texts, watch))
 
 

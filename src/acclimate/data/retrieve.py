@@ -196,13 +196,13 @@ def retrieve_for(
     _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
     if (out / FACTS).exists():
         return open_retrieved(out)
-    asked, facts = _queries(splits["train"], recipe)
+    queries, facts = _queries(splits["train"], recipe)
     with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is refused at once
         sealed = Sealed(splits, near=recipe.near)
         left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
         mask = left_out.mask(copies=recipe.duplicates != "keep")
         index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
-        selection = _selected(corpus, index, asked, out, recipe, mask=mask, watch=watch)
+        selection = _selected(corpus, index, queries, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
         stated = {
             "recipe": asdict(recipe),
@@ -269,15 +269,15 @@ def _claim(out: Path, stated: dict[str, Any]) -> None:
 
 def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Query], dict[str, int]]:
     """Return the queries, one for each text (even without words), and counts of their words."""
-    asked, words, shortened = [], 0, 0
+    queries, words, shortened = [], 0, 0
     for row in rows:
         text = text_and_pair(row)
         query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
         count, kept = len(text.split()), len(query.split())
         words, shortened = words + count, shortened + (kept < count)
-        asked.append((row.id, query))
-    kept = sum(len(query.split()) for _, query in asked)
-    return asked, {"words": words, "asked_words": kept, "shortened": shortened}
+        queries.append((row.id, query))
+    kept = sum(len(query.split()) for _, query in queries)
+    return queries, {"words": words, "asked_words": kept, "shortened": shortened}
 
 
 def _index(
@@ -328,7 +328,7 @@ def _place(out: Path) -> Path:
 def _selected(
     corpus: Corpus,
     index: ShardedIndex,
-    asked: Sequence[Query],
+    queries: Sequence[Query],
     out: Path,
     recipe: RetrieveRecipe,
     *,
@@ -343,7 +343,7 @@ def _selected(
     dropping = alike if recipe.duplicates == "near" else None
     place = out / (SELECTION if recipe.how == "bm25" else LIKE)
     if not (place / files.MANIFEST).exists():
-        select(index, asked, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
+        select(index, queries, place, k=recipe.k, left_out=mask, dropping=dropping, watch=watch)
     selection = open_selection(place)
     if recipe.how == "bm25":
         return selection
@@ -359,8 +359,8 @@ def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Wa
 
 def _finished(out: Path, stated: dict[str, Any], watch: Watch) -> Retrieved:
     """Write facts and report, which finish the retrieval, and return it."""
-    asked = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
-    facts = stated | {"asked": of_queries(asked)}
+    selection = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
+    facts = stated | {"asked": of_queries(selection)}
     facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
     files.write_text(out / REPORT, as_text(facts))
     files.write_json(out / FACTS, facts)

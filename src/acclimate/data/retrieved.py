@@ -98,8 +98,8 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
         [document] = corpus.take(documents[:1])
         name, text = selection.query(query)
         terms = [[word, round(part, 3)] for word, part in index.explain(text, int(documents[0]))]
-        asked = {"query_id": name, "query": beginning(text, _QUERY), "score": float(scores[0]), "terms": terms}
-        examples.append(_example_document(document.id, document.source, document.text, int(ranks[0])) | asked)
+        of_query = {"query_id": name, "query": beginning(text, _QUERY), "score": float(scores[0]), "terms": terms}
+        examples.append(_example_document(document.id, document.source, document.text, int(ranks[0])) | of_query)
     return examples
 
 
@@ -170,13 +170,13 @@ def _title(facts: Mapping[str, Any]) -> str:
 
 
 def _asked(facts: Mapping[str, Any]) -> Section:
-    recipe, query_facts, asked = facts["recipe"], facts["queries"], facts["asked"]
+    recipe, query_facts, in_full = facts["recipe"], facts["queries"], facts["asked"]
     sentence = (
         "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
         if recipe["queries"] == "keywords"
         else "a whole text"
     )
-    queries = asked["queries"]
+    queries = in_full["queries"]
     lines = [
         f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {sentence}; "
         f"{query_facts['asked_words'] / queries:,.1f} words on average.",
@@ -186,7 +186,7 @@ def _asked(facts: Mapping[str, Any]) -> Section:
             if query_facts["shortened"]
             else "."
         ),
-        f"Without a hit: {asked['unhit']:,}. With fewer than {recipe['k']:,} documents: {asked['short']:,}.",
+        f"Without a hit: {in_full['unhit']:,}. With fewer than {recipe['k']:,} documents: {in_full['short']:,}.",
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
         lines.append(
@@ -278,7 +278,7 @@ def _examples(facts: Mapping[str, Any]) -> list[Section]:
 
 def bracketed(text: str, terms: set[str]) -> str:
     """Return the text with brackets around the words that are among the terms, as they are or in lower case."""
-    return _WORD.sub(lambda found: f"[{found[0]}]" if {found[0], found[0].lower()} & terms else found[0], text)
+    return _WORD.sub(lambda match: f"[{match[0]}]" if {match[0], match[0].lower()} & terms else match[0], text)
 
 
 @dataclass(frozen=True)

@@ -250,8 +250,8 @@ def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) ->
         return
     in_plan = {(planned.name, planned.part) for planned in _lines(run)}
     lines = []
-    for asked, part in ((jobs, False), (parts, True)):
-        for job in asked:
+    for jobs_to_add, part in ((jobs, False), (parts, True)):
+        for job in jobs_to_add:
             if (job.name, part) not in in_plan:
                 in_plan.add((job.name, part))
                 needs = [needed.name for needed in job.needs.values()]

@@ -238,10 +238,12 @@ def fit(
     loss, strength = fits[read_out]
     centre_D, scale_D = _scales(states[read_out])
     x_RD = (states[read_out] - centre_D) / scale_D
-    *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, [each for each in STRENGTHS if each >= strength], STEPS)
+    strengths = [stronger for stronger in STRENGTHS if stronger >= strength]  # each fit starts from the one before
+    *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, strengths, STEPS)
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
-    return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), {name: each[0] for name, each in fits.items()}
+    least = {name: loss for name, (loss, _) in fits.items()}
+    return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), least
 
 
 def folds_of(target_R: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ from acclimate.training.pieces import Piece, cut, pad
 from acclimate.training.plan import Plan, piece_tokens
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
-Each = Callable[[Tensor, Piece], None]
+AfterPiece = Callable[[Tensor, Piece], None]
 Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
 
@@ -213,7 +213,7 @@ def predict(
     *,
     texts: Sequence[str] = (),
     watch: Watch = unwatched,
-    each: Each | None = None,
+    after_piece: AfterPiece | None = None,
 ) -> list[Label]:
     """Return the model's predictions, in float32, by its kind of task.
 
@@ -221,11 +221,11 @@ def predict(
     For each example, which may have several rows: the most probable tag of each word, with a CRF the most probable
     tags of all words together; or the best answers out of its text, best first.
 
-    texts  those of the examples, where answers are predicted
-    each   gets the head's outputs for each piece, and the piece
+    texts        those of the examples, where answers are predicted
+    after_piece  gets the outputs for each piece, and the piece
     """
     kind, crf = classifier_kind(model), crf_of(model)
-    outputs = _outputs(model, rows, len(labels), watch, each)
+    outputs = _outputs(model, rows, len(labels), watch, after_piece)
     if kind in PREDICTIONS:
         return PREDICTIONS[kind](outputs, labels)
     if kind == SPAN:
@@ -246,7 +246,7 @@ def predict_and_measure(
         nonlocal total
         total += float(objective.of(outputs, piece))
 
-    predicted = predict(objective.model, rows, labels, texts=texts, each=add)
+    predicted = predict(objective.model, rows, labels, texts=texts, after_piece=add)
     return predicted, total / max(1, targets(rows))
 
 
@@ -271,7 +271,9 @@ def probabilities(
     return torch.from_numpy(_outputs(model, rows, len(labels), watch)).softmax(-1).numpy()
 
 
-def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, each: Each | None = None) -> np.ndarray:
+def _outputs(
+    model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, after_piece: AfterPiece | None = None
+) -> np.ndarray:
     """Return the head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and
     without one the most probable tag of each token, (N,) int64.
     """
@@ -286,8 +288,8 @@ def _outputs(model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, eac
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
         padded = pad(rows, piece, where)
         logits = outputs_of(model, padded)
-        if each is not None:
-            each(logits, padded)
+        if after_piece is not None:
+            after_piece(logits, padded)
         values = (logits.argmax(-1) if each_alone else logits).cpu().numpy()
         if kind in PREDICTIONS:
             outputs[piece.rows_R] = values

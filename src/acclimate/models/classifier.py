@@ -275,12 +275,12 @@ def load_with_head(
     Raises ValueError where its head is another one than that of a task of this kind with these labels, and as
     `load_finetuned` does.
     """
-    asked = Head(kind, outputs_of_kind(kind, labels), pooling, sequence_layer, layer, transitions_rate)
+    wanted = Head(kind, outputs_of_kind(kind, labels), pooling, sequence_layer, layer, transitions_rate)
 
     def ready(config: PreTrainedConfig) -> None:
-        if (head := head_in(config)) != asked:
+        if (head := head_in(config)) != wanted:
             raise ValueError(
-                f"{model}: it has {head}, but the task needs {asked}. Set head='fresh', or give a checkpoint that was "
+                f"{model}: it has {head}, but the task needs {wanted}. Set head='fresh', or give a checkpoint that was "
                 f"fine-tuned for the same, labels in the same order"
             )
         config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression

@@ -252,9 +252,9 @@ def _hook(
         for index, module in enumerate(_modules(model, part)):
             hook = _changed(values[..., index, :], change, rows_LW)
             if part in ("heads", "intermediate"):
-                handles.append(module.register_forward_pre_hook(lambda _, given, hook=hook: hook(given[0])))
+                handles.append(module.register_forward_pre_hook(lambda _, inputs, hook=hook: hook(inputs[0])))
             else:
-                handles.append(module.register_forward_hook(lambda _, __, said, hook=hook: hook(said)))
+                handles.append(module.register_forward_hook(lambda _, __, output, hook=hook: hook(output)))
     return handles
 
 

@@ -179,8 +179,8 @@ def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: RowPlac
     encoder: Any = model.base_model
     lines = inputs["attention_mask"]
 
-    def pack(_: Any, given: Any, named: dict[str, Any]) -> Any:
-        return given, {**named, "attention_mask": lines}
+    def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
+        return tensor, {**named, "attention_mask": lines}
 
     def unpack(_: Any, __: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)

@@ -24,7 +24,7 @@ import numpy as np
 
 from acclimate.core.types import Example, Label, Watch, unwatched
 from acclimate.shipping import predict
-from acclimate.shipping.predict import Asked, Loaded
+from acclimate.shipping.predict import Forward, Loaded
 from acclimate.tasks.prepared import Prepared
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -149,14 +149,14 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
     onnx.save(graph, path)
 
 
-def _check(shipped: Loaded, examples: Sequence[Example], exported: Asked) -> None:
+def _check(shipped: Loaded, examples: Sequence[Example], exported: Forward) -> None:
     """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
     batches = list(itertools.islice(predict.padded_batches(examples, shipped.tokenizer), CHECKED))
-    wanted, given = (
-        np.concatenate([asked(inputs).ravel() for _, inputs in batches]) for asked in (shipped.asked, exported)
+    expected_logits, exported_logits = (
+        np.concatenate([forward(inputs).ravel() for _, inputs in batches]) for forward in (shipped.logits, exported)
     )
-    off = float(np.abs(wanted - given).max())
-    most = rounding(wanted)
+    off = float(np.abs(expected_logits - exported_logits).max())
+    most = rounding(expected_logits)
     if not off <= most:  # true for NaN too
         raise ValueError(
             f"as ONNX, {type(shipped.model).__name__} gives other results than in PyTorch (logits differ by "
@@ -184,17 +184,17 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     import onnxruntime
     import torch
 
-    asked, dev = _session(directory / FILE), task.examples("dev")
+    exported, dev = _session(directory / FILE), task.examples("dev")
 
-    def predicted(examples: Sequence[Example], model: Asked, stage: str) -> list[Label]:
+    def predicted(examples: Sequence[Example], model: Forward, stage: str) -> list[Label]:
         outputs = predict.outputs_of_examples(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
         return list(predict.decoded(outputs, task.kind, task.labels))
 
-    on_test = predicted(task.examples("test"), asked, "int8 on test")
-    on_dev = predicted(dev, asked, "int8 on dev")
-    on_dev_float = predicted(dev, shipped.asked, "float32 on dev")
+    on_test = predicted(task.examples("test"), exported, "int8 on test")
+    on_dev = predicted(dev, exported, "int8 on dev")
+    on_dev_float = predicted(dev, shipped.logits, "float32 on dev")
     gold = [example.label for example in dev]
-    rounds = list(_rounds(dev[:TIMED], shipped, asked))
+    rounds = list(_rounds(dev[:TIMED], shipped, exported))
     seconds_float, seconds = (sum(times) for times in zip(*rounds, strict=True))
     ratios = [plain / small for plain, small in rounds]
     weights = sum(file.stat().st_size for file in directory.glob("*.safetensors"))
@@ -216,15 +216,15 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     )
 
 
-def _rounds(examples: Sequence[Example], shipped: Loaded, asked: Asked) -> Iterator[tuple[float, float]]:
+def _rounds(examples: Sequence[Example], shipped: Loaded, exported: Forward) -> Iterator[tuple[float, float]]:
     """Yield, ROUNDS times, the seconds that the model and the copy take for all texts.
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
     encoded = [inputs for _, inputs in predict.padded_batches(examples, shipped.tokenizer)]
-    for side in (shipped.asked, asked):  # the first call allocates memory
+    for side in (shipped.logits, exported):  # the first call allocates memory
         side(encoded[0])
-    sides = (shipped.asked, asked)
+    sides = (shipped.logits, exported)
     for number in range(ROUNDS):
         seconds = [0.0, 0.0]
         for place, inputs in enumerate(encoded):
@@ -245,7 +245,7 @@ def _agreement(scored: Sequence[Label], predicted: Sequence[Label]) -> float:
     return float(np.corrcoef(numbers)[0, 1])
 
 
-def _session(path: Path) -> Asked:
+def _session(path: Path) -> Forward:
     """Return a function that computes logits with the ONNX file, on the processor with as many threads as PyTorch."""
     import onnxruntime
     import torch

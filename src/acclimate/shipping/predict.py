@@ -49,7 +49,7 @@ ROUNDING = 1e-4
 STEPS = 8  # between float32 numbers, where numbers hardly spread
 
 # what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
-Asked = Callable[[dict[str, np.ndarray]], np.ndarray]
+Forward = Callable[[dict[str, np.ndarray]], np.ndarray]
 Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
 WordPlaces = dict[int, int]  # word -> the position of its first piece
 SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token ids, places of the words asked for
@@ -57,16 +57,16 @@ SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and its tokenizer, as a user loads them. asked: its logits of a batch.
+    """A model and its tokenizer, as a user loads them. `logits` runs the model on a batch.
 
-    encoder: of a classifier of pooled states what AutoModel loads; `asked` then computes as the card's code does
+    encoder: of a classifier of pooled states what AutoModel loads; `logits` then computes as the card's code does
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     encoder: PreTrainedModel | None = None
 
-    def asked(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    def logits(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         read = {name: torch.from_numpy(values) for name, values in inputs.items()}
         with torch.inference_mode():
             if self.encoder is None:
@@ -122,7 +122,7 @@ def require_own_tags(loaded: Loaded, task: Prepared) -> None:
 def outputs_of_examples(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
-    asked: Asked,
+    forward: Forward,
     kind: Kind,
     *,
     stage: str = "check",
@@ -130,8 +130,8 @@ def outputs_of_examples(
 ) -> Outputs:
     """Return what `decoded` and `differing` read, in the order of the examples."""
     if kind == "tokens":
-        return logits_of_words(examples, tokenizer, asked, size=BATCH, stage=stage, watch=watch)
-    return logits_of(examples, tokenizer, asked, stage=stage, watch=watch)
+        return logits_of_words(examples, tokenizer, forward, size=BATCH, stage=stage, watch=watch)
+    return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
 
 
 def padded_batches(
@@ -154,7 +154,7 @@ def padded_batches(
 def logits_of(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
-    asked: Asked,
+    forward: Forward,
     *,
     stage: str = "check",
     watch: Watch = unwatched,
@@ -165,14 +165,14 @@ def logits_of(
     for places, inputs in counted(
         padded_batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1
     ):
-        rows.update(zip(places, asked(inputs), strict=True))
+        rows.update(zip(places, forward(inputs), strict=True))
     return np.stack([rows[i] for i in range(len(examples))])
 
 
 def logits_of_words(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
-    asked: Callable[[dict[str, np.ndarray]], np.ndarray],
+    forward: Callable[[dict[str, np.ndarray]], np.ndarray],
     *,
     size: int,
     stage: str = "check",
@@ -184,7 +184,7 @@ def logits_of_words(
     logits: list[np.ndarray | None] = [None] * len(examples)
     for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
         padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
-        logits_BTC = asked({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
+        logits_BTC = forward({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
         for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
             said_wC = logits[sentence]
             if said_wC is None:

@@ -162,7 +162,7 @@ def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequ
 
     Raises ValueError if the shipped model does not predict what was scored.
     """
-    logits_nC = predict.outputs_of_examples(examples, shipped.tokenizer, shipped.asked, task.kind, watch=watch)
+    logits_nC = predict.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
     wrong = predict.differing(score.predicted, logits_nC, task.kind, task.labels)
     predicted = predict.decoded(logits_nC, task.kind, task.labels)
     if wrong:

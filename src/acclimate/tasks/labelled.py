@@ -503,10 +503,10 @@ def _read(path: Path) -> _QuestionFile:
 
 def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
     """Return the questions that several rows ask, as the beginnings of the rows' ids."""
-    asked: dict[str, list[str | None]] = {}
+    pairs_of: dict[str, list[str | None]] = {}
     for row in (row for file in files for row in file.examples if _numbered(row.id)):
-        asked.setdefault(of_question("", row.id), []).append(row.pair)
-    return frozenset(question for question, rows in asked.items() if len(rows) > 1 and len(set(rows)) == 1)
+        pairs_of.setdefault(of_question("", row.id), []).append(row.pair)
+    return frozenset(question for question, rows in pairs_of.items() if len(rows) > 1 and len(set(rows)) == 1)
 
 
 def _numbered(id: str) -> bool:

@@ -101,7 +101,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
             counts[name] += 1
             first.setdefault(name, place)
     alike: dict[str, list[str]] = {}
-    for name, _ in sorted(counts.items(), key=lambda each: (-each[1], each[0])):
+    for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         alike.setdefault(_folded(name), []).append(name)
     for names in alike.values():
         if len(names) > 1 and not fold:

@@ -107,12 +107,12 @@ def mention_spans(example: Example) -> tuple[Span, ...]:
 def marked_spans(example: Example) -> tuple[Span, ...]:
     """Return the offsets of each mention, from its opening marker on if it has one."""
     first = min((start for start, _ in example.spans), default=0)
-    both, *each = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
+    both, *marks = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
     if example.text.endswith(both, 0, first):
         return tuple((first - len(both), end) for _, end in example.spans)
     return tuple(
         (start - len(mark) if example.text.endswith(mark, 0, start) else start, end)
-        for (start, end), mark in zip(example.spans, each, strict=False)
+        for (start, end), mark in zip(example.spans, marks, strict=False)
     )
 
 

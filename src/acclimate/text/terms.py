@@ -134,7 +134,7 @@ def _folded(counts: Mapping[str, int]) -> Counter[str]:
 
 def _spelling(counts: Mapping[str, int]) -> dict[str, str]:
     """Return lower case -> most frequent spelling; of equally frequent ones the last by code points."""
-    return {word.lower(): word for word, _ in sorted(counts.items(), key=lambda each: (each[1], each[0]))}
+    return {word.lower(): word for word, _ in sorted(counts.items(), key=lambda item: (item[1], item[0]))}
 
 
 def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, float]]:
@@ -154,7 +154,7 @@ def keywords(text: str, *, stop_words: Set[str] = ENGLISH) -> list[tuple[str, fl
         for candidate in dict.fromkeys(candidates)
     }
     # sorting is stable, and the candidates stand in the order of the text
-    return [(" ".join(words), score) for words, score in sorted(scores.items(), key=lambda each: -each[1])]
+    return [(" ".join(words), score) for words, score in sorted(scores.items(), key=lambda item: -item[1])]
 
 
 def keyword_query(text: str, phrases: int = PHRASES, *, stop_words: Set[str] = ENGLISH) -> str:

@@ -335,11 +335,11 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded: dict[str, str] = {}
     for candidate in itertools.islice(names, 5000):
         folded.setdefault(candidate[:100].casefold().strip(), candidate)
-    asked = name[:100].casefold().strip()
-    begun = [candidate for candidate in folded if len(asked) > 1 and candidate.startswith(asked)]
-    if candidates := begun or [candidate for candidate in folded if len(asked) > 2 and asked in candidate]:
+    wanted = name[:100].casefold().strip()
+    begun = [candidate for candidate in folded if len(wanted) > 1 and candidate.startswith(wanted)]
+    if candidates := begun or [candidate for candidate in folded if len(wanted) > 2 and wanted in candidate]:
         return folded[min(candidates, key=len)]
-    candidates = difflib.get_close_matches(asked, folded, n=1, cutoff=0.0)
+    candidates = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.0)
     return folded[candidates[0]] if candidates else None
 
 
@@ -348,8 +348,10 @@ def meant(name: str, names: Iterable[str]) -> str:
     near = nearest(name, names)
     if near is None:
         return ""
-    asked, found = name.casefold().strip(), near.casefold().strip()
-    alike = (len(asked) > 1 and asked in found) or difflib.SequenceMatcher(None, found, asked).ratio() >= ALIKE
+    wanted, candidate = name.casefold().strip(), near.casefold().strip()
+    alike = (len(wanted) > 1 and wanted in candidate) or difflib.SequenceMatcher(
+        None, candidate, wanted
+    ).ratio() >= ALIKE
     return f"; the nearest is {shown(near)}" if alike else ""
 
 

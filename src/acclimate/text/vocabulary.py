@@ -377,7 +377,7 @@ class WordCounts:
 
     def ordered(self) -> list[tuple[str, int]]:
         """Return words and their counts, the most frequent first, equal ones in the order of their code points."""
-        return sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
+        return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
 
     def _drop(self, kept: int) -> None:
         words, values = [*self.counts], np.fromiter(self.counts.values(), np.int64, len(self.counts))

@@ -331,17 +331,17 @@ def _rows(
                 rows = len(frequent[part])
                 bounds, cells = np.zeros((rows, width), np.uint8), np.zeros((rows, width), np.uint8)
                 peaks = np.zeros((rows, width // GROUP), np.uint8)
-                large_at, large, found = np.empty(most, np.int64), np.empty(most, np.uint32), 0
+                large_at, large, placed = np.empty(most, np.int64), np.empty(most, np.uint32), 0
                 for run in runs:
-                    found = place_cells(
+                    placed = place_cells(
                         open_run(directory, run), run.first - start, formula, frequent[part], greatest[part], bounds,
-                        peaks, cells, len(frequent) * start + low * width, large_at, large, found,
+                        peaks, cells, len(frequent) * start + low * width, large_at, large, placed,
                     )  # fmt: skip
-                order = np.argsort(large_at[:found])
-                arrays: tuple[np.ndarray, ...] = (bounds, peaks, cells, large_at[:found][order], large[:found][order])
+                order = np.argsort(large_at[:placed])
+                arrays: tuple[np.ndarray, ...] = (bounds, peaks, cells, large_at[:placed][order], large[:placed][order])
                 for file, array in zip(files, arrays, strict=True):
                     append(file, array)
-                larges += found
+                larges += placed
     greatest.tofile(directory / "greatest.bin")
     return {"large_cells": larges, "groups": -(-documents // GROUP)}
 

@@ -165,10 +165,10 @@ class Index:
         from acclimate.text.bm25.words import read_queries
 
         packed = packed_texts(self.analyzer, queries)
-        found: tuple[np.ndarray, np.ndarray, np.ndarray] = read_queries(
+        read: tuple[np.ndarray, np.ndarray, np.ndarray] = read_queries(
             *packed, fold_of(self.analyzer), *self._vocabulary
         )
-        return found
+        return read
 
     def _weighed(
         self, queries: Sequence[str], statistics: Statistics | None

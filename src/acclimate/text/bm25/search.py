@@ -59,7 +59,7 @@ def search_queries(
     room = (np.empty(size, np.uint32), np.empty(size, np.uint32))
     sizes = np.zeros(last - first, np.int64)
     documents, scores = np.empty(4 * k + 1, np.uint32), np.empty(4 * k + 1, np.float32)
-    found = 0
+    hits = 0
     for query in range(first, last):
         begin, end = word_begins[query], word_begins[query + 1]
         if begin == end:
@@ -72,15 +72,15 @@ def search_queries(
         rounded = exact.astype(np.float32)
         sort_hits(candidates, rounded, held)
         kept = min(held, k)
-        if found + kept > len(documents):
-            documents, scores = longer(documents, 2 * (found + kept)), longer(scores, 2 * (found + kept))
-        documents[found : found + kept], scores[found : found + kept] = candidates[:kept], rounded[:kept]
-        found += kept
+        if hits + kept > len(documents):
+            documents, scores = longer(documents, 2 * (hits + kept)), longer(scores, 2 * (hits + kept))
+        documents[hits : hits + kept], scores[hits : hits + kept] = candidates[:kept], rounded[:kept]
+        hits += kept
         sizes[query - first] = kept
         counted[0] += read
         counted[1] += looked
         counted[2] += held
-    return sizes, documents[:found].copy(), scores[:found].copy()
+    return sizes, documents[:hits].copy(), scores[:hits].copy()
 
 
 @compiled
@@ -108,7 +108,7 @@ def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, s
     documents, values = room
     greatest, rest = np.zeros(BLOCK // GROUP, np.uint32), np.empty(BLOCK // GROUP, np.uint32)
     live = np.empty(BLOCK // GROUP, np.int64)
-    found, many, cut, read, looked, ascending = 0, k + k // 2 + GROUP, np.int64(1), 0, 0, True
+    candidates, limit, cut, read, looked, ascending = 0, k + k // 2 + GROUP, np.int64(1), 0, 0, True
     count = len(arrays.lengths)
     for block in range((count + BLOCK - 1) // BLOCK):
         start, width = block * BLOCK, width_of(count, block)
@@ -121,26 +121,26 @@ def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, s
         else:
             greatest[:] = 0
         # while too little is known for a cut, take the groups with the greatest sums first
-        least = kth_greatest(greatest, groups, k) if found < k <= groups else np.uint32(0)
+        least = kth_greatest(greatest, groups, k) if candidates < k <= groups else np.uint32(0)
         for turn in range(2 if least else 1):
             lives = chosen(greatest, groups, least, turn == 0, live)
-            documents, values, found, many, cut, cells = look_at(
-                arrays, rows, frequent, start, width, sums, greatest, rest, live[:lives], documents, values, found,
-                many, cut, k, slack, ratio,
+            documents, values, candidates, limit, cut, cells = look_at(
+                arrays, rows, frequent, start, width, sums, greatest, rest, live[:lives], documents, values, candidates,
+                limit, cut, k, slack, ratio,
             )  # fmt: skip
             looked += cells
             if least and turn == 0:
                 ascending = False
-                if found > k:
-                    found, reached = pruned(documents, values, found, k, slack, ratio)
+                if candidates > k:
+                    candidates, reached = pruned(documents, values, candidates, k, slack, ratio)
                     cut = max(cut, reached)
         if touched or frequent:
             sums[:] = 0
-    if found > k:
-        found, cut = pruned(documents, values, found, k, slack, ratio)
+    if candidates > k:
+        candidates, cut = pruned(documents, values, candidates, k, slack, ratio)
     if not ascending:
-        documents[:found].sort()
-    return documents, values, found, read, looked
+        documents[:candidates].sort()
+    return documents, values, candidates, read, looked
 
 
 @part
@@ -210,11 +210,11 @@ def greatest_of(sums: Any, size: int, greatest: Any) -> None:
     vectorise it, and it takes fifteen times as long.
     """
     for group in range(len(greatest)):
-        in_group, found = sums[group * size : (group + 1) * size], np.uint32(0)
+        in_group, most = sums[group * size : (group + 1) * size], np.uint32(0)
         for place in range(len(in_group)):
             value = in_group[place]
-            found = value if value > found else found
-        greatest[group] = found
+            most = value if value > most else most
+        greatest[group] = most
 
 
 @part
@@ -241,8 +241,8 @@ def look_at(
     live: Any,
     documents: Any,
     values: Any,
-    found: int,
-    many: int,
+    candidates: int,
+    limit: int,
     cut: Any,
     k: int,
     slack: Any,
@@ -250,8 +250,8 @@ def look_at(
 ) -> Any:
     """Append those documents of the groups `live` that may be among the best k.
 
-    many  number of candidates above which those below a new cut are dropped
-    Returns (documents, bounds, number of candidates, many, cut, cells read).
+    limit  number of candidates above which those below a new cut are dropped
+    Returns (documents, bounds, number of candidates, limit, cut, cells read).
     """
     looked = 0
     for begin in range(0, len(live), GROUP):
@@ -263,15 +263,15 @@ def look_at(
         chunk = live[begin:kept]
         kept, cells = complete(arrays, rows, frequent, start, width, sums, rest, chunk, cut)
         looked += cells
-        found = gather_candidates(sums, chunk[:kept], start, cut, documents, values, found)
-        if found > many:
-            found, reached = pruned(documents, values, found, k, slack, ratio)
+        candidates = gather_candidates(sums, chunk[:kept], start, cut, documents, values, candidates)
+        if candidates > limit:
+            candidates, reached = pruned(documents, values, candidates, k, slack, ratio)
             cut = max(cut, reached)
-            if 2 * found > many + k:  # many lie close to the k-th: drop less often
-                many = 2 * found
-                size = max(many + GROUP * GROUP, len(documents))
+            if 2 * candidates > limit + k:  # many lie close to the k-th: drop less often
+                limit = 2 * candidates
+                size = max(limit + GROUP * GROUP, len(documents))
                 documents, values = longer(documents, size), longer(values, size)
-    return documents, values, found, many, cut, looked
+    return documents, values, candidates, limit, cut, looked
 
 
 @part
@@ -294,10 +294,10 @@ def complete(
             group = live[place]
             peak = arrays.peaks[first_peak + group]
             if peak:
-                here = group * GROUP
+                first = group * GROUP
                 rest[group] -= weight * peak
                 looked += GROUP
-                greatest = add_row(sums, here, weight, arrays.bounds, first_cell + here)
+                greatest = add_row(sums, first, weight, arrays.bounds, first_cell + first)
                 if np.int64(greatest) + np.int64(rest[group]) < cut:
                     continue
             live[kept] = group
@@ -307,26 +307,26 @@ def complete(
 
 
 @part
-def add_row(sums: Any, here: int, weight: Any, bounds: Any, begin: int) -> Any:
+def add_row(sums: Any, first: int, weight: Any, bounds: Any, begin: int) -> Any:
     """Add a frequent word's bounds to the sums of a group; return the greatest of the new sums."""
-    group, row, found = sums[here : here + GROUP], bounds[begin : begin + GROUP], np.uint32(0)
+    group, row, greatest = sums[first : first + GROUP], bounds[begin : begin + GROUP], np.uint32(0)
     for place in range(GROUP):
         value = np.uint32(group[place] + np.uint32(weight * row[place]))
         group[place] = value
-        found = value if value > found else found
-    return found
+        greatest = value if value > greatest else greatest
+    return greatest
 
 
 @part
-def gather_candidates(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, found: int) -> int:
+def gather_candidates(sums: Any, live: Any, start: int, cut: Any, documents: Any, values: Any, candidates: int) -> int:
     """Append the documents of the groups whose sums reach the cut; return the number of candidates."""
     least = np.uint32(cut)
     for place in range(len(live)):
-        here = live[place] * GROUP
-        for at in range(here, here + GROUP):
-            documents[found], values[found] = start + at, sums[at]
-            found += sums[at] >= least  # not an if: the processor would mispredict half of the branches
-    return found
+        first = live[place] * GROUP
+        for at in range(first, first + GROUP):
+            documents[candidates], values[candidates] = start + at, sums[at]
+            candidates += sums[at] >= least  # not an if: the processor would mispredict half of the branches
+    return candidates
 
 
 @part
@@ -353,23 +353,23 @@ def kth_greatest(values: Any, count: int, k: int) -> Any:
 
     A radix selection: 10 bits at a time, from the highest on.
     """
-    known, mask = np.uint32(0), np.uint32(0)
-    left = k
+    prefix, mask = np.uint32(0), np.uint32(0)
+    rest = k
     shift = 22
     sizes = np.zeros(1024, np.int64)
     while True:
         sizes[:] = 0
         for place in range(count):
-            if values[place] & mask == known:
+            if values[place] & mask == prefix:
                 sizes[(values[place] >> np.uint32(shift)) & np.uint32(1023)] += 1
         digit = 1023
-        while sizes[digit] < left:
-            left -= sizes[digit]
+        while sizes[digit] < rest:
+            rest -= sizes[digit]
             digit -= 1
-        known = np.uint32(known | (np.uint32(digit) << np.uint32(shift)))
+        prefix = np.uint32(prefix | (np.uint32(digit) << np.uint32(shift)))
         mask = np.uint32(mask | (np.uint32(1023) << np.uint32(shift)))
         if shift == 2:
-            return known
+            return prefix
         shift -= 10
 
 

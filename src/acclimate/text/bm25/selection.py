@@ -163,19 +163,19 @@ def _best(
     Searches for more than k, and for twice as many again as long as too few of a text's hits are left.
     """
     most = min(MOST, index.documents)
-    asked = min(most, k + min(int(skipped.sum()), max(8, k // 8)))
+    depth = min(most, k + min(int(skipped.sum()), max(8, k // 8)))
     best: dict[int, tuple[np.ndarray, np.ndarray, bool]] = {}
     pending = list(range(len(texts)))
     while pending:
-        hits = index.search([texts[place] for place in pending], asked, threads=threads)
+        hits = index.search([texts[place] for place in pending], depth, threads=threads)
         short = []
         for number, place in enumerate(pending):
             documents, scores = hits.of(number)
             kept = np.flatnonzero(~skipped[documents])[:k]
             best[place] = documents[kept].astype(np.int64), scores[kept], len(documents) > 0
-            if len(kept) < k and len(documents) == asked < most:
+            if len(kept) < k and len(documents) == depth < most:
                 short.append(place)
-        pending, asked = short, min(most, 2 * asked)
+        pending, depth = short, min(most, 2 * depth)
     return [best[place] for place in range(len(texts))]
 
 

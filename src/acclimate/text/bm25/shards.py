@@ -310,8 +310,8 @@ class ShardCall:
         return self.shard.number
 
 
-def number_of(asked: DocumentRange | Source | ShardCall) -> int:
-    return asked.number
+def number_of(call: DocumentRange | Source | ShardCall) -> int:
+    return call.number
 
 
 def build_part(source: Source, watch: Watch = unwatched) -> Shard:

@@ -153,7 +153,7 @@ def band_pairs(
     order      texts by rising band hash
     cursor     (2,) places in `order` of the next pair to compare, which this advances; len(order) at the end
     """
-    found, one, other = 0, cursor[0], cursor[1]
+    pairs_found, one, other = 0, cursor[0], cursor[1]
     while one < len(order):
         first = order[one]
         key = bands[first, band]
@@ -163,12 +163,12 @@ def band_pairs(
             if root(parents, first) == root(parents, second) or shared_before(bands[first], bands[second], band):
                 continue
             if agreeing(signatures[first], signatures[second]) >= least:
-                pairs[found, 0], pairs[found, 1] = first, second
-                found += 1
-                if found == len(pairs):
+                pairs[pairs_found, 0], pairs[pairs_found, 1] = first, second
+                pairs_found += 1
+                if pairs_found == len(pairs):
                     cursor[0], cursor[1] = one, other
-                    return found
+                    return pairs_found
         one += 1
         other = one + 1
     cursor[0] = len(order)
-    return found
+    return pairs_found

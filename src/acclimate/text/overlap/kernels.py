@@ -137,13 +137,13 @@ def hash_of_text(words: Any, count: int) -> Any:
 
 
 @part
-def shingle_hashes(symbols: Any, first: int, last: int, found: Any) -> int:
+def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
     """Write the hashes of all runs of SHINGLE symbols; return their number."""
     count = max(last - first - SHINGLE + 1, 0)
     for place in range(count):
         at = first + place
         value = np.uint64(symbols[at]) * _C4 + np.uint64(symbols[at + 1]) * _C3 + np.uint64(symbols[at + 2]) * _C2
-        found[place] = mix(value + np.uint64(symbols[at + 3]) * _C1 + np.uint64(symbols[at + 4]))
+        hashes[place] = mix(value + np.uint64(symbols[at + 3]) * _C1 + np.uint64(symbols[at + 4]))
     return count
 
 
@@ -211,9 +211,9 @@ def band_key(signature: Any, band: int, rows: int) -> Any:
 
 
 @part
-def lowest_bytes(signature: Any, found: Any) -> None:
+def lowest_bytes(signature: Any, bytes_of_bins: Any) -> None:
     for place in range(BINS):
-        found[place] = np.uint8(signature[place] & _BYTE)
+        bytes_of_bins[place] = np.uint8(signature[place] & _BYTE)
 
 
 @part

@@ -139,7 +139,7 @@ def number_grams(
     """
     longest = longest_text(text_begins)
     words, word_begins = np.empty(longest // 2 + 2, np.uint64), np.empty(longest // 2 + 2, np.int64)
-    found, places = 0, 0
+    grams, places = 0, 0
     for text in range(len(text_begins) - 1):
         count = read_words(symbols, text_begins[text], text_begins[text + 1], words, word_begins)
         value = ZERO
@@ -158,13 +158,13 @@ def number_grams(
                     break
                 slot = (slot + 1) & (len(keys) - 1)
             if keys[slot] == ZERO:
-                keys[slot], numbers[slot], begins[found], ends[found] = key, found, begin, end
+                keys[slot], numbers[slot], begins[grams], ends[grams] = key, grams, begin, end
                 bit = key >> TO_WORD
                 bits[np.int64(bit & np.uint64(len(bits) - 1))] |= ONE << (key & BIT)
-                found += 1
+                grams += 1
             owners[places, 0], owners[places, 1] = numbers[slot], text
             places += 1
-    return found, places
+    return grams, places
 
 
 def _grouped(bands: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -231,7 +231,7 @@ def find_exact(symbols: Any, length: int, key: Any, index: Any) -> Any:
 
 @part
 def find_grams(
-    text: int, symbols: Any, words: Any, word_begins: Any, count: int, index: Any, hits: Any, found: Any
+    text: int, symbols: Any, words: Any, word_begins: Any, count: int, index: Any, hits: Any, hit_count: Any
 ) -> Any:
     value, filter_mask = ZERO, np.uint64(len(index.gram_filter) - 1)
     for word in range(count):
@@ -250,16 +250,16 @@ def find_grams(
             first = index.gram_begins[number]
             equal = index.gram_keys[slot] == key and index.gram_ends[number] - first == end - begin
             if equal and same(symbols, begin, end, index.symbols, first):
-                if found < len(hits):
-                    hits[found, 0], hits[found, 1] = text, number
-                found += 1
+                if hit_count < len(hits):
+                    hits[hit_count, 0], hits[hit_count, 1] = text, number
+                hit_count += 1
                 break
             slot = (slot + 1) & (len(index.gram_keys) - 1)
-    return found
+    return hit_count
 
 
 @part
-def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, found: Any) -> Any:
+def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, pair_count: Any) -> Any:
     lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
@@ -273,13 +273,13 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, foun
                 continue
             seen[other] = text + 1
             if agreeing(lowest, index.signatures[other]) >= index.least:
-                if found < len(pairs):
-                    pairs[found, 0], pairs[found, 1] = text, other
-                found += 1
+                if pair_count < len(pairs):
+                    pairs[pair_count, 0], pairs[pair_count, 1] = text, other
+                pair_count += 1
                 candidates += 1
                 if candidates == CANDIDATES:
-                    return found
-    return found
+                    return pair_count
+    return pair_count
 
 
 def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -62,16 +62,16 @@ def vocabulary_vectors(
     special = set(tokenizer.all_special_ids)
     reasons = [_reason(text, piece in special, vectors.shortest, stop_words) for piece, text in enumerate(texts)]
     regularised_V = np.array([not reason for reason in reasons])
-    asked = np.flatnonzero(regularised_V)
-    vectors_found, has_vector = vectors.of([texts[piece] for piece in asked])
-    regularised_V[asked[~has_vector]] = False
+    pieces = np.flatnonzero(regularised_V)
+    vectors_found, has_vector = vectors.of([texts[piece] for piece in pieces])
+    regularised_V[pieces[~has_vector]] = False
     if not regularised_V.any():
         raise ValueError(
-            f"none of the {len(asked):,} pieces of the model's vocabulary that are words or parts of one has a vector. "
-            "Give vectors of the same language, or train them on more text"
+            f"none of the {len(pieces):,} pieces of the model's vocabulary that are words or parts of one has a "
+            "vector. Give vectors of the same language, or train them on more text"
         )
     vectors_VF = np.zeros((size, vectors.dim), np.float32)
-    vectors_VF[asked[has_vector]] = vectors_found[has_vector]
+    vectors_VF[pieces[has_vector]] = vectors_found[has_vector]
     counts = {reason: reasons.count(reason) for reason in sorted(set(reasons) - {""})}
     return VocabularyVectors(vectors_VF, regularised_V, counts | {"without a vector": int((~has_vector).sum())})
 

@@ -265,8 +265,8 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
 
 def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
     if file.dim != settings.dim:
-        asked = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
-        raise ValueError(f"{asked}. Set skipgram.dim={file.dim}")
+        difference = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
+        raise ValueError(f"{difference}. Set skipgram.dim={file.dim}")
     rest = _nothing(settings)
 
     def words(numbers: np.ndarray) -> np.ndarray:
