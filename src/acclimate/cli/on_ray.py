@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def launch(
     command: Sequence[str], *, processes: int, cluster: str, gpu: bool = False, threads: int = 1, again: int = 3
 ) -> None:
-    """Run the command in so many processes that share a run.
+    """Run the command in `processes` processes that share a run.
 
     gpu      each process has one
     threads  processors that each of them claims

@@ -53,7 +53,7 @@ class RetrieveRecipe:
     k: Annotated[int, Range(least=1, most=MOST, why=f"a query retrieves 1 to {MOST:,} documents")] = 50
     """Documents to retrieve for each query, 1 to 10,000; those of all queries together are kept, each once."""
     how: Literal["bm25", "random"] = "bm25"
-    """"random" draws as many documents as BM25 retrieves, without regard to the queries."""
+    """"random" samples as many documents as BM25 retrieves, without regard to the queries."""
     queries: Literal["text", "keywords"] = "text"
     """What is searched for: whole texts, or the keywords that RAKE finds in them."""
     phrases: Annotated[int, Range(least=1)] = PHRASES  # most keywords of a query
@@ -197,11 +197,11 @@ def retrieve_for(
     if (out / FACTS).exists():
         return open_retrieved(out)
     queries, facts = _queries(splits["train"], recipe)
-    with workers(cluster) as work:  # before the pass over the corpus, so that a wrong address is refused at once
+    with workers(cluster) as pool:  # before the pass over the corpus, so that a wrong address is refused at once
         sealed = Sealed(splits, near=recipe.near)
         left_out = leave_out(corpus, sealed, out / LEFT_OUT, passages=recipe.passages == "drop", watch=watch)
         mask = left_out.mask(copies=recipe.duplicates != "keep")
-        index = _index(corpus, recipe, out, shards=shards, work=work, watch=watch)
+        index = _index(corpus, recipe, out, shards=shards, pool=pool, watch=watch)
         selection = _selected(corpus, index, queries, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
         stated = {
@@ -286,11 +286,11 @@ def _index(
     out: Path,
     *,
     shards: int = 1,
-    work: Pool | None = None,
+    pool: Pool | None = None,
     watch: Watch = unwatched,
 ) -> ShardedIndex:
     formula: dict[str, Any] = {"analyzer": recipe.analyzer, "k1": recipe.k1, "b": recipe.b}
-    return cached_index(corpus, out, shards=shards, work=work, **formula, watch=watch)
+    return cached_index(corpus, out, shards=shards, pool=pool, **formula, watch=watch)
 
 
 def cached_index(
@@ -301,7 +301,7 @@ def cached_index(
     k1: float,
     b: float,
     shards: int = 1,
-    work: Pool | None = None,
+    pool: Pool | None = None,
     watch: Watch = unwatched,
 ) -> ShardedIndex:
     """Return the BM25 index of a corpus from the user's cache directory, which all runs share, or build it there.
@@ -310,7 +310,7 @@ def cached_index(
     """
     name = f"{corpus.hash[:16]}-{analyzer}-{float(k1)}-{float(b)}-{shards}"
     place = _place(out) / name
-    return build_shards(corpus, place, shards=shards, work=work, k1=k1, b=b, analyzer=analyzer, watch=watch)
+    return build_shards(corpus, place, shards=shards, pool=pool, k1=k1, b=b, analyzer=analyzer, watch=watch)
 
 
 def _place(out: Path) -> Path:

@@ -195,7 +195,7 @@ class FinetuneRecipe:
     most_epochs: Epochs = 0.0
     """Number of passes over the training rows at most, whatever `least_steps` says; 0: no limit."""
     patience: Count = 0
-    """Training stops after so many looks in a row without a better dev score; 0: it never stops early."""
+    """Number of looks in a row without a better dev score after which training stops; 0: it never stops early."""
     dropout: Dropout = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
     attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
 
@@ -206,7 +206,7 @@ class FinetuneRecipe:
     retry: bool = False
     """Make a run that learnt nothing once more, at three times the rate and with twice the steps."""
     averaged: Positive = 1
-    """Keep the mean of the weights of so many of the best looks, if it scores no lower on dev than the best look."""
+    """Number of best looks whose weights are averaged, if the mean scores no lower on dev than the best look."""
 
     # the head
     head: Literal["fresh", "probe", "kept"] = "fresh"
@@ -657,10 +657,10 @@ def training_rows(
 class DevLooks:
     """The looks at dev so far, and the best weights with their predictions, in files beside the run's states.
 
-    A run that goes on from an earlier state looks again and finds the same scores; so a best that the killed run left
-    from a later step is still the best of the whole run, and is kept.
+    A run that resumes from an earlier state looks again and finds the same scores. So if the killed run left its best
+    weights at a later step, they are still the best of the whole run, and are kept.
 
-    keep  the weights of so many of the best looks; 0: the last ones are chosen
+    keep  number of best looks whose weights are kept; 0: the last weights are chosen
     """
 
     def __init__(self, out: Path, *, keep: int) -> None:

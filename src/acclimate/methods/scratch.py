@@ -4,7 +4,7 @@ Gu et al. (2021), "Domain-Specific Language Model Pretraining for Biomedical Nat
 sections 2, 3, 6.1 and 6.4: the vocabulary first, then masked language modelling with whole words masked. The loss is
 
     L_MLM                                            (training.objective.MaskedLanguageLoss)
-    L_MLM + L_NSP, with `next_sentence`              (methods/py)
+    L_MLM + L_NSP, with `next_sentence`              (`NextSentenceLoss`, below)
     L_MLM + weight * L_adv, with `adversarial`       (methods/adversarial.py; Table 9)
 
 with L_NSP = - mean over rows of log softmax(W_2 tanh(W_1 h_[CLS] + b_1) + b_2)[does the second part follow the first?]

@@ -66,8 +66,8 @@ def test_what_a_task_raises_is_raised(work):
 
 def test_shards_on_two_nodes_find_what_one_process_finds(work, corpus, queries, tmp_path):
     assert isinstance(work, RayPool)
-    far = build_shards(corpus, tmp_path / "far", shards=5, work=work)
-    near = build_shards(corpus, tmp_path / "near", shards=1, work=SerialPool())
+    far = build_shards(corpus, tmp_path / "far", shards=5, pool=work)
+    near = build_shards(corpus, tmp_path / "near", shards=1, pool=SerialPool())
     found, expected = far.search(queries, 50), near.search(queries, 50)
     for name in ("offsets", "documents", "scores"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
@@ -75,7 +75,7 @@ def test_shards_on_two_nodes_find_what_one_process_finds(work, corpus, queries, 
     asked = [(f"q{number}", text) for number, text in enumerate(queries)]
     chosen = [select(index, asked, tmp_path / f"chosen-{index.path.name}", k=9) for index in (far, near)]
     assert np.array_equal(chosen[0].documents, chosen[1].documents)
-    assert open_shards(tmp_path / "far", work=work).shards == open_shards(tmp_path / "far").shards == far.shards
+    assert open_shards(tmp_path / "far", pool=work).shards == open_shards(tmp_path / "far").shards == far.shards
 
 
 def test_a_node_that_dies_does_not_lose_the_build(cluster, work, corpus, queries, tmp_path):
@@ -89,7 +89,7 @@ def test_a_node_that_dies_does_not_lose_the_build(cluster, work, corpus, queries
             os.kill(raylet, signal.SIGKILL)
             killed.append(progress.done)
 
-    built = build_shards(corpus, tmp_path / "index", shards=6, work=work, watch=killing)
+    built = build_shards(corpus, tmp_path / "index", shards=6, pool=work, watch=killing)
     patience = time.monotonic() + 60  # the cluster takes a while to see that a node is gone
     while sum(node["Alive"] for node in ray.nodes()) > 1 and time.monotonic() < patience:
         time.sleep(0.2)

@@ -60,7 +60,7 @@ CROWD_DEV = 100  # abstracts of PICO's crowd-labelled file that are dev where th
 class PaperSearch:
     """The paper's search over fine-tuning (section 6.2), on dev, for the same settings for every encoder.
 
-    epochs           from the least to the most: "2-60" says not which between
+    epochs           the least and the most; the paper's "2-60" does not say which values between them were tried
     warmup, dropout  share of the steps, then linear to 0; probability
     """
 
@@ -254,12 +254,12 @@ CHEMPROT_LABELS = (chemprot.FALSE, *chemprot.GROUPS)
 
 
 def _below(name: str, reader: FileReader, folder: Path, split: Split) -> ExamplesRead:
-    """Return what the reader makes of a folder in the dataset's."""
+    """Return the rows that the reader finds in the folder `name` of the dataset's folder."""
     return reader(folder / name, split)
 
 
 def _document(id: str) -> str:
-    """Of the id of a pair of mentions, which ends with two numbers: of them, or of the sentence and the pair."""
+    """Return the document in a pair's id, which ends with two numbers: of both mentions, or of sentence and pair."""
     return id.rsplit(".", 2)[0]
 
 

@@ -32,7 +32,7 @@ class Download:
 
     path    below the dataset's folder
     size    bytes; 0 if unknown
-    sha256  of the bytes, 64 hex digits; "" where they were never seen
+    sha256  of the bytes, 64 hex digits; "" if it is unknown
     """
 
     path: str
@@ -45,7 +45,7 @@ class Download:
 class Difference:
     """A count that is not the paper's, though nothing is wrong with the files, and why.
 
-    found  None if it cannot be counted: then any count is explained
+    found  the count in the files; None if it cannot be stated, and then `reason` explains any count
     """
 
     split: Split
@@ -59,7 +59,7 @@ class Form:
 
     files        what must be there, files or folders below the dataset's folder; names without .gz, .zip and the like
     read         (the dataset's folder, split) -> an Example or a Rejected for each row, in a fixed order
-    note         what a reader of the scores must know of it; "" where it is what the paper had
+    note         how it differs from what the paper had, for readers of the scores; "" if it does not
     differences  counts that are known not to be the paper's
     special      strings that it writes into texts, which a tokenizer may keep whole
     undivided    (the dataset's folder) -> the training rows as the paper counts them, before dev was drawn from them;
@@ -90,7 +90,7 @@ class Dataset:
     sizes      of the splits, by the paper's table; a split that the paper has not is left out
     downloads  the files that may be fetched
     catalogue  what `acclimate data fetch` calls the catalogue that lists its downloads; "" where it has none
-    obtain     what to do where a file may not be, or cannot; "" where all may
+    obtain     how to get the files that cannot or may not be fetched; "" if all can be
     runs       seeds that the paper averages over
     untaught   labels that no training example has in the paper's split
     """
@@ -137,7 +137,7 @@ class Dataset:
         )
 
     def way_out(self, root: Path) -> str:
-        """Return how its files come to be below `root`."""
+        """Return a sentence that says how to get the files into `root`."""
         fetched = f"acclimate data fetch {self.catalogue} --to {named(root)}" if self.catalogue else ""
         if not self.obtain:
             return f"Fetch it: {fetched}" if fetched else "Fetch it"
@@ -149,7 +149,7 @@ class Dataset:
         return [name for name in form.files if find_there(name) is None]
 
     def rows(self, root: Path, split: Split, form: str = "") -> tuple[list[Example], list[Rejected]]:
-        """Return what a split holds, and what of it nothing can be made of. form: "" for the first that is there."""
+        """Return the examples of a split, and its rows that cannot be used. form: "" for the first that is there."""
         chosen = self.form(form) if form else self.form_in(root)
         examples: list[Example] = []
         rejected: list[Rejected] = []
@@ -162,7 +162,7 @@ class Dataset:
 
     def task(self, form: str = "") -> Task:
         """Return the task whose `read` takes the catalogue's folder. form: "" for the first that is there on reading.
-        A row that nothing can be made of is a ValueError there: scores without it would not be those of the dataset.
+        `read` raises ValueError for a row that cannot be used: scores without it would not be those of the dataset.
         """
         name = f"{self.name}, {self.form(form).name}" if form else self.name
         joint = self.form(form).joint if form else ()

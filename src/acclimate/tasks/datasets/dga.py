@@ -50,9 +50,9 @@ TENTH = "Dev is a tenth of the training examples, for want of one."
 
 
 def repartitioned(read: FileReader, ratio: float, folder: Path, split: Split) -> ExamplesRead:
-    """DGA's splits of a dataset, of which `read` reads the published ones.
+    """Yield the rows of a split as DGA divides a dataset. read: reads the published splits.
 
-    ratio  of the training examples that stay; of each class as many go as that leaves of the mean class
+    ratio  share of the training examples that stay in train. The others go to test, an equal number of each class
     """
     rows = list(read(folder, "train"))
     examples = [row for row in rows if isinstance(row, Example)]
@@ -104,7 +104,7 @@ def _dga(
 
 
 def _reviews(train: Sequence[str], test: Sequence[str], folder: Path, split: Split) -> ExamplesRead:
-    """Aspects of the products to train on, or of those to test on; of dev there are none."""
+    """Yield the aspects in reviews of the products of train or of test; dev has no products."""
     products: dict[Split, Sequence[str]] = {"train": train, "dev": (), "test": test}
     return aspects.product_reviews(folder, REVIEWS, products[split])
 

@@ -98,7 +98,7 @@ def masker(packages: Iterable[str], modules: Iterable[str]) -> Callable[[str], s
 
 
 def _tidy(text: str) -> str:
-    """Without spaces at line ends, and with one empty line at most between paragraphs."""
+    """Return the text without spaces at line ends, and with at most one empty line between paragraphs."""
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)).strip()
 
 
@@ -130,7 +130,9 @@ class Docstring:
 
 @contextlib.contextmanager
 def without_collector() -> Iterator[None]:
-    """No search for reference cycles: syntax trees have none and many nodes, so it costs a sixth of the time."""
+    """In the block, Python does not search for reference cycles. Syntax trees have none, but so many nodes that the
+    search takes a sixth of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -197,7 +197,7 @@ def build_docstrings(
 ) -> Docstrings:
     """Return the default task and corpora, read from installed sources once (about 20 s) and from `cache` ever after.
 
-    labels_per_class  keep only so many training examples of each label, drawn by `seed`; the corpora stay as they are
+    labels_per_class  number of training examples to keep of each label, sampled by `seed`; the corpora do not change
     max_tokens        where examples are truncated. Half of them are longer than 115 words: 128 is quick, 256 sees more
 
     Raises ValueError where SciPy, NumPy or scikit-learn is not installed, or the cache is damaged.

@@ -46,7 +46,7 @@ _SHARED = "All machines of a cluster need corpus and index under the same path o
 class ShardedIndex:
     """The index of a corpus, in shards, used like an `Index`. `build_shards` makes it, `open_shards` opens it.
 
-    work  the processes that search (core/machines.py)
+    pool  the processes that search (core/machines.py)
     """
 
     path: Path
@@ -55,7 +55,7 @@ class ShardedIndex:
     k1: float
     b: float
     shards: tuple[Shard, ...]
-    work: Pool = field(default_factory=SerialPool)
+    pool: Pool = field(default_factory=SerialPool)
 
     @property
     def documents(self) -> int:
@@ -68,7 +68,7 @@ class ShardedIndex:
     def search(self, queries: Sequence[str], k: int, *, threads: int | None = None, watch: Watch = unwatched) -> Hits:
         """Return the k best documents of each query, exactly as one index of the whole corpus does.
 
-        threads  for the search of a shard; None: as many as `work` has
+        threads  for the search of a shard; None: as many as `pool` has
 
         The effort is the sum over all shards. Memory: the result, and 12 MB for each of a few calls.
         Raises what `Index.search` raises.
@@ -76,13 +76,13 @@ class ShardedIndex:
         check_k(k)
         batch = min(_QUERIES, _HITS // k)
         batches = [tuple(queries[begin : begin + batch]) for begin in range(0, max(len(queries), 1), batch)]
-        threads = threads or self.work.threads
+        threads = threads or self.pool.threads
         calls = (
             ShardCall(shard, texts, statistics, k=k, threads=threads)
             for texts, statistics in zip(batches, self._statistics(batches), strict=True)
             for shard in self.shards
         )
-        hits, parts, done = self.work.map(search_shard, calls, home=number_of), [], 0
+        hits, parts, done = self.pool.map(search_shard, calls, home=number_of), [], 0
         for texts in batches:
             parts.append(_merged(itertools.islice(hits, len(self.shards)), k))
             done += len(texts)
@@ -96,14 +96,14 @@ class ShardedIndex:
         shard = self.shards[bisect_right(self.shards, document, key=lambda shard: shard.first) - 1]
         (statistics,) = self._statistics([(query,)])
         call = ShardCall(shard, (query,), statistics, document=document)
-        (parts,) = self.work.map(explain, [call], home=number_of)
+        (parts,) = self.pool.map(explain, [call], home=number_of)
         return parts
 
     def statistics(self, queries: Iterable[str]) -> Statistics:
         """Return the statistics of the whole corpus, with the frequencies of the queries' words."""
         texts = tuple(queries)
         return _summed(
-            self.work.map(count_statistics, (ShardCall(shard, texts) for shard in self.shards), home=number_of)
+            self.pool.map(count_statistics, (ShardCall(shard, texts) for shard in self.shards), home=number_of)
         )
 
     def _statistics(self, batches: Sequence[tuple[str, ...]]) -> Iterator[Statistics | None]:
@@ -112,7 +112,7 @@ class ShardedIndex:
             yield from [None] * len(batches)
             return
         calls = (ShardCall(shard, texts) for texts in batches for shard in self.shards)
-        counted = self.work.map(count_statistics, calls, home=number_of)
+        counted = self.pool.map(count_statistics, calls, home=number_of)
         for _ in batches:
             yield _summed(itertools.islice(counted, len(self.shards)))
 
@@ -122,7 +122,7 @@ def build_shards(
     path: Path,
     *,
     shards: int = 1,
-    work: Pool | None = None,
+    pool: Pool | None = None,
     k1: float = 1.2,
     b: float = 0.75,
     analyzer: str = "words",
@@ -134,13 +134,13 @@ def build_shards(
     again. Raises ValueError if `path` holds anything else, if a setting is out of range, or if there are fewer
     documents than shards.
     """
-    work, path = work or SerialPool(), Path(path).resolve()
+    pool, path = pool or SerialPool(), Path(path).resolve()
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
     begins_on_disk = known_begins(path, wanted)
     begins = begins_on_disk or shard_begins(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
-        Source(part, corpus.path.resolve(), k1, b, analyzer, work.threads)
+        Source(part, corpus.path.resolve(), k1, b, analyzer, pool.threads)
         for part in _parts(path, corpus.hash, begins, len(corpus))
     ]
 
@@ -152,25 +152,25 @@ def build_shards(
 
         return build_part(source, watch_corpus)
 
-    build = build_here if isinstance(work, SerialPool) else build_part
-    built = _watched(work.map(build, sources, home=number_of), len(corpus), watch)
+    build = build_here if isinstance(pool, SerialPool) else build_part
+    built = _watched(pool.map(build, sources, home=number_of), len(corpus), watch)
     if not begins_on_disk:
         write_shard_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
-    return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, work)
+    return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, pool)
 
 
-def open_shards(path: Path, *, work: Pool | None = None, watch: Watch = unwatched) -> ShardedIndex:
+def open_shards(path: Path, *, pool: Pool | None = None, watch: Watch = unwatched) -> ShardedIndex:
     """Return the index in shards at the path, after the checks of `open_index` on each shard.
 
     Raises DamagedError if a shard is missing or altered, ValueError if there is no index in shards.
     """
-    work, path = work or SerialPool(), Path(path).resolve()
+    pool, path = pool or SerialPool(), Path(path).resolve()
     if not (path / FACTS).is_file():
         raise ValueError(f"{path} holds no index in shards: it has no {FACTS}. Make one with build_shards")
     facts = shard_facts(path)
     parts = _parts(path, facts["corpus"], facts["begins"], facts["documents"])
-    opened = _watched(work.map(open_part, parts, home=number_of), facts["documents"], watch)
-    return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], opened, work)
+    opened = _watched(pool.map(open_part, parts, home=number_of), facts["documents"], watch)
+    return ShardedIndex(path, facts["corpus"], facts["analyzer"], facts["k1"], facts["b"], opened, pool)
 
 
 def shard_begins(corpus: Corpus, shards: int) -> list[int]:

@@ -59,7 +59,7 @@ def sketch_texts(
     """Write the text hash (0: no words), the band hashes (0: too short) and the bins' lowest bytes of D texts.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
-    run            a text is the set of its runs of so many words; 0: of its runs of SHINGLE characters
+    run            number of words in a run: a text is the set of its runs; 0: the set of its runs of SHINGLE characters
     rows           bins in a band
     hashes         (D,); bands: (D, bands); signatures: (D, BINS). With 0 rows of both, only hashes are written
     """
@@ -149,7 +149,7 @@ def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
 
 @part
 def word_runs(values: Any, words: int, run: int) -> int:
-    """Put the hashes of all runs of so many words in place of the words' hashes; return their number."""
+    """Put the hashes of all runs of `run` words in place of the words' hashes; return their number."""
     count = max(words - run + 1, 0)
     for place in range(count):  # in place: a run reads no earlier word
         value = ZERO
