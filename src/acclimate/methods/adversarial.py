@@ -41,7 +41,8 @@ Deviations of ALUM
   mlm before this one.
 Deviations of SMART
   A CRF's distribution is over whole sequences of tags, for which the paper has no l_s: that is refused.
-  The paper's other part, Bregman proximal points, is not here; nor is it in the released code.
+  The paper's other part, Bregman proximal points, is not here; nor is it in the released code. That code (mt-dnn,
+  mt_dnn/perturbation.py) also divides the gradient token by token; here it is divided row by row.
 """
 
 from __future__ import annotations
