@@ -278,7 +278,7 @@ def _every_head(heads: Heads) -> Section:
 
 
 def kinds_of_heads(heads: Heads, name: str) -> str:
-    """SVG with a cell for each head, layers from above: P positional, with the place, V vertical, PV both, else blank.
+    """Return SVG with a cell for each head, layers from above: P positional, with its place, V vertical, PV both.
 
     name: of the drawing, unique on its page.
     """
@@ -302,7 +302,7 @@ def kinds_of_heads(heads: Heads, name: str) -> str:
 
 
 def maps_of_heads(heads: Heads, name: str) -> str:
-    """SVG of the weights over the example, a framed map for each head: a row a query token, a column a key token."""
+    """Return SVG of the weights over the example, a framed map for each head: rows are queries, columns keys."""
     weights = heads.example.weights
     layers, across, tokens, _ = weights.shape
     pitch = tokens + GAP
@@ -348,7 +348,7 @@ def describe_heads(heads: Heads) -> list[str]:
 
 
 def marks_of(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> Marks:
-    """[CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
+    """Return the marks: [CLS] and [SEP], or what stands in their places, and every piece that is a period alone."""
     ends, periods = np.zeros(vocabulary, bool), np.zeros(vocabulary, bool)
     ends[put_around(tokenizer)] = True
     spelt_so = [number for piece, number in tokenizer.get_vocab().items() if _bare(piece) == "."]

@@ -155,7 +155,7 @@ class EmbeddingsAnalysis:
         )
 
     def distances(self) -> Section:
-        """Two lines for each model: all pieces, and those of the texts."""
+        """Return two lines for each model: for all pieces, and for those of the texts."""
         rows = []
         for model in self.moved:
             for where, moved in (("", model.everywhere), (", in the texts", model.in_texts)):
@@ -297,7 +297,7 @@ class _Pair:
     cosines_N: np.ndarray
 
     def place(self, row: int) -> int:
-        """Which of the N pieces the first model's row is."""
+        """Return the number, among the N pieces, of this row of the first model."""
         return int(np.searchsorted(self.firsts_N, row))
 
 
@@ -318,7 +318,7 @@ def _pair(first: Embeddings, table: Embeddings) -> _Pair:
 
 
 def _furthest(first: Embeddings, counts_V: np.ndarray | None, pairs: Sequence[_Pair]) -> list[str]:
-    """Of the COMMON most frequent words that all models have as a piece, the MARKED that some model moved furthest."""
+    """Return the MARKED words that some model moved furthest, of the COMMON most frequent that all have as a piece."""
     shared = set.intersection(*(set(pair.firsts_N.tolist()) for pair in pairs)) if pairs else set()
     occurring_most = [
         (word, row)
@@ -367,7 +367,7 @@ def write_page(path: Path, analysis: EmbeddingsAnalysis) -> Path:
 
 
 def _neighbours(neighbours: Sequence[tuple[str, float]], before: Sequence[str]) -> str | TableCell:
-    """Names, on a terminal; on the page with their cosines, those that are not among `before` marked."""
+    """Return a cell with the neighbours' names; the page adds their cosines, and marks those not among `before`."""
     if not neighbours:
         return "-"
     runs = []
@@ -403,7 +403,7 @@ def scatter(panel: Panel, first: Panel, panels: Sequence[Panel], axes_: Axes, na
 
 
 def losses(curves: Sequence[Curve]) -> str:
-    """Both terms of each run over its steps, a panel for each, train with a full line and dev with a broken one."""
+    """Return SVG of both terms of each run over its steps, a panel for each: train a full line, dev a broken one."""
     by_term = both_sides(curves)
     colours = {curve.name: colour for curve, colour in zip(curves, cycle(PALETTE))}
     with matplotlib.rc_context(STYLE):

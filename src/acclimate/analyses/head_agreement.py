@@ -69,7 +69,7 @@ class NoiseFigures:
 def agreements(
     importance_KLH: Tensor, halves_K2LH: Tensor, how: How, over: Over, *, seed: int
 ) -> dict[View, list[Agreement]]:
-    """View -> the agreement of each domain, in their order. how, over: as for `normalised`; seed: of the draws."""
+    """Return view -> the agreement of each domain, in order. how, over: as for `normalised`; seed: of the draws."""
     by_view: dict[View, list[Agreement]] = {}
     for view in VIEWS:
         seen_KLH = _seen(importance_KLH, view, how, over)

@@ -97,7 +97,7 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceAnalysis:
-    """How far domains agree on which heads matter. max_tokens: the most that were read of a text."""
+    """How far domains agree on which heads matter. max_tokens: number of tokens read of a text at most."""
 
     model: str
     domains: tuple[Domain, ...]
@@ -108,7 +108,7 @@ class ImportanceAnalysis:
     noise: NoiseFigures
 
     def verdict(self) -> str:
-        """Two sentences: cosine and rank correlation between domains, each beside its value by chance."""
+        """Return two sentences: cosine and rank correlation between domains, each beside its value by chance."""
         cosine, rank = self.agreements["normalised"], self.agreements["rank"]
         shuffled = np.mean([agreement.shuffled.mean for agreement in cosine])
         return (
@@ -377,7 +377,7 @@ def analyse_importance(
 
 
 def _sampled(sources: Mapping[str, Path], column: str, sample: int, seed: int) -> dict[str, list[str]]:
-    """Domain -> its sample of texts. Raises ValueError for a domain of fewer than two texts."""
+    """Return domain -> its sample of texts. Raises ValueError for a domain of fewer than two texts."""
     texts = {name: sample_texts(path, column=column, size=sample, seed=seed) for name, path in sources.items()}
     for name, drawn in texts.items():
         if len(drawn) < 2:

@@ -19,6 +19,7 @@ TABLES = (".csv", ".tsv")  # file names of tables; all others are raw text
 
 def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int = 0) -> list[str]:
     """Return a uniform sample of `size` texts of a file, in the file's order; all if there are fewer. One pass.
+
     path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
           (tasks/tables.py)
 
@@ -39,7 +40,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
 
 
 def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:
-    """The texts of a file, read as by `sample_texts`, without those of white space alone."""
+    """Yield the texts of a file, read as by `sample_texts`, without those of white space alone."""
     if Path(unpacked_name(path)).suffix in TABLES:
         values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
         yield from (value for value in values if isinstance(value, str) and value.strip())
@@ -50,7 +51,7 @@ def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:
 
 
 def ids_of(texts: Iterable[str], tokenizer: Any, longest: int) -> Iterator[list[int]]:
-    """The ids of each text with special tokens around it. A text that spells a special token has ordinary ids there."""
+    """Yield the ids of each text with special tokens around it; a special token that a text spells has ordinary ids."""
     encode = partial(tokenizer, truncation=True, max_length=longest, split_special_tokens=True, verbose=False)
     return ([*encode(text)["input_ids"]] for text in texts)
 

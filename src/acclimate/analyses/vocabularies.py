@@ -196,7 +196,7 @@ class VocabulariesAnalysis:
         return Section("Vocabularies", tuple(columns), tuple(rows), (line,), lead=lead)
 
     def found(self, most: int) -> Section:
-        """At most `most` terms that some vocabulary breaks, with their pieces."""
+        """Return at most `most` terms that some vocabulary breaks, with their pieces."""
         if not self.terms:
             text = "No terms were looked up. Give general text to find them by (--general), or a list (--terms)."
             return Section("Terms", lines=(text,))
@@ -358,7 +358,7 @@ class Held:
     numbers: tuple[int, ...]
 
     def documents(self) -> Iterator[Document]:
-        """All the others, in order."""
+        """Yield the documents that are not set aside, in order."""
         aside = frozenset(self.numbers)
         return (document for number, document in enumerate(self.corpus.documents()) if number not in aside)
 
@@ -367,7 +367,7 @@ class Held:
 
     @cached_property
     def sample(self) -> list[lengths.TextOrPair]:
-        """Those that are set aside, as `lengths` takes them."""
+        """Return the documents that are set aside, in the form that `lengths` takes."""
         return lengths.sample_texts([(document.text, None) for document in self.corpus.take(self.numbers)])
 
 
@@ -405,7 +405,7 @@ def entries(tokenizer: Any) -> set[tuple[str, bool]]:
 
 
 def _spelt(piece: str, tokenizer: Any) -> str:
-    """Without marks of a space, bytes as characters; a lone space as an open box."""
+    """Return the piece without marks of a space, its bytes as characters; a lone space as an open box."""
     backend = tokenizer.backend_tokenizer
     if type(backend.model).__name__ == "WordPiece" or backend.decoder is None:
         return piece

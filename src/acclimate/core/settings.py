@@ -88,6 +88,7 @@ def from_mapping(
     kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "", base: T | None = None
 ) -> T:
     """Return an instance of the dataclass `kind`; what `values` leaves out is as in `base`, or else its default.
+
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
     class. Where a class has `presets` and `values` names one, what is left out is as the preset has it.
     """

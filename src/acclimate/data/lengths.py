@@ -120,7 +120,7 @@ def tokenised(texts: Sequence[TextOrPair], by: Reader) -> list[list[Encoding]]:
 
 
 def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:
-    """Return the lengths in words, for want of a tokenizer."""
+    """Return the lengths in words, which stand in for tokens where there is no tokenizer."""
     counts = [len(WORD.findall(text)) + len(WORD.findall(pair or "")) for text, pair in texts]
     return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
 

@@ -196,6 +196,7 @@ def file_of(method: Method) -> Path | None:
 
 def fingerprint(method: Method) -> str:
     """Return a hash of a user's method, on which its results depend: of its file, or else of `adapt` and recipe.
+
     Raises ValueError if the code cannot be read.
     """
     if (place := file_of(method)) is not None:

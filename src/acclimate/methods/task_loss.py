@@ -304,6 +304,7 @@ def _sequences(
     model: PreTrainedModel, crf: ConditionalRandomField, outputs_NC: np.ndarray, rows: Batch, labels: Sequence[str]
 ) -> list[np.ndarray]:
     """Return the tags of each example's words, of all its rows; -1 for a word of which the tokenizer leaves no piece.
+
     outputs_NC  float32, the linear layer's outputs for each token
     """
     barred = transitions_of(model.config) == "scheme"

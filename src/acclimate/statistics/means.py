@@ -33,6 +33,7 @@ from acclimate.tasks.task import Values
 
 def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Interval:
     """Return the 95% interval of a model's weighted mean score, over seeds and test items of these datasets.
+
     scores   the model's scores on each dataset (`resample`), which may differ in metric and seeds
     weights  of the datasets in the same order; their sum is 1
     """

@@ -212,6 +212,7 @@ def possible(difference: float, half: float, *, least: float) -> tuple[float, fl
 
 def permutation(differences_S: Values) -> float | None:
     """Return the two-sided p of the mean difference among all 2^S sign flips; None above MOST_FLIPS differences.
+
     It equals scipy.stats.permutation_test of paired samples with all permutations. Assumed: under the null hypothesis
     each seed's difference is as likely to be positive as negative.
     """

@@ -162,6 +162,7 @@ class Dataset:
 
     def task(self, form: str = "") -> Task:
         """Return the task whose `read` takes the catalogue's folder. form: "" for the first that is there on reading.
+
         `read` raises ValueError for a row that cannot be used: scores without it would not be those of the dataset.
         """
         name = f"{self.name}, {self.form(form).name}" if form else self.name
@@ -232,6 +233,7 @@ def split_form(
 
 def held_back(rows: Iterable[Example | Rejected], count: int) -> tuple[list[Example | Rejected], list[Example]]:
     """Return the rows without and of `count` of their groups, those whose names have the smallest SHA-256.
+
     An example without a group is one by itself. The cut depends on the names alone, not on their order.
     """
     rows = list(rows)
