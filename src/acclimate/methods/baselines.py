@@ -134,7 +134,7 @@ def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[st
 def evaluate(
     recipe: TfidfRecipe, task: Prepared, *, by: str = "evaluate TF-IDF", watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """`fit`, then `test`: ids, gold, predicted, test, dev, predicted_dev, strength, tokens, seconds."""
+    """Fit and test the baseline. Return ids, gold, predicted, test, dev, predicted_dev, strength, tokens, seconds."""
     fitted = fit_tfidf(recipe, task, watch=watch)
     names = ("dev", "predicted_dev", "strength", "tokens", "seconds")
     return test_baseline(fitted, task, by=by) | {name: getattr(fitted, name) for name in names}
@@ -181,7 +181,7 @@ def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength
 
 
 def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    """A label that all training rows have, or none, is predicted for all texts, or none."""
+    """Return a classifier for each label; one that all training rows have, or none, is predicted for all, or none."""
     deciders: list[Callable[[Any], Any]] = []
     for label in labels:
         has = np.array([isinstance(labels_of_row, tuple) and label in labels_of_row for labels_of_row in gold])

@@ -204,7 +204,7 @@ class FinetuneRecipe:
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
     retry: bool = False
-    """Make a run that learnt nothing once more, at three times the rate and with twice the steps."""
+    """Repeat a run that learnt nothing, at three times the rate and with twice the steps."""
     averaged: Positive = 1
     """Number of best looks whose weights are averaged, if the mean scores no lower on dev than the best look."""
 
@@ -285,8 +285,8 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     predictions for dev to `out/predicted_dev.json`. Never opens the test set.
 
     The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`. `out/learnt.json` says
-    whether the run learnt anything (`Tuning.learnt`). With `retry`, one that did not is made once more, in `out/again`,
-    at RETRY_RATE times the rate and with RETRY_STEPS times the steps, and is what counts then.
+    whether the run learnt anything (`Tuning.learnt`). With `retry`, a run that learnt nothing is repeated in
+    `out/again`, at RETRY_RATE times the rate and with RETRY_STEPS times the steps, and the second attempt counts.
     """
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
@@ -439,7 +439,7 @@ class Tuning:
         self.looks = DevLooks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
 
     def train(self, *, until: int | None = None) -> None:
-        """Train to the end, or until that number of steps is done."""
+        """Train to the end, or until `until` steps are done."""
         looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
 
         def after(step: Step) -> dict[str, float]:
@@ -485,7 +485,7 @@ class Tuning:
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
     def look(self) -> Look:
-        """Return what the weights as they are do on dev."""
+        """Return the look at dev of the present weights."""
         learnt, loss = predict_and_measure(self.measured, self.dev_rows, self.labels, texts=self.dev_texts)
         predicted = as_given(learnt, self.labels, self.task)
         return Look(self.task.score(self.gold, predicted), loss, predicted)
@@ -541,8 +541,8 @@ class HeadStart:
 
     @torch.no_grad()
     def put_into(self, model: PreTrainedModel, rows: Batch) -> bool:
-        """Let the model's head begin as the layer. False, and the head stays as it was drawn, where there is no layer,
-        or where the family's head has more between the encoder's states and its outputs.
+        """Set the model's head to the layer, and return True. Return False, and leave the head as it was drawn, if
+        there is no layer, or if the family's head has more between the encoder's states and its outputs.
         """
         if self.layer is None or self.states_RD is None:
             return False

@@ -1,4 +1,4 @@
-"""Probe a frozen encoder: what of a task can be read off its states by one linear layer, nothing else being trained.
+"""Probe a frozen encoder: how well one linear layer on its states does a task, with nothing else trained.
 
 Alain and Bengio (2016), "Understanding intermediate layers using linear classifier probes" (1610.01644), on the last
 layer. A probe shows in seconds whether an adaptation changed what the encoder represents, and it has no seed. It is
