@@ -76,7 +76,7 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
     if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
             f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
-            f"for files of your own out"
+            f"for labelled files out"
         )
     drawn = LABELS_PER_CLASS if per_class is None else per_class
     return materials.docstring_materials(
@@ -103,7 +103,7 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
     if labelled != LabelledFiles(train=labelled.train, max_tokens=labelled.max_tokens):
         raise ValueError(
             f"the dataset '{labelled.train}' brings its own splits, columns, kind and metric: with --data leave the "
-            f"options for files of your own out; --max-tokens may stand, to read less"
+            f"options for labelled files out; --max-tokens may stand, to read less"
         )
     read = published(str(labelled.train), data)
     if labelled.max_tokens != LabelledFiles(train=labelled.train).max_tokens:
