@@ -232,7 +232,7 @@ def adaptations(
 def adaptation_seed(job: Job) -> int | None:
     """Return the seed with which the model was adapted that a job fine-tunes or tests; None: it was not adapted."""
     found: Job | None = job
-    while found is not None and found.work is not work.ADAPT:
+    while found is not None and "method" not in found.settings:  # which fine-tuning and pretraining do not state
         found = found.needs.get("tuned") or found.needs.get("model")
     return None if found is None else int(found.settings["recipe"]["plan"]["seed"])
 
