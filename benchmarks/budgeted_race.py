@@ -25,8 +25,7 @@ from acclimate.races.budget import Budget
 from acclimate.races.cost import costs_of
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, for_model
-from acclimate.races.report import RaceReport
-from acclimate.races.report import write as write_report
+from acclimate.races.report import RaceReport, write_race_pages
 from acclimate.tasks.labelled import LabelledFiles
 
 COLUMNS = (
@@ -98,7 +97,7 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe
     materials = gather(run, labelled, Raw(domain=corpus if corpus.is_dir() else None), model=given.model)
     estimator = costs_of("flops") if budget else None
     run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
-    report = write_report(run)
+    report = write_race_pages(run)
     name = report.facts.winner
     winner = [score for score in report.outcome.scores if score.contestant == name]
     chosen = [trial.setting for trial in report.outcome.trials if trial.contestant == name and trial.kept]

@@ -55,12 +55,12 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
     from acclimate.core import settings
     from acclimate.races.race import run_race
     from acclimate.races.recipe import RaceRecipe
-    from acclimate.races.report import write
+    from acclimate.races.report import write_race_pages
 
     run = tmp_path_factory.mktemp("toy-race") / "run"
     recipe, materials = settings.override(RaceRecipe(), toys.SETTINGS), toys.materials_in(run, toy_inputs)
     run_race(recipe, materials, run, command="acclimate race")
-    write(run)
+    write_race_pages(run)
     return Raced(recipe, materials, run, toy_inputs)
 
 

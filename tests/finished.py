@@ -22,7 +22,7 @@ from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import save_model
 from acclimate.models.task_layers import PooledClassifiers, Pooling, set_pooling
-from acclimate.races.outcome import Facts, Trial, write
+from acclimate.races.outcome import Facts, Trial, write_outcome
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import encode_rows
@@ -90,7 +90,7 @@ def finished_race(
         trials=trials,
         notes=["dev was split off by us: 18 rows of /home/ada/salts/train.csv, stratified, seed 0."],
     )
-    write(outcome, run)
+    write_outcome(outcome, run)
     return run
 
 
@@ -103,7 +103,7 @@ def change_winner(run: Path, change: Callable[[Score], Score]) -> None:
 
     results = tuple(replace(each, scores=tuple(map(changed, each.scores))) for each in outcome.results)
     assert results != outcome.results
-    write(replace(outcome, results=results), run)
+    write_outcome(replace(outcome, results=results), run)
 
 
 def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tuple[Label, ...]:

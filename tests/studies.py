@@ -34,7 +34,7 @@ from acclimate.races.outcome import (
     SearchRecord,
     Trial,
     path_of,
-    read,
+    read_outcome,
 )
 from acclimate.races.race import against_untouched
 from acclimate.races.report import RACE, RaceReport, search_remark
@@ -173,7 +173,7 @@ def raced(
 
 def recorded(run: Path) -> Outcome:
     """What the race in a directory left."""
-    return read(path_of(run, RACE))
+    return read_outcome(path_of(run, RACE))
 
 
 def altered(report: RaceReport, **changes: Any) -> RaceReport:

@@ -132,7 +132,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     nasty = studies.report_of_six(studies.race_of_six(NASTY), NASTY)
     made = {"six": nasty, "numbers": studies.report_of_numbers()}
     page_of(studies.outcome_of_pairs(names=NAMES), special).write(place / "matrix.html")
-    found = {name: report.write_report(place / f"{name}.html", report.page_of(study)) for name, study in made.items()}
+    found = {name: report.write_page(place / f"{name}.html", report.race_page(study)) for name, study in made.items()}
     return {**found, "matrix": place / "matrix.html"}
 
 

@@ -32,7 +32,7 @@ from acclimate.models.word_embeddings import (
 from acclimate.races.contestants import enter
 from acclimate.races.outcome import Facts
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import page_of, report_of
+from acclimate.races.report import race_page, report_of
 from acclimate.races.work import move
 from acclimate.reports.curves import Curve, read_curve
 from acclimate.text.corpus import write_corpus
@@ -371,7 +371,7 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     scores = studies.race_of_six()
     facts = Facts(winner="TAPT")
     moved_by = {where: Distances(**each) for where, each in found.items()}
-    page = page_of(report_of(studies.raced(scores, replace(facts, moved={"TAPT": moved_by})))).as_html()
+    page = race_page(report_of(studies.raced(scores, replace(facts, moved={"TAPT": moved_by})))).as_html()
     assert "How far word embeddings lie" in page
     assert ">0.750</td>" in page
-    assert "How far word embeddings lie" not in page_of(report_of(studies.raced(scores, facts))).as_html()
+    assert "How far word embeddings lie" not in race_page(report_of(studies.raced(scores, facts))).as_html()

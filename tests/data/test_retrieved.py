@@ -14,7 +14,7 @@ from acclimate.data.retrieved import (
     page_examples,
     shown_from,
 )
-from acclimate.races.report import RaceReport, page_of
+from acclimate.races.report import RaceReport, race_page
 
 # Table 9 of the paper, with parts of the score that are made up
 TERMS = (("inos", 9.0), ("oxide", 6.0), ("nitric", 5.5), ("inducible", 4.0), ("the", 0.3), ("of", 0.2))
@@ -108,17 +108,17 @@ def test_values_come_back_from_json_and_an_unknown_key_is_an_error():
 
 
 def test_the_page_marks_what_is_shared_and_leads_there(lean):
-    page = page_of(studies.altered(lean, retrieved=[QUERY])).as_html()
+    page = race_page(studies.altered(lean, retrieved=[QUERY])).as_html()
     assert '<a href="#retrieved" dir="auto">' in page
     assert "enzyme <mark>inducible</mark> <mark>nitric</mark> <mark>oxide</mark> synthase (<mark>iNOS</mark>)" in page
     assert "In common: inos 9.00" in page
     assert not Page(page).open
-    assert "retrieved" not in page_of(lean).as_html()
+    assert "retrieved" not in race_page(lean).as_html()
 
 
 def test_markup_in_retrieved_texts_stays_text(lean):
     document = DocumentShown(NASTY, NASTY, f"{NASTY} nitric", 1, 1.0, ((NASTY, 1.0), ("onclick", 1.0)))
-    page = page_of(studies.altered(lean, retrieved=[QueryShown(NASTY, NASTY, (document,))])).as_html()
+    page = race_page(studies.altered(lean, retrieved=[QueryShown(NASTY, NASTY, (document,))])).as_html()
     assert "<mark onclick" not in page
     assert "<mark>onclick</mark>" in page
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in page
@@ -128,13 +128,13 @@ def test_markup_in_retrieved_texts_stays_text(lean):
 def test_a_page_has_so_many_queries_and_says_of_how_many(lean):
     long = replace(DOCUMENT, text="nitric oxide and so on " * 1000)
     many = [replace(QUERY, id=f"q{number}", documents=(long,) * (DOCUMENTS + 5)) for number in range(QUERIES + 9)]
-    page = page_of(studies.altered(lean, retrieved=many)).as_html()
+    page = race_page(studies.altered(lean, retrieved=many)).as_html()
     assert f"The first {QUERIES} of {QUERIES + 9}." in page
     assert f"The first {DOCUMENTS} of {DOCUMENTS + 5}." in page
     assert len(page) < 1_000_000
-    assert "It brought none." in page_of(studies.altered(lean, retrieved=[replace(QUERY, documents=())])).as_html()
+    assert "It brought none." in race_page(studies.altered(lean, retrieved=[replace(QUERY, documents=())])).as_html()
 
 
 def test_the_whole_page_of_a_race_can_have_them():
     study = studies.report_of_six(studies.race_of_six())
-    assert not Page(page_of(studies.altered(study, retrieved=[QUERY])).as_html()).open
+    assert not Page(race_page(studies.altered(study, retrieved=[QUERY])).as_html()).open

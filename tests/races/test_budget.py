@@ -10,14 +10,14 @@ import pytest
 from acclimate.core import files
 from acclimate.jobs.job import decided
 from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, fit, with_search
-from acclimate.races.recipe import RaceRecipe, Search, for_model
+from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, cut_to_budget, with_search
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
 from acclimate.studies.pubmedbert import EXTEND
 from acclimate.studies.tlm import STAGE_1
 
 COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
-WIDE = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 5e-5)))
+WIDE = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 5e-5)))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_no_budget_is_refused_with_examples(text):
 
 
 def test_a_large_budget_leaves_the_recipe_as_it_is():
-    fitted = fit(WIDE, parse_budget("10h"), COSTS, contestants=4, texts=TEXTS)
+    fitted = cut_to_budget(WIDE, parse_budget("10h"), COSTS, contestants=4, texts=TEXTS)
     assert fitted.recipe.seeds == WIDE.seeds
     assert fitted.recipe.settings() == WIDE.settings()
     assert fitted.recipe.dapt.plan == WIDE.dapt.plan
@@ -60,7 +60,7 @@ def test_a_large_budget_leaves_the_recipe_as_it_is():
 def test_what_is_planned_never_costs_more_than_the_budget():
     for minutes in range(8, 60):
         budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
-        fitted = fit(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
+        fitted = cut_to_budget(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
         share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
         recipe_fitted = fitted.recipe
         tuning = COSTS.searching(4, recipe_fitted.settings(), recipe_fitted.seeds)
@@ -71,7 +71,7 @@ def test_what_is_planned_never_costs_more_than_the_budget():
 
 
 def test_seeds_outlive_settings():
-    tight = fit(WIDE, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    tight = cut_to_budget(WIDE, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
@@ -81,7 +81,9 @@ def test_seeds_outlive_settings():
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     recipe = for_model()
     costs = Costs(60_000, 10, 5, 1)
-    fitted = fit(recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}).recipe
+    fitted = cut_to_budget(
+        recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}
+    ).recipe
     share = 0.5 * 1200 / 60_000
     assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
     assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
@@ -93,9 +95,9 @@ def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
 
 def test_too_small_a_budget_names_one_that_is_enough():
     with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
-        fit(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)
+        cut_to_budget(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    assert fit(WIDE, _budget(words), COSTS, contestants=4, texts=TEXTS).recipe.seeds >= 2
+    assert cut_to_budget(WIDE, _budget(words), COSTS, contestants=4, texts=TEXTS).recipe.seeds >= 2
 
 
 @pytest.mark.parametrize("adapting", [0.0, 5.0, 40.0, 300.0, 1e5])
@@ -103,9 +105,9 @@ def test_too_small_a_budget_names_one_that_is_enough():
 def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
     costs = Costs(adapting, 3.0, tuning, 1.0)
     with pytest.raises(ValueError, match="is too small") as told:
-        fit(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
+        cut_to_budget(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    assert fit(WIDE, _budget(words), costs, contestants=2, texts=TEXTS).recipe.seeds >= 2
+    assert cut_to_budget(WIDE, _budget(words), costs, contestants=2, texts=TEXTS).recipe.seeds >= 2
 
 
 def _budget(words: str) -> Budget:
@@ -118,12 +120,16 @@ def _budget(words: str) -> Budget:
 
 def test_a_search_is_added_where_none_is_stated():
     assert len(with_search(RaceRecipe()).settings()) == 3
-    for stated in (WIDE, RaceRecipe(search=Search(rates=(1e-3,))), RaceRecipe(search=Search(epochs=(2.0,)))):
+    for stated in (
+        WIDE,
+        RaceRecipe(search=SearchRecipe(rates=(1e-3,))),
+        RaceRecipe(search=SearchRecipe(epochs=(2.0,))),
+    ):
         assert with_search(stated) == stated, "one stated setting is a statement too"
 
 
 def test_a_budget_does_not_go_with_settings_that_are_drawn():
-    drawn = RaceRecipe(search=Search(rates=(1e-5, 5e-5), how="tpe", trials=6))
+    drawn = RaceRecipe(search=SearchRecipe(rates=(1e-5, 5e-5), how="tpe", trials=6))
     with pytest.raises(
         ValueError, match=r"search\.how = 'tpe' lists none: .* Leave out --budget and lower search\.trials"
     ):

@@ -41,7 +41,7 @@ def test_a_race_of_several_adaptations_counts_them(once, toy_race, tmp_path):
     materials = replace(toy_race.materials, general=None, general_heldout=None, model=str(base / "checkpoint"))
     recipe = replace(once, contestants=("TAPT",), adapt_seeds=2)
     run_race(recipe, materials, tmp_path / "run", command="acclimate race")
-    several, single = (outcome.read(outcome.path_of(run, "race")) for run in (tmp_path / "run", toy_race.run))
+    several, single = (outcome.read_outcome(outcome.path_of(run, "race")) for run in (tmp_path / "run", toy_race.run))
     assert [score.adaptation for score in several.scores if score.contestant == "TAPT"] == [0, 1, 0]
     assert {score.adaptation for score in several.scores if score.contestant != "TAPT"} == {None}
     [comparison] = [row.comparison for row in outcome.rows(several) if row.contestant == "TAPT"]

@@ -10,11 +10,11 @@ import pytest
 
 import toys
 from acclimate.races.budget import parse_budget
-from acclimate.races.cost import Stage, estimate, told_of_reading
+from acclimate.races.cost import Stage, estimate, notes_on_reading
 from acclimate.races.dry_run import dry_run
 from acclimate.races.fit import Costs
 from acclimate.races.race import design
-from acclimate.races.recipe import Search
+from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen, left
 from acclimate.training.checkpoint import read_log
 
@@ -91,7 +91,7 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before,
 
 
 def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_made(toy_race, tmp_path):
-    recipe = replace(toy_race.recipe, search=Search(rates=(1e-3, 3e-3)))
+    recipe = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3)))
     costs = Costs(1.0, 0.0, 1.0, 0.0)
     asked = []
 
@@ -129,7 +129,7 @@ def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_pat
 
 def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     learns, looks = Stage("a", "tuning", 1, 1, 10.0, reading=2.0), Stage("b", "tuning", 1, 1, 30.0, reading=28.0)
-    assert told_of_reading([learns]) == []
-    [told] = told_of_reading([learns, looks])
+    assert notes_on_reading([learns]) == []
+    [told] = notes_on_reading([learns, looks])
     assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
     assert "(finetune.looks and tapter.looks)" in told

@@ -13,15 +13,15 @@ import pytest
 import toys
 from acclimate.core.files import DamagedError
 from acclimate.races.contestants import enter
-from acclimate.races.recipe import RaceRecipe, Search
+from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, SearchResult, foreseen
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
-from acclimate.races.optuna import JOURNAL, RANDOM, search  # noqa: E402
+from acclimate.races.optuna import JOURNAL, RANDOM, search_with_optuna  # noqa: E402
 
 NAMES = ("untouched", "TAPT")
-WIDE = Search(rates=(1e-5, 3e-5, 5e-5), epochs=(2.0, 10.0, 60.0), batches=(16, 32), how="tpe", trials=12)
+WIDE = SearchRecipe(rates=(1e-5, 3e-5, 5e-5), epochs=(2.0, 10.0, 60.0), batches=(16, 32), how="tpe", trials=12)
 GRID = replace(WIDE, how="pruned-grid", trials=0)
 
 
@@ -54,10 +54,12 @@ class Track:
         return DevResult(0.9 - 0.2 * off - 0.3 * (1 - share) - 0.01 * seed, round(100 * share))
 
 
-def searched(stated_search: Search, track: Track, place, names=NAMES, **more) -> SearchResult:
+def searched(stated_search: SearchRecipe, track: Track, place, names=NAMES, **more) -> SearchResult:
     recipe = RaceRecipe(seeds=2, search=stated_search)
     journal = place / JOURNAL if place else None
-    return search(names, recipe, track, journal=journal, known_as=str, give_up=track.given_up.append, **more)
+    return search_with_optuna(
+        names, recipe, track, journal=journal, known_as=str, give_up=track.given_up.append, **more
+    )
 
 
 def drawn(found: SearchResult, name: str = "untouched") -> list[str]:
@@ -191,7 +193,7 @@ def test_more_trials_go_on_from_fewer_and_another_model_starts_anew(tmp_path):
     assert drawn(fewer) == drawn(more)[:8]
     assert not {name for _, name, _, share in track.played if share < 1} & set(drawn(fewer))
     other = Track()
-    search(
+    search_with_optuna(
         NAMES,
         RaceRecipe(seeds=2, search=WIDE),
         other,
@@ -211,14 +213,14 @@ def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
         return DevResult(0.0, 0)
 
     recipe = RaceRecipe(seeds=2, search=replace(WIDE, trials=16, pruner=pruner))
-    search(("untouched",), recipe, foreseen, journal=tmp_path / JOURNAL, known_as=str, writes=False)
+    search_with_optuna(("untouched",), recipe, foreseen, journal=tmp_path / JOURNAL, known_as=str, writes=False)
     assert len(seen) >= 5
     assert {*seen.values()} == {1.0}
 
 
 def test_a_setting_that_is_drawn_again_is_not_run_again(tmp_path):
     track = Track()
-    stated_search = Search(batches=(16, 32), how="tpe", trials=8, pruner="none")
+    stated_search = SearchRecipe(batches=(16, 32), how="tpe", trials=8, pruner="none")
     found = searched(stated_search, track, tmp_path, names=NAMES[:1])
     assert len(drawn(found)) == 8
     assert sorted(set(track.played)) == [
@@ -264,7 +266,7 @@ def materials(toy_inputs, tmp_path_factory):
 
 
 def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
-    stated_search = Search(rates=(1e-4, 1e-2), epochs=(1.0, 4.0), how="tpe", trials=6)
+    stated_search = SearchRecipe(rates=(1e-4, 1e-2), epochs=(1.0, 4.0), how="tpe", trials=6)
     recipe = RaceRecipe(seeds=2, search=stated_search, contestants=("TAPT",))
 
     def tunings(name: str) -> list[str]:
@@ -275,7 +277,7 @@ def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
     assert [*tmp_path.iterdir()] == []
     known, track = enter(recipe, materials), Track(kill=12)
     with pytest.raises(Killed):
-        search(
+        search_with_optuna(
             NAMES,
             recipe,
             track,

@@ -13,9 +13,8 @@ from acclimate.core import files
 from acclimate.core.records import to_plain
 from acclimate.core.types import Cost, Score
 from acclimate.races.leakage import leakage_of, without
-from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read, rows, write
-from acclimate.races.report import RaceReport, report_of, tables_of
-from acclimate.races.report import write as write_pages
+from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read_outcome, rows, write_outcome
+from acclimate.races.report import RaceReport, report_of, tables_of, write_race_pages
 from acclimate.reports.page import WIDTH, Page
 from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS
@@ -26,8 +25,8 @@ BARE = Facts(winner="DAPT", commands=["acclimate race"])
 
 def written(run: Path, scores: list[Score], facts: Facts = BARE, **more: Any) -> RaceReport:
     """Write the outcome of a race and its pages."""
-    write(raced(scores, facts, **{"baselines": [SIMPLE], **more}), run)
-    return write_pages(run)
+    write_outcome(raced(scores, facts, **{"baselines": [SIMPLE], **more}), run)
+    return write_race_pages(run)
 
 
 def several(level: float = 1.7) -> list[Score]:
@@ -41,8 +40,8 @@ def numbers() -> list[Score]:
 def test_labels_of_every_kind_come_back_as_they_were(tmp_path: Path, field: list[Score]) -> None:
     for scores in (field, several(), numbers()):
         outcome = raced(scores)
-        write(outcome, tmp_path)
-        again = read(path_of(tmp_path, "race"))
+        write_outcome(outcome, tmp_path)
+        again = read_outcome(path_of(tmp_path, "race"))
         assert again.results == outcome.results
         assert sorted(again.scores, key=str) == sorted(scores, key=str)
 
@@ -54,9 +53,9 @@ def test_a_race_that_has_not_ended_is_told_so(tmp_path: Path) -> None:
 
 def test_the_outcome_of_every_study_comes_back_as_it_was(tmp_path: Path) -> None:
     outcome = studies.outcome_of_pairs(failed="Drugs")
-    write(outcome, tmp_path)
+    write_outcome(outcome, tmp_path)
     [path] = outcomes_in(tmp_path)
-    again = read(path)
+    again = read_outcome(path)
     for name in ("results", "against", "means", "axes", "split", "losses", "searches", "notes", "absent"):
         assert getattr(again, name) == getattr(outcome, name), name
     items = files.read_json(path)["items"]
@@ -124,12 +123,12 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
 def test_an_outcome_of_another_release_is_refused(
     tmp_path: Path, field: list[Score], part: str, change: Any, said: str
 ) -> None:
-    write(raced(field, BARE), tmp_path)
+    write_outcome(raced(field, BARE), tmp_path)
     path = path_of(tmp_path, "race")
     values = files.read_json(path)
     files.write_json(path, values | ({part: values[part] | change} if part else change))
     with pytest.raises(ValueError, match=rf"race\.outcome\.json: {said}"):
-        read(path)
+        read_outcome(path)
 
 
 def test_a_gain_that_rests_on_leaked_items_is_found_out() -> None:
@@ -178,8 +177,8 @@ def test_where_everything_leaked_there_is_nothing_to_score_twice(field: list[Sco
 
 def test_facts_come_back_as_they_were(tmp_path: Path, field: list[Score]) -> None:
     outcome = studies.report_of_six(field).outcome
-    write(outcome, tmp_path)
-    again = read(path_of(tmp_path, "race"))
+    write_outcome(outcome, tmp_path)
+    again = read_outcome(path_of(tmp_path, "race"))
     assert to_plain(again) == to_plain(outcome)
     assert again.race is not None
     assert outcome.race is not None

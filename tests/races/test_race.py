@@ -19,7 +19,7 @@ from acclimate.races.contestants import enter
 from acclimate.races.outcome import outcomes_in
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import report_of, write
+from acclimate.races.report import report_of, write_race_pages
 from acclimate.races.search import foreseen, left
 from acclimate.training.checkpoint import read_log
 from studies import recorded
@@ -201,7 +201,7 @@ def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_pat
 
     monkeypatch.setitem(vars(work.ADAPT), "do", broken)
     run_race(toy_race.recipe, toy_race.materials, run, command="acclimate race")
-    report = write(run)
+    report = write_race_pages(run)
     assert report.failed == {"TAPT": "TAPT: no memory"}
     assert {score.contestant for score in recorded(run).scores} == NAMES - {"TAPT"}
     assert "TAPT failed and has no score" in report.verdict

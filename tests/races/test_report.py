@@ -13,7 +13,7 @@ from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
 from acclimate.races.leakage import Leakage
 from acclimate.races.outcome import Curves, LooksAtTest, Trial, rows
-from acclimate.races.report import LARGEST, RaceReport, page_of, search_remark, write_page
+from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
 from acclimate.reports.labels import Confusion, LabelScore
 
 VOID = {"meta", "link", "br"}
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def render(report: RaceReport) -> str:
-    return page_of(report).as_html()
+    return race_page(report).as_html()
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_facts_read_naturally(report: RaceReport) -> None:
 
 
 def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:
-    path = write_page(tmp_path / "report.html", page_of(report))
+    path = write_page(tmp_path / "report.html", race_page(report))
     assert path.read_text() == text
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert path.stat().st_size < 2_000_000
@@ -213,7 +213,7 @@ def test_a_page_too_large_is_refused_and_the_old_one_stays(lean: RaceReport, tmp
     path = tmp_path / "report.html"
     path.write_text("the old one")
     with pytest.raises(ValueError, match="thin its curves"):
-        write_page(path, page_of(studies.altered(lean, commands=["x" * 2_000_000])))
+        write_page(path, race_page(studies.altered(lean, commands=["x" * 2_000_000])))
     assert path.read_text() == "the old one"
 
 

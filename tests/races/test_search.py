@@ -11,7 +11,7 @@ import pytest
 
 from acclimate.methods import finetune
 from acclimate.races.fit import Costs
-from acclimate.races.recipe import RaceRecipe, Search, Setting
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
 from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
@@ -126,7 +126,7 @@ def test_the_last_cut_looks_at_two_seeds():
     ],
 )
 def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(peak, tried, warned):
-    recipe = RaceRecipe(search=Search(rates=(1e-5, 3e-5, 9e-5), extend=True))
+    recipe = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 9e-5), extend=True))
     seen: dict[str, set[float]] = {}
 
     def play(candidate: Candidate, seed: int, share: float) -> DevResult:

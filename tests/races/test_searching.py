@@ -12,7 +12,7 @@ import running_jobs as work
 from acclimate.jobs import job as named
 from acclimate.jobs.job import DIRECTORY, Job, Work, read_plan
 from acclimate.jobs.status import status_of
-from acclimate.races.recipe import RaceRecipe, Search
+from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import FineTuned, searched
 from acclimate.training.gradients import NotFiniteError
 
@@ -36,7 +36,7 @@ def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[st
 TUNE = Work("tune", tune)
 
 
-def search_in(run: Path, search: Search) -> FineTuned:
+def search_in(run: Path, search: SearchRecipe) -> FineTuned:
     def tuning(name: str, setting: Any, seed: int) -> Job:
         stated = {"name": name, "rate": setting.recipe.plan.rate, "seed": seed}
         return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
@@ -51,7 +51,7 @@ def search_in(run: Path, search: Search) -> FineTuned:
 
 
 def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_path):
-    ended = search_in(tmp_path, Search(rates=(1e-5, 2e-5, 3e-5), how="grid"))
+    ended = search_in(tmp_path, SearchRecipe(rates=(1e-5, 2e-5, 3e-5), how="grid"))
     assert ended.failed == {"TAPT": "fine-tune TAPT, rate 2e-05, seed 0: no memory"}
     assert [candidate.contestant for candidate in ended.search.finalists] == ["untouched"]
     assert {trial.contestant for trial in ended.search.record if "failed" in trial.why} == {"TAPT"}
@@ -63,11 +63,11 @@ def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_p
 
 def test_where_the_untouched_model_fails_there_is_nothing_to_compare_with(tmp_path):
     with pytest.raises(ValueError, match="no memory"):
-        search_in(tmp_path, Search(rates=(5e-5,), how="grid"))
+        search_in(tmp_path, SearchRecipe(rates=(5e-5,), how="grid"))
 
 
 def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
-    ended = search_in(tmp_path, Search(rates=(1e-5, 10.0), how="grid"))
+    ended = search_in(tmp_path, SearchRecipe(rates=(1e-5, 10.0), how="grid"))
     assert [candidate.setting.name for candidate in ended.search.finalists] == ["rate 1e-05"] * 2
     status = status_of(tmp_path)
     assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 4, 0, 0]
@@ -75,7 +75,7 @@ def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
 
 def test_the_trials_that_optuna_draws_are_planned(tmp_path):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
-    search_in(tmp_path, Search(rates=(1e-5, 3e-5), how="pruned-grid", pruner="none"))
+    search_in(tmp_path, SearchRecipe(rates=(1e-5, 3e-5), how="pruned-grid", pruner="none"))
     made = {path.name for path in (tmp_path / DIRECTORY).iterdir()}
     assert {job.name for job in read_plan(tmp_path)} == made
     assert len(made) == 2 * 2 + 2

@@ -8,8 +8,7 @@ import re
 from acclimate.core import files
 from acclimate.core.figures import points
 from acclimate.races.compare import MAIN, Compared, Contrast
-from acclimate.races.outcome import Outcome, path_of, read
-from acclimate.races.outcome import write as write_outcome
+from acclimate.races.outcome import Outcome, path_of, read_outcome, write_outcome
 from acclimate.races.race import against_untouched
 from acclimate.races.tables import as_csv, cautions, page_of, sections, verdict, write
 from acclimate.reports.page import WIDTH
@@ -29,7 +28,7 @@ def plain(text: str) -> str:
 def test_text_csv_json_and_page_say_the_same(tmp_path):
     outcome = outcome_of_pairs()
     write_outcome(outcome, tmp_path)
-    text = write(read(path_of(tmp_path, "stilt")), tmp_path, special)
+    text = write(read_outcome(path_of(tmp_path, "stilt")), tmp_path, special)
     assert text == (tmp_path / "stilt.txt").read_text()
     assert max(map(len, text.splitlines())) <= WIDTH
     assert (tmp_path / "stilt.csv").read_text() == as_csv(outcome)

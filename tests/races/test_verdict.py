@@ -13,15 +13,15 @@ from acclimate.races.compare import MAIN, Compared, Contrast
 from acclimate.races.outcome import CellResult, Facts, Outcome, ScoredTask, SearchRecord, Trial, best_on_dev, rows
 from acclimate.races.race import against_untouched
 from acclimate.races.verdict import MARGIN, claims, verdict, warnings
-from acclimate.reports.table import Row
+from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.tasks.metrics import METRICS
 
 SIMPLE = "TF-IDF + logistic regression"
 
 
-def untouched(mean: float = 0.8) -> Row:
-    return Row(
+def untouched(mean: float = 0.8) -> ContestantRow:
+    return ContestantRow(
         contestant="untouched",
         task="task",
         metric="macro_f1",
@@ -36,14 +36,14 @@ def untouched(mean: float = 0.8) -> Row:
     )
 
 
-def rival(name: str, gain: float, *, p: float, half: float = 0.019, seconds: float = 41.0) -> Row:
+def rival(name: str, gain: float, *, p: float, half: float = 0.019, seconds: float = 41.0) -> ContestantRow:
     mean = 0.8 + gain
     comparison = Comparison(name, "untouched", mean, 0.8, gain - half, gain + half, p / 2, None, "made up")
     return replace(untouched(mean), contestant=name, comparison=comparison, p_holm=p, adapting=Cost(1, 1.0, seconds))
 
 
 def race_of(
-    rows: list[Row],
+    rows: list[ContestantRow],
     *,
     failed: Mapping[str, str] = MappingProxyType({}),
     baselines: Collection[str] = (),

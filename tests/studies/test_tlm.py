@@ -14,7 +14,7 @@ from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.races.contestants import enter
 from acclimate.races.design import Design
-from acclimate.races.outcome import Outcome, path_of, read
+from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of
@@ -112,7 +112,7 @@ def test_the_setting_with_the_best_mean_on_dev_is_tested_and_nothing_else_opens_
 
 def test_of_what_was_not_chosen_only_dev_is_written_and_all_that_was_tried_is_counted(searched):
     out, outcome, text, _, task = searched
-    written = read(path_of(out, "tlm-search"))
+    written = read_outcome(path_of(out, "tlm-search"))
     assert written.split == "dev"
     on_dev = {tuple(score.ids) for score in written.scores}
     assert on_dev == {tuple(example.id for example in task.examples("dev"))}

@@ -120,7 +120,7 @@ def _race(session: Session, stated: Any, budget: str | None, **given: Any) -> No
     with session.watched() as watch:
         materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
         session.tell_findings(materials.examination)
-        report = race.start(stated, materials, out, budget=budget, command=command(), watch=watch)
+        report = race.run_and_write(stated, materials, out, budget=budget, command=command(), watch=watch)
     _show(session, out)
     session.status = FAILED if report.failed else 0
 
@@ -203,13 +203,13 @@ def _show(session: Session, run: Path) -> None:
 
 def _tell_winner(session: Session, run: Path) -> None:
     """Print where the report and the winner of a race are; nothing if `run` holds another study."""
-    from acclimate.races.outcome import WINNER, path_of, read
+    from acclimate.races.outcome import WINNER, path_of, read_outcome
     from acclimate.races.report import PAGE, RACE
     from acclimate.reports.table import ALONE
 
     if not path_of(run, RACE).exists():
         return
-    outcome = read(path_of(run, RACE))
+    outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
     winner = ALONE if len(outcome.results) == 1 and outcome.race.winner else outcome.race.winner
     where = f"{run / WINNER} ({winner}, chosen on dev)" if winner else "none: no encoder has learnt the task"

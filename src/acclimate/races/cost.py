@@ -2,8 +2,8 @@
 
 A few real steps of each kind are tried on this machine as it is now. Masked language modelling is tried on rows of
 random ids that are as long as those of a sample of the texts. Fine-tuning is tried as it will be, with its head on rows
-of the task; the trained weights are thrown away. races/work.py says which of these a job consists of (`Work.estimate`).
-Nothing is written into the run.
+of the task; the trained weights are thrown away. races/estimates.py says which of these a job consists of
+(`Work.estimate`). Nothing is written into the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from acclimate.methods.finetune import SPANS, Tuning
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.races import work
+from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
@@ -98,7 +98,7 @@ def estimate_of_jobs(jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, mate
         begun = time.perf_counter()
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
         loading = time.perf_counter() - begun - preparing
-        trial = Trial(recipe, materials, base, tokenizer, scratch, loading=loading, preparing=preparing)
+        trial = SpeedTest(recipe, materials, base, tokenizer, scratch, loading=loading, preparing=preparing)
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
@@ -125,7 +125,7 @@ def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[RaceRecipe, Materia
     return costs
 
 
-def told_of_reading(planned: Sequence[Stage]) -> list[str]:
+def notes_on_reading(planned: Sequence[Stage]) -> list[str]:
     """Return a sentence if looks at dev and the test take more time than training; else an empty list."""
     share = sum(stage.reading for stage in planned) / max(sum(stage.seconds for stage in planned), 1e-9)
     if share < MOST_OF_IT:
@@ -190,7 +190,7 @@ class _Speed:
 
 
 @dataclass(frozen=True)
-class _Tried:
+class _TuningSpeed:
     """What some steps of fine-tuning showed.
 
     loading  seconds before the first step
@@ -204,7 +204,7 @@ class _Tried:
     dev: int
 
 
-class Trial:
+class SpeedTest:
     """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see."""
 
     def __init__(
@@ -221,7 +221,7 @@ class Trial:
         self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
         self.scratch, self.loading, self.preparing = scratch, loading, preparing
         self.speeds: dict[str, _Speed] = {}
-        self.speeds_of_tuning: dict[str, _Tried] = {}
+        self.speeds_of_tuning: dict[str, _TuningSpeed] = {}
 
     def stage(self, job: Job, share: float) -> Stage:
         """Return what the first share of the job takes; 1: the whole job."""
@@ -260,7 +260,7 @@ class Trial:
 
     def tuning(self, job: Job, share: float) -> Stage:
         """Return the stage of the first share of a fine-tuning; 1: the whole job."""
-        task, stated = self.materials.task, work.tuning_of(job)
+        task, stated = self.materials.task, estimates.tuning_of(job)
         tried = self.tried(stated, self.prompt(job))
         plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
         tokens = share * plan.steps * plan.batch * tried.row
@@ -283,7 +283,7 @@ class Trial:
             return 0
         return max(added, *(self.prompt(needed) for needed in job.needs.values()), 0)
 
-    def tried(self, stated: finetune.FinetuneRecipe, prompt: int = 0) -> _Tried:
+    def tried(self, stated: finetune.FinetuneRecipe, prompt: int = 0) -> _TuningSpeed:
         """Try some steps of fine-tuning, once for all recipes that differ only in length, rate and seed.
 
         prompt: number of tokens behind each row; which ones they are does not matter
@@ -313,7 +313,7 @@ class Trial:
             taken, tokens = time.perf_counter() - begun, len(rows.ids)
             reading = _Speed(taken / tokens, TaskLoss(tuning.model).flops(rows) / 3 / tokens)
             row, whole = float(np.mean(learnt.lengths)), len(tuning.dev_rows.ids) + prompt * len(tuning.dev_rows)
-            self.speeds_of_tuning[key] = _Tried(loading, training, reading, row, whole)
+            self.speeds_of_tuning[key] = _TuningSpeed(loading, training, reading, row, whole)
         return self.speeds_of_tuning[key]
 
     def test_tokens(self, stated: finetune.FinetuneRecipe, prompt: int) -> float:

@@ -11,7 +11,7 @@ from acclimate.core.figures import duration, si
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.races.contestants import Entries
-from acclimate.races.cost import Stage, estimate_of_jobs, told_of_reading
+from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_of
@@ -127,7 +127,7 @@ def dry_run(design: Design, out: Path) -> DryRun:
         )
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
-    notes = [*told_of_reading([stage for _, stage in stages]), *notes]
+    notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from acclimate.methods import mlm
 from acclimate.races.budget import RESERVE, Budget
-from acclimate.races.recipe import RaceRecipe, Search, Setting, contestants_of
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.races.search import HALFWAY, tunings
 from acclimate.reports.table import UNTOUCHED
 from acclimate.training.plan import Plan
@@ -43,22 +43,22 @@ class Costs:
     test: float
 
     def searching(self, contestants: int, settings: Sequence[Setting], seeds: int, *, finalists: int = 2) -> float:
-        """What the rounds of races/search.py and the tests after them take."""
+        """Return what the rounds of races/search.py and the tests after them take."""
         names = [UNTOUCHED, *(f"rival {number}" for number in range(1, contestants))]
         tests = min(finalists, contestants) * seeds * self.test
         return tunings(names, settings, seeds, finalists) * self.tuning + tests
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """The recipe that fits, and in words what was left out for it."""
+class CutRecipe:
+    """A recipe cut down to a budget. notes: in words, what was left out"""
 
     recipe: RaceRecipe
     notes: tuple[str, ...]
 
 
 def with_search(recipe: RaceRecipe) -> RaceRecipe:
-    """A budgeted race searches: three rates around the recipe's rate, where it lists no settings to try.
+    """Return the recipe with a search, which a budget needs: where it lists no settings, three rates around its rate.
 
     Raises ValueError where settings are drawn.
     """
@@ -70,10 +70,10 @@ def with_search(recipe: RaceRecipe) -> RaceRecipe:
     if recipe.search.rates or recipe.search.epochs or recipe.search.batches:
         return recipe
     rate = recipe.finetune.plan.rate
-    return replace(recipe, search=Search(rates=(rate / SPREAD, rate, rate * SPREAD)))
+    return replace(recipe, search=SearchRecipe(rates=(rate / SPREAD, rate, rate * SPREAD)))
 
 
-def fit(
+def cut_to_budget(
     recipe: RaceRecipe,
     budget: Budget,
     costs: Costs,
@@ -81,8 +81,8 @@ def fit(
     contestants: int,
     texts: Mapping[str, int],
     spent: float = 0.0,
-) -> Fitted:
-    """What of the recipe fits into the budget, of which `spent` is gone; for so many contestants that are fine-tuned.
+) -> CutRecipe:
+    """Return what of the recipe fits into the budget, of which `spent` is gone. contestants: number that are fine-tuned
 
     texts: documents that each of `adapting_groups` sees.
 
@@ -95,7 +95,7 @@ def fit(
         cut = _cut(recipe, share, tried, seeds, texts)
         if costs.searching(contestants, cut.settings(), seeds) <= rest:
             adapting = f"{share:.1%} of what the recipe states, which would take {budget.as_text(costs.adapting)}"
-            return Fitted(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
+            return CutRecipe(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
     least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
@@ -107,27 +107,27 @@ def fit(
 
 
 def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:
-    """(seeds, settings), from all of both on: seeds beyond ENOUGH go first, then settings, then seeds again."""
+    """Return (seeds, settings) to try, all of both first: seeds beyond ENOUGH go first, then settings, then seeds."""
     enough = min(seeds, ENOUGH)
     many = [(number, settings) for number in range(seeds, enough, -1)]
     return many + [(number, tried) for number in range(enough, 1, -1) for tried in range(settings, 0, -1)]
 
 
 def _enough(least: float, adapting: float, reserve: float) -> float:
-    """The smallest budget in which `least` fits beside adapting, shortened to its part where need be."""
+    """Return the smallest budget in which `least` fits beside adapting, which may be shortened to its share."""
     shortened = least / (1 - reserve - ADAPTING)
     return shortened if ADAPTING * shortened < adapting else (least + adapting) / (1 - reserve)
 
 
 def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
-    """Contestants that the last round can have: each takes all seeds and their tests; the first seed went halfway."""
+    """Return how many contestants the last round can have: each takes all seeds and tests; one seed is halfway."""
     each = seeds * (costs.tuning + costs.test) - HALFWAY * costs.tuning
     left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
     return max(2, int(left // each)) if each else 1_000
 
 
 def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:
-    """The recipe with a share of its adapting, so many of its settings (the middle ones stay longest), and seeds."""
+    """Return the recipe with a share of its adapting, fewer settings (the middle ones stay longest) and seeds."""
     values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
     while math.prod(max(1, len(listed)) for listed in values.values()) > tried:
         name = max(values, key=lambda name: len(values[name]))
@@ -144,14 +144,16 @@ def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mappin
 
 
 def adapting_groups(recipe: RaceRecipe) -> list[str]:
-    """The groups of a race's settings that state how a model is pretrained or adapted."""
+    """Return the groups of a race's settings that state how a model is pretrained or adapted."""
     found = (method.group(contestant) for method, contestant in contestants_of(recipe.methods).values())
     return ["pretrain", *dict.fromkeys(found)]
 
 
 def _shortened(stated: Any, share: float, texts: int) -> Any:
-    """A share of the steps or epochs. Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a
-    rate that falls as their root; how many they are is told by `texts` where the recipe counts epochs.
+    """Return the settings with a share of the steps or epochs.
+
+    Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a rate that falls as their root. texts:
+    their number, where the recipe counts epochs
     """
     if share >= 1:
         return stated

@@ -42,7 +42,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from acclimate.core import files, ranks, settings
 from acclimate.races.outcome import Trial
-from acclimate.races.recipe import RaceRecipe, Search
+from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import (
     EARLY,
     HALFWAY,
@@ -63,12 +63,12 @@ PERCENT = 100  # Optuna's steps are whole numbers: per cent of the steps of a tr
 WAYS = {"tpe": "sampled by TPE", "pruned-grid": "of the grid, in random order"}
 
 
-def _listed(tuning: Search) -> dict[str, Sequence[float]]:
+def _listed(tuning: SearchRecipe) -> dict[str, Sequence[float]]:
     listed = {"rate": tuning.rates, "epochs": tuning.epochs, "batch": tuning.batches}
     return {name: values for name, values in listed.items() if values}
 
 
-def space_of(tuning: Search) -> dict[str, BaseDistribution]:
+def space_of(tuning: SearchRecipe) -> dict[str, BaseDistribution]:
     """Return the distributions of what is sampled: rate, epochs and batch, if the recipe lists two values or more."""
     space: dict[str, BaseDistribution] = {}
     for name, values in _listed(tuning).items():
@@ -84,7 +84,7 @@ def space_of(tuning: Search) -> dict[str, BaseDistribution]:
     return space
 
 
-def meaning(params: Mapping[str, Any], tuning: Search) -> dict[str, Any]:
+def meaning(params: Mapping[str, Any], tuning: SearchRecipe) -> dict[str, Any]:
     """Return the setting that has Optuna's parameters, and the listed value of what is not sampled."""
     space = space_of(tuning)
     given: dict[str, Any] = {name: values[0] for name, values in _listed(tuning).items()}
@@ -97,7 +97,7 @@ def _rounded(value: Any, within: BaseDistribution) -> Any:
     return float(value) if isinstance(within, IntDistribution) else value
 
 
-def sampler_of(tuning: Search, number: int) -> BaseSampler:
+def sampler_of(tuning: SearchRecipe, number: int) -> BaseSampler:
     """Return the sampler of the trial with this number. A grid has one random order for all trials."""
     if tuning.how == "pruned-grid":
         listed = {name: list(values) for name, values in _listed(tuning).items() if len(values) > 1}
@@ -109,7 +109,7 @@ def _seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])
 
 
-def pruner_of(tuning: Search) -> BasePruner:
+def pruner_of(tuning: SearchRecipe) -> BasePruner:
     if tuning.pruner == "median":
         return MedianPruner(n_startup_trials=RANDOM)
     if tuning.pruner == "halving":
@@ -117,7 +117,7 @@ def pruner_of(tuning: Search) -> BasePruner:
     return NopPruner()
 
 
-def kept_trials(journal: Path, known_as: str, tuning: Search, *, writes: bool) -> optuna.Study | None:
+def kept_trials(journal: Path, known_as: str, tuning: SearchRecipe, *, writes: bool) -> optuna.Study | None:
     """Return the trials in the journal that were sampled with these settings, whatever their number.
 
     If there are none: a new study if `writes`, else None.
@@ -192,7 +192,7 @@ class _Tried:
         return Trial(self.candidate.contestant, self.candidate.setting.name, 0, self.steps, 1, self.dev, kept, outcome)
 
 
-def search(
+def search_with_optuna(
     names: Sequence[str],
     recipe: RaceRecipe,
     tune: Tune,

@@ -1,7 +1,7 @@
 """What a study or race came to: a value, and the one file from which all of its tables and pages are made.
 
 `run` (races/run.py) writes an `Outcome` to OUT/NAME.outcome.json, such as race.outcome.json or tlm-k.outcome.json.
-Text, CSV and page are made of what `read` returns, right after the run and whenever they are asked for again.
+Text, CSV and page are made of what `read_outcome` returns, right after the run and whenever they are asked for again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from acclimate.jobs.lock import OUTCOME
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare
 from acclimate.reports.page import Fact
-from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, GeneralLoss, Row
+from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
@@ -272,7 +272,7 @@ class Outcome:
         return self.compared.intervals.get((key, metric))
 
 
-def write(outcome: Outcome, out: Path) -> None:
+def write_outcome(outcome: Outcome, out: Path) -> None:
     """Write `out/NAME.outcome.json`. Ids and gold labels that several scores share stand there once, as `items`."""
     values: dict[str, Any] = to_plain(outcome)
     places: dict[Any, int] = {}
@@ -290,8 +290,8 @@ def write(outcome: Outcome, out: Path) -> None:
     files.write_json(path_of(out, outcome.name), {"items": items, **values})
 
 
-def read(path: Path) -> Outcome:
-    """Return the outcome that `write` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
+def read_outcome(path: Path) -> Outcome:
+    """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_json(path)
     try:
         items = values.pop("items")
@@ -327,7 +327,7 @@ def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
     return max(there, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
 
 
-def rows(outcome: Outcome) -> list[Row]:
+def rows(outcome: Outcome) -> list[ContestantRow]:
     """Return a row for each contestant of a race that has a score: the untouched model first, then by falling mean
     score, equal means by name.
     """
@@ -336,7 +336,7 @@ def rows(outcome: Outcome) -> list[Row]:
         if result.failed:
             continue
         contrast = outcome.compared.of(key, UNTOUCHED)
-        row = Row(
+        row = ContestantRow(
             contestant=result.row,
             task=result.scores[0].task,
             metric=result.scores[0].metric,

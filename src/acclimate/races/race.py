@@ -35,7 +35,7 @@ from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import with_facts
-from acclimate.races.fit import Costs, affordable, fit, with_search
+from acclimate.races.fit import Costs, affordable, cut_to_budget, with_search
 from acclimate.races.outcome import WINNER, Outcome, best_on_dev
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
@@ -142,18 +142,18 @@ def race(
     Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
     trained, for whatever is wrong with the files and settings; an empty directory is then left empty.
     """
-    inputs = inputs_of(train, data, model=model, out=Path(out), watch=watch)
+    inputs = stated_inputs(train, data, model=model, out=Path(out), watch=watch)
     chosen = recipe_of(contestants, recipe, model)
     if dry_run:
         return dry_run_text(inputs, chosen, budget=budget)
     check_format(inputs.out)
     with hold_first(inputs.out), emptied_if_refused(inputs.out):
-        return start(
+        return run_and_write(
             chosen, materials_for(inputs, chosen), inputs.out, budget=budget, command="acclimate.race(...)", watch=watch
         )
 
 
-def inputs_of(
+def stated_inputs(
     train: str | Path | LabelledFiles, data: Mapping[str, Any], *, model: str | None, out: Path, watch: Watch
 ) -> Inputs:
     """Return what `race` was given as `Inputs`. Raises TypeError for a keyword that `Data` does not have."""
@@ -214,7 +214,7 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
     return materials_of(inputs, seeds=recipe.seeds, comparisons=len(racing))
 
 
-def start(
+def run_and_write(
     recipe: RaceRecipe,
     materials: Materials,
     out: Path,
@@ -229,7 +229,7 @@ def start(
     limit = parse_budget(budget) if budget else None
     estimator = costs_of(limit.unit) if limit else None
     run_race(recipe, materials, out, command=command, budget=limit, estimator=estimator, watch=watch)
-    return report.write(out)
+    return report.write_race_pages(out)
 
 
 def _alone(watch: Watch) -> Watch:
@@ -318,7 +318,7 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 
     def decide() -> dict[str, Any]:
         costs = estimator(recipe, materials, run)
-        fitted = fit(
+        fitted = cut_to_budget(
             recipe,
             budget,
             costs,

@@ -27,7 +27,7 @@ DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchRecipe:
     """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
     """
@@ -172,7 +172,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
     default contestants whose texts are given, TF-IDF and random weights."""
-    search: Search = field(default_factory=Search)  # settings of fine-tuning that every contestant tries
+    search: SearchRecipe = field(default_factory=SearchRecipe)  # settings of fine-tuning that every contestant tries
     pretrain: scratch.ScratchRecipe = scratch.SMALL
     """Settings of the small encoder that is pretrained if no model is given."""
     finetune: finetune.FinetuneRecipe = field(
@@ -336,7 +336,7 @@ class _Searching(Protocol):
     """A recipe with a search over settings of its fine-tuning."""
 
     @property
-    def search(self) -> Search: ...
+    def search(self) -> SearchRecipe: ...
     @property
     def finetune(self) -> finetune.FinetuneRecipe: ...
 
@@ -366,5 +366,5 @@ def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecip
     usual: dict[str, Any] = {}
     for method, contestant in contestants_of(recipe.methods).values():
         usual.setdefault(method.group(contestant), contestant.usual or method.recipe())
-    search = Search(rates=(1e-5, 3e-5, 5e-5))
+    search = SearchRecipe(rates=(1e-5, 3e-5, 5e-5))
     return replace(recipe, **usual, finetune=finetune.FinetuneRecipe(), search=search)

@@ -16,7 +16,7 @@ from acclimate.data.examination import Examination, Leak, Sighting, sections_of_
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
-from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, read, rows
+from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, read_outcome, rows
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
 from acclimate.races.verdict import verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
@@ -40,7 +40,7 @@ from acclimate.reports.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.reports.table import ALONE, UNTOUCHED, Row
+from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow
 
 RACE = "race"  # name of its design
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
@@ -82,15 +82,15 @@ class RaceReport:
         return {row: why for (_, row, _), why in self.outcome.failed.items()}
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ContestantRow]:
         """A row for each contestant that has a score."""
         return rows(self.outcome)
 
 
-def write(run: Path) -> RaceReport:
+def write_race_pages(run: Path) -> RaceReport:
     """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
-    report = report_of(read(path_of(run, RACE)))
-    page = page_of(report)
+    report = report_of(read_outcome(path_of(run, RACE)))
+    page = race_page(report)
     if ranks.is_first():
         write_page(run / PAGE, page)
         write_text(run / TEXT, replace(page, sections=tables_of(report)).as_text())
@@ -169,7 +169,7 @@ def write_page(path: Path, page: Page) -> Path:
     return path
 
 
-def page_of(report: RaceReport) -> Page:
+def race_page(report: RaceReport) -> Page:
     """Return the page of a race: the tables of every study, then what only a race has. What is empty is left out."""
     sections = [*tables_of(report), Section("Plots", parts=(*_losses(report), *_moved(report)))]
     sections += _label_by_label(report)

@@ -14,13 +14,23 @@ from acclimate.core import ranks
 from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
-from acclimate.races import outcome as record
 from acclimate.races.compare import Key, mean_cost
 from acclimate.races.contestants import adaptation_seed, tested
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget
 from acclimate.races.facts import adapting_jobs
-from acclimate.races.outcome import CellResult, Chosen, HeldOutColumn, Outcome, ScoredTask, SearchRecord, best_on_dev
-from acclimate.races.search import FineTuned, dev_row, fit_baseline, prepare, searched, test_row
+from acclimate.races.outcome import (
+    CellResult,
+    Chosen,
+    HeldOutColumn,
+    Outcome,
+    ScoredTask,
+    SearchRecord,
+    best_on_dev,
+    path_of,
+    read_outcome,
+    write_outcome,
+)
+from acclimate.races.search import FineTuned, dev_row, fit_baseline, make_models, searched, test_row
 from acclimate.reports.table import GeneralLoss
 from acclimate.training.checkpoint import LOG, spent
 
@@ -72,9 +82,9 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     if design.completed is not None:
         outcome = design.completed(outcome, found.tuned, out)
     if ranks.is_first():
-        record.write(outcome, out)
+        write_outcome(outcome, out)
     ranks.wait()
-    return record.read(record.path_of(out, design.name))
+    return read_outcome(path_of(out, design.name))
 
 
 @dataclass
@@ -120,7 +130,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
     for note in allowed.notes:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
     entries = replace(allowed.entries, baseline=allowed.entries.baseline and entries.baseline)
-    entries, lost, notes = prepare(entries, out, watch)
+    entries, lost, notes = make_models(entries, out, watch)
     tuned = searched(entries, out, finalists=allowed.finalists, watch=watch)
     return replace(tuned, notes=(*allowed.notes, *notes), failed={**failed, **lost, **tuned.failed})
 

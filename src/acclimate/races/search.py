@@ -70,7 +70,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class DevResult:
-    """Of one fine-tuning as far as it went: its best dev score, its least dev loss, and the steps it took.
+    """What one fine-tuning, or its first part, scored on dev: the best score, the least loss, and the steps it took.
 
     lost  why there is no score
     """
@@ -89,7 +89,7 @@ class DevResult:
 DIVERGED = DevResult(-1.0, 0, "its training diverged")  # the loss was no number any more
 FAILED = DevResult(-1.0, 0, "a job of its contestant failed")
 Tune = Callable[[Candidate, int, float], DevResult]  # (candidate, seed, share of the steps): on from where it stood
-Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # told of runs that will be asked for, in any order
+Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # may do these runs at once, before they are asked for
 Hopeless = Callable[
     [Candidate, Candidate, int], bool
 ]  # (a rival, the untouched model, seeds so far): it cannot win any more
@@ -97,9 +97,9 @@ Hopeless = Callable[
 
 @dataclass(frozen=True, order=True)
 class DevStanding:
-    """What dev says of a candidate, means over its seeds; the better candidate is the larger value.
+    """How a candidate stands on dev, means over its seeds; the better candidate is the larger value.
 
-    learnt  whether the score beats the best constant answer
+    learnt  True if the score beats the best constant answer
     ranked  the score of a candidate that has learnt; of the others the same number
     """
 
@@ -143,13 +143,13 @@ def search(
 ) -> SearchResult:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
-    finalists: how many contestants the last round may have, asked once that is to be decided; None: all of them.
-    give_up: told of each candidate that is not gone on with.
-    ahead: told, before `run`, of all runs of a round: it may do them at once, where they then are.
-    constant: the dev score of the best constant answer
-    first_cut: the share of the steps before which no candidate leaves, at least EARLY
-    beyond: the setting that lies beyond the best one, where that lies at an end of the settings
-    extend: whether that one is tried too
+    finalists  returns how many contestants the last round may have, and is called when it begins; None: all of them
+    give_up    is called with each candidate that leaves
+    ahead      is called with all runs of a round before `tune` is, and may do them at once
+    constant   dev score of the best constant answer
+    first_cut  share of the steps before which no candidate leaves, at least EARLY
+    beyond     returns the setting beyond the best one, where that lies at an end of the settings
+    extend     True if that one is tried too
     """
     rounds = Rounds(tune, give_up, ahead, constant)
     halfway = max(HALFWAY, first_cut)
@@ -157,25 +157,27 @@ def search(
     if how == "grid" or (len(settings) == 1 and finalists is None):
         means = rounds.run_all(candidates, range(seeds), 1.0)
         last = rounds.sound(untouched_first(best_of_each(means)))
-        rounds.tell(means, last, "the best setting of its contestant", "another setting did better")
+        rounds.record_round(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(candidates)} combinations of contestant and setting, each in full with {seeds} seeds."
         return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
             means = rounds.run_all(candidates, range(1), first_cut)
             candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 2)]
-            rounds.tell(
+            rounds.record_round(
                 means, candidates, "in the better half", f"not in the better half after {first_cut:.0%} of the steps"
             )
         means = rounds.run_all(candidates, range(1), halfway)
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
-        rounds.tell(means, chosen, "goes to the end", why_not)
+        rounds.record_round(means, chosen, "goes to the end", why_not)
         return last_round(rounds, chosen, seeds, hopeless)
     if len(settings) > FEW and first_cut < 1:
         means = rounds.run_all(candidates, range(1), first_cut)
         candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 3)]
-        rounds.tell(means, candidates, "in the best third", f"not in the best third after {first_cut:.0%} of the steps")
+        rounds.record_round(
+            means, candidates, "in the best third", f"not in the best third after {first_cut:.0%} of the steps"
+        )
     means = rounds.run_all(candidates, range(1), 1.0)
     tried = list(settings)
     for _ in range(EXTENSIONS if extend else 0):
@@ -186,7 +188,7 @@ def search(
         tried += outward
         means |= rounds.run_all([Candidate(name, setting) for name in names for setting in outward], range(1), 1.0)
     level = [candidate for name in names for candidate in ranked(name, means)[:2]]
-    rounds.tell(
+    rounds.record_round(
         {candidate: means[candidate] for candidate in means if candidate not in level},
         [],
         "",
@@ -194,7 +196,7 @@ def search(
     )
     means = rounds.run_all(level, range(min(2, seeds)), 1.0)
     chosen = untouched_first(best_of_each(means))
-    rounds.tell(means, chosen, "goes on with all seeds", "another setting did better")
+    rounds.record_round(means, chosen, "goes on with all seeds", "another setting did better")
     ended = last_round(rounds, chosen, seeds, None)
     at_an_end = [candidate for candidate in ended.finalists if beyond(tried, candidate.setting)]
     if not at_an_end:
@@ -206,7 +208,7 @@ def search(
 
 
 def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Hopeless | None) -> SearchResult:
-    """Seed after seed, each for everybody who is still in."""
+    """Run one seed after the other, each for all candidates that are still in, and return the result of the search."""
     untouched, *rivals = chosen
     out: list[Candidate] = []
     if hopeless is None:  # else who is out after a seed is spared the next
@@ -223,7 +225,7 @@ def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Ho
         rivals = [candidate for candidate in rivals if candidate not in lost]
     candidates = [untouched, *rivals]
     means = {candidate: rounds.mean(candidate) for candidate in [*candidates, *out]}
-    rounds.tell(means, candidates, "reached the end", "could not reach the untouched model any more")
+    rounds.record_round(means, candidates, "reached the end", "could not reach the untouched model any more")
     note = f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with {seeds} seeds."
     return SearchResult(
         tuple(candidates), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else ""
@@ -266,7 +268,7 @@ class Rounds:
         return DevStanding(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
 
     def foresee(self, candidates: Sequence[Candidate], seeds: range, share: float) -> None:
-        """Have those of the runs that are still to be made begun at once, if anybody can."""
+        """Announce those of the runs that are still to be made, so that they can be done at once."""
         self.ahead(
             [
                 (candidate, seed, share)
@@ -277,13 +279,13 @@ class Rounds:
         )
 
     def mean(self, candidate: Candidate) -> DevStanding:
-        """Over all its seeds in full."""
+        """Return how a candidate stands, over all its seeds in full."""
         return self.standing(
             candidate, [seen for (who, _, share), seen in self.runs.items() if who == candidate and share == 1]
         )
 
     def sound(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
+        """Return those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
         wild = {who for (who, _, share), seen in self.runs.items() if seen.lost and share == 1}
         for candidate in candidates:
             if candidate in wild and candidate.contestant == UNTOUCHED:
@@ -293,8 +295,10 @@ class Rounds:
                 )
         return [candidate for candidate in candidates if candidate not in wild]
 
-    def tell(self, means: Mapping[Candidate, DevStanding], kept: Sequence[Candidate], why: str, why_not: str) -> None:
-        """A line of the record for each candidate of a round that has ended; those that go no further are given up."""
+    def record_round(
+        self, means: Mapping[Candidate, DevStanding], kept: Sequence[Candidate], why: str, why_not: str
+    ) -> None:
+        """Add a trial to the record for each candidate of a round that has ended; those that leave are given up."""
         for candidate, standing in means.items():
             runs = [outcome for (who, _, part), outcome in self.runs.items() if (who, part) == (candidate, self.share)]
             stays = candidate in kept
@@ -317,7 +321,7 @@ class Rounds:
 
 
 def ranked(name: str, means: Mapping[Candidate, DevStanding]) -> list[Candidate]:
-    """The candidates of a contestant, the best first."""
+    """Return the candidates of a contestant, the best first."""
     candidates = [candidate for candidate in means if candidate.contestant == name]
     return sorted(candidates, key=lambda candidate: means[candidate], reverse=True)
 
@@ -328,7 +332,7 @@ def _best_of(name: str, means: Mapping[Candidate, DevStanding], share: float) ->
 
 
 def best_of_each(means: Mapping[Candidate, Any]) -> list[Candidate]:
-    """Each contestant's best candidate (the first of equals), in the order of the contestants' scores."""
+    """Return each contestant's best candidate (the first of equals), in the order of the contestants' scores."""
     best: dict[str, Candidate] = {}
     for candidate, standing in means.items():
         if candidate.contestant not in best or standing > means[best[candidate.contestant]]:
@@ -341,7 +345,7 @@ def untouched_first(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> float:
-    """What a search with a budget takes that ends with so many contestants, in fine-tunings from begin to end."""
+    """Return what a search with a budget takes, in whole fine-tunings, if it ends with that number of contestants."""
     shares: dict[tuple[Candidate, int], float] = {}
 
     def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
@@ -354,10 +358,11 @@ def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, final
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A search whose choices are made: what is left is to open the test set.
+    """The fine-tunings that a search chose; the test set is still sealed.
 
-    tuned   contestant -> a fine-tuning a seed, with the setting that dev chose
-    begun   all fine-tunings that led there, those given up too; some of them may have no directory
+    search  what it tried
+    tuned   contestant -> a fine-tuning for each seed, with the setting that dev chose
+    begun   all fine-tunings that the search began, given up or not; some of them may have no directory
     failed  contestant -> why it is out, where one of its jobs failed
     notes   what a budget left out, and what could not be measured
     """
@@ -370,7 +375,7 @@ class FineTuned:
     notes: tuple[str, ...] = ()
 
     def tests(self) -> dict[str, tuple[Job, ...]]:
-        """Contestant -> its look at the test set with each seed; the baseline, which has no seed, has the same ones."""
+        """Return contestant -> its look at the test set with each seed; those of the baseline are one job."""
         task, seeds = self.entries.materials.task, self.entries.recipe.seeds
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
         if self.entries.baseline is not None:
@@ -379,7 +384,7 @@ class FineTuned:
 
 
 def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
-    """Fit the baseline and tell its score on dev, the first of a race, within seconds.
+    """Fit the baseline and show its score on dev, the first of a race, within seconds.
 
     Returns the entries, without the baseline where it failed, and then its name and why.
     """
@@ -390,13 +395,13 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
         return replace(entries, baseline=None), _reasons({baseline.label: [baseline]}, errors)
     fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
     scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
-    told = f"{interval_text(interval(scores, task.metric))} dev {metric_text(task.metric.name)}"
-    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{told}, the score to beat"}))
+    score = f"{interval_text(interval(scores, task.metric))} dev {metric_text(task.metric.name)}"
+    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{score}, the score to beat"}))
     return entries, {}
 
 
-def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
-    """Make the contestants' models, and measure what is measured of them.
+def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
+    """Make the contestants' models, and measure their losses on held-out text and how far their embeddings moved.
 
     Returns the entries whose models are there, contestant -> why it failed, and in words what could not be measured.
     Raises the error of the untouched model.
@@ -422,7 +427,7 @@ def prepare(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[st
 
 
 def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exception]) -> dict[str, str]:
-    """Name -> why one of its jobs was not done: the first that failed of all that they need."""
+    """Return name -> why one of its jobs was not done: the first failure among the jobs that they need."""
     found = {}
     for name, models in jobs.items():
         needed = with_needs([job for job in models if job is not None])
@@ -434,7 +439,7 @@ def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exce
 def searched(
     entries: Entries, run: Path, *, finalists: Callable[[], int] | None = None, watch: Watch = unwatched
 ) -> FineTuned:
-    """The fine-tunings that dev chose, everything before them done; the test set stays sealed.
+    """Do the search, and return the fine-tunings that dev chose; the test set stays sealed.
 
     A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
     Raises the error of the untouched model's jobs, and of a model that is alone.
@@ -523,15 +528,15 @@ def searched(
 def foreseen(
     recipe: RaceRecipe, materials: Materials, run: Path | None = None, *, budgeted: bool = False
 ) -> list[tuple[Job, float]]:
-    """Every job that a race comes to, in order, with the share of it that is done: below 1 where it is given up."""
+    """Return every job of a race in order, with the share of it that is done: below 1 where it is given up."""
     return foreseen_of(enter(recipe, materials), run, budgeted=budgeted)
 
 
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """Every job that these entries come to, as `foreseen`.
+    """Return every job of these entries, as `foreseen`.
 
-    Of fine-tunings that stand in the directory `run` the dev scores are known. Of others equal scores are assumed: the
-    number of jobs is right, and which ones they are is a guess. No rate beyond those listed is foreseen by a guess.
+    The dev scores of fine-tunings in the directory `run` are known. Of others equal scores are assumed: the number of
+    jobs is right, and which ones they are is a guess. No rate beyond those listed is foreseen by a guess.
     Where Optuna draws settings, the trials in the directory `run` count, and none of the others is given up.
     """
     tunings: dict[str, tuple[Job, float]] = {}
@@ -565,7 +570,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
 
 
 def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
-    """What a fine-tuning came to by a share of its steps; None where the directory `run` does not say."""
+    """Return what a fine-tuning scored on dev by a share of its steps; None where the directory `run` does not say."""
     if run is None:
         return None
     if share == 1:
@@ -581,12 +586,12 @@ def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
 
 
 def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """The jobs that a race would still do, each with the share of it that is done then."""
+    """Return the jobs that a race would still do, each with the share of it that would be done."""
     return left_of(enter(recipe, materials), run, budgeted=budgeted)
 
 
 def left_of(entries: Entries, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """The jobs of these entries that are still to do, as `left`."""
+    """Return the jobs of these entries that are still to do, as `left`."""
     shares = {job.name: (job, share) for job, share in foreseen_of(entries, run, budgeted=budgeted)}
     waiting = missing((job for job, _ in shares.values()), run)
     planned = [shares.get(job.name, (job, 1.0)) for job in waiting]
@@ -605,7 +610,7 @@ def _found(
     writes: bool = True,
     extends: Callable[[], bool] = lambda: True,
 ) -> SearchResult:
-    """The search that the recipe asks for; what it notes down is in the directory `run`."""
+    """Do the search that the recipe states. run: the directory for what it keeps"""
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
@@ -622,7 +627,7 @@ def _found(
         return search(names, recipe.settings(), recipe.seeds, tune, how=recipe.search.how, extend=more, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
-    return optuna.search(
+    return optuna.search_with_optuna(
         names,
         recipe,
         tune,
@@ -635,7 +640,7 @@ def _found(
 
 
 def first_cut(recipe: RaceRecipe, rows: int) -> float:
-    """The share of the steps after which every setting has done its warm-up and LEAST steps more; at least EARLY."""
+    """Return the share of the steps, at least EARLY, by which each setting has warmed up and done LEAST steps more."""
     shares = [EARLY]
     for setting in recipe.settings():
         plan = finetune.plan_of(setting.recipe, rows, finetune.WIDTH)

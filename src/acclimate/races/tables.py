@@ -34,7 +34,7 @@ PARTS = (
 UNITS = ("tokens", "flops", "seconds")
 ON_DEV = " A score on dev is that of the best of several looks at dev, so a little high, for all alike."
 
-Line = tuple[str | TableCell, ...]  # of a table
+TableLine = tuple[str | TableCell, ...]  # of a table
 
 
 def no_sections(outcome: Outcome) -> Sequence[Section]:
@@ -71,7 +71,9 @@ def sections(outcome: Outcome) -> list[Section]:
     return [section for section in made if section.rows or section.lines or section.parts]
 
 
-Table = tuple[list[str], list[Line], tuple[str, ...], list[str]]  # headings, lines, their looks, sentences below
+ScoreTable = tuple[
+    list[str], list[TableLine], tuple[str, ...], list[str]
+]  # headings, lines, their looks, sentences below
 
 
 def _scores(outcome: Outcome, model: str) -> Section:
@@ -95,7 +97,7 @@ def _scores(outcome: Outcome, model: str) -> Section:
     return Section(title, ("", *heads), tuple(body), tuple(lines), looks=looks)
 
 
-def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
+def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     """Return a line for each cell: by each metric its mean and deviation, its difference where all are compared with
     the same, and its loss on held-out text.
     """
@@ -108,7 +110,7 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
     intervals = {result.key: outcome.interval(result.key) for result in shown}
     best = max((found.mean for found in intervals.values() if found is not None), default=None)
     references = {key for asked in outcome.against for key in asked.references}
-    body: list[Line] = []
+    body: list[TableLine] = []
     looks = []
     for result in shown:
         key = result.key
@@ -129,14 +131,14 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
 
-def _of_several_tasks(outcome: Outcome, shown: Sequence[CellResult]) -> Table:
+def _of_several_tasks(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     """Return the rows and columns of the study, exchanged if there are more columns than a line holds."""
     model = shown[0].model
     rows = list(dict.fromkeys(result.row for result in shown))
     columns = list(dict.fromkeys(result.column for result in shown))
     metrics = {result.column: metric_text(result.task.metric) for result in shown}
     turned = len(columns) > len(rows) or len(columns) > ACROSS
-    body: list[Line] = []
+    body: list[TableLine] = []
     for first in columns if turned else rows:
         keys = [(model, *((second, first) if turned else (first, second))) for second in (rows if turned else columns)]
         label = f"{first} ({metrics[first]})" if turned else first
@@ -167,8 +169,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
     contrasts = [each for each in compared.contrasts if each.against.name == name]
     varied = any(len(each.against.references) > 1 for each in contrasts)
     by_metrics = any(each.metric != MAIN for each in contrasts)
-    rows: list[Line] = []
-    improvements: list[Line] = []
+    rows: list[TableLine] = []
+    improvements: list[TableLine] = []
     cautions, ids = [], []
     for contrast in contrasts:
         key, comparison = contrast.against.key, contrast.comparison
@@ -232,7 +234,7 @@ def row_id(name: str, key: Key, metric: str = MAIN) -> str:
 
 def _seeds(outcome: Outcome) -> Section:
     """Return the table of each seed's score."""
-    rows: list[Line] = []
+    rows: list[TableLine] = []
     on_test = outcome.split == "test"
     for result in _shown(outcome):
         names = _metrics(result)
@@ -251,7 +253,7 @@ def _costs(outcome: Outcome) -> Section:
     """Return the table of what each stage took."""
     shown = _shown(outcome)
     stages = list(dict.fromkeys(stage for result in shown for stage in result.costs))
-    rows: list[Line] = []
+    rows: list[TableLine] = []
     for result in shown:
         cells: list[str | TableCell] = []
         for stage in stages:
@@ -291,7 +293,7 @@ def _of_tasks(outcome: Outcome) -> list[str]:
 def _tasks(outcome: Outcome) -> Section:
     """Return the table of the tasks, what was done to the data, and which data are not there."""
     names = _of_tasks(outcome)
-    rows: dict[str, Line] = {}
+    rows: dict[str, TableLine] = {}
     for result in outcome.results:
         task = result.task
         sizes = (f"{task.sizes[split]:,}" if split in task.sizes else "-" for split in ("train", "dev", "test"))

@@ -14,7 +14,7 @@ from acclimate.core.figures import duration, listed, metric_text, p_text, points
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, rows
-from acclimate.reports.table import UNTOUCHED, Row, interval_text
+from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
@@ -105,7 +105,9 @@ def _has(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 
 
-def _result(raced: Sequence[Row], taught: Sequence[Row], baselines: Collection[str], *, all_cut: bool) -> str:
+def _result(
+    raced: Sequence[ContestantRow], taught: Sequence[ContestantRow], baselines: Collection[str], *, all_cut: bool
+) -> str:
     """Return the first clause. taught: the rows of contestants that learnt something, baselines included"""
     simple, encoders = _sides(taught, baselines)
     if not encoders:
@@ -132,18 +134,20 @@ def _result(raced: Sequence[Row], taught: Sequence[Row], baselines: Collection[s
     return _winner(better, rivals) if better else _nothing_better(rivals[0])
 
 
-def _rivals(raced: Sequence[Row]) -> list[Row]:
+def _rivals(raced: Sequence[ContestantRow]) -> list[ContestantRow]:
     return sorted((row for row in raced if row.comparison is not None), key=_gain, reverse=True)
 
 
-def _sides(raced: Sequence[Row], baselines: Collection[str]) -> tuple[Row | None, list[Row]]:
+def _sides(
+    raced: Sequence[ContestantRow], baselines: Collection[str]
+) -> tuple[ContestantRow | None, list[ContestantRow]]:
     """Return the best baseline, or None, and the encoders by falling mean."""
     simple = max((row for row in raced if row.contestant in baselines), key=lambda row: row.score.mean, default=None)
     encoders = (row for row in raced if row.contestant not in baselines)
     return simple, sorted(encoders, key=lambda row: row.score.mean, reverse=True)
 
 
-def _baseline_wins(simple: Row, encoder: Row) -> str:
+def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
     means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} points of {metric_text(simple.metric)}"
     if encoder.score.adaptations == 1:
@@ -156,7 +160,7 @@ def _baseline_wins(simple: Row, encoder: Row) -> str:
     return f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
 
 
-def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
+def _winner(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) -> str:
     best, *others = better
     seconds = best.adapting.seconds
     cost = f"at {duration(seconds)} of extra training" if seconds else "with no extra training"
@@ -171,7 +175,7 @@ def _winner(better: Sequence[Row], rivals: Sequence[Row]) -> str:
     return sentence
 
 
-def _nothing_better(nearest: Row) -> str:
+def _nothing_better(nearest: ContestantRow) -> str:
     gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if gain > 0:
@@ -184,15 +188,15 @@ def _nothing_better(nearest: Row) -> str:
     return f"{opening}: {finding} ({_chance(nearest)})"
 
 
-def _figures(row: Row) -> str:
+def _figures(row: ContestantRow) -> str:
     return f"{interval_text(row.score)} points of {metric_text(row.metric)}"
 
 
-def _evidence(row: Row) -> str:
+def _evidence(row: ContestantRow) -> str:
     return f"{points(_gain(row))} points of {metric_text(row.metric)} ({_chance(row)})"
 
 
-def _chance(row: Row) -> str:
+def _chance(row: ContestantRow) -> str:
     comparison = _comparison(row)
     interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
     return "; ".join(filter(None, (interval, f"{_p(row.p_holm)} after Holm", comparison.one_adaptation)))
@@ -203,16 +207,16 @@ def _p(p: float | None) -> str:
     return f"p {text}" if text[0] in "<>" else f"p = {text}"
 
 
-def _comparison(row: Row) -> Comparison:
+def _comparison(row: ContestantRow) -> Comparison:
     assert row.comparison is not None  # only called for rivals
     return row.comparison
 
 
-def _gain(row: Row) -> float:
+def _gain(row: ContestantRow) -> float:
     return _comparison(row).difference
 
 
-def _supported(row: Row) -> bool:
+def _supported(row: ContestantRow) -> bool:
     return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0
 
 

@@ -9,21 +9,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
-from acclimate.jobs.job import RESULT, Job, Result, Work
-from acclimate.methods import Method, baselines, finetune, method_called, mlm, scratch
+from acclimate.jobs.job import RESULT, Result, Work
+from acclimate.methods import baselines, finetune, method_called, mlm, scratch
 from acclimate.models.word_embeddings import embedding_distances
+from acclimate.races import estimates
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, before, read_log
 from acclimate.training.run import CHECKPOINT
-
-if TYPE_CHECKING:
-    from acclimate.races.cost import Stage, Trial
 
 SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
 
@@ -222,103 +220,20 @@ def checkpoint_of(model: str | Path) -> str:
     return str(inside) if inside.is_dir() else str(model)
 
 
-CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
-FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
-LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
-
-
-def _pretraining(trial: Trial, job: Job, share: float) -> Stage:
-    stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
-    corpus = Corpus(job.places["corpus"])
-    return trial.masked(job, corpus, stated, scratch.METHOD, before=trial.preparing_of(corpus))
-
-
-def _adapting(trial: Trial, job: Job, share: float) -> Stage:
-    method, stated = adapting_of(job)
-    if "corpus" not in job.places:  # what is retrieved is not known yet: rows of the whole general text are as long
-        assert trial.materials.general is not None
-        return trial.masked(job, trial.materials.general, stated, method)
-    return trial.masked(job, Corpus(job.places["corpus"]), stated, method)
-
-
-def adapting_of(job: Job) -> tuple[Method, Any]:
-    """The method of an adapting job, and its recipe as far as it is known before."""
-    method = method_called(job.settings["method"], job.places.get("code"))
-    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
-    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
-    given |= {name: str(place) for name, place in job.places.items() if name not in ("model", "code")}
-    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
-
-
-def _prompt(job: Job) -> int:
-    method, stated = adapting_of(job)
-    return method.prompt(stated)
-
-
-def _first(trial: Trial, job: Job, share: float) -> Stage:
-    work = method_called(job.settings["method"], job.places.get("code")).first
-    assert work is not None
-    characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
-    return trial.fixed(job, work.seconds(job.settings["stated"], characters))
-
-
-def _retrieving(trial: Trial, job: Job, share: float) -> Stage:
-    return trial.fixed(job, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
-
-
-def _measuring(trial: Trial, job: Job, share: float) -> Stage:
-    tokens = trial.tokens(job.places["corpus"], job.settings["max_tokens"], LINES_AT_MOST, more=trial.prompt(job))
-    return trial.reading(job, trial.recipe.finetune, tokens, "fixed")
-
-
-def loading(trial: Trial, job: Job, share: float) -> Stage:
-    """What a job takes that loads a model and writes it changed."""
-    return trial.fixed(job, trial.loading)
-
-
-def fitting(trial: Trial, job: Job, share: float) -> Stage:
-    """What a job takes that reads the training rows and trains no encoder."""
-    return trial.fixed(job, trial.materials.task.sizes["train"] / FITTED_A_SECOND)
-
-
-def _fine_tuning(trial: Trial, job: Job, share: float) -> Stage:
-    return trial.tuning(job, share)
-
-
-def _testing(trial: Trial, job: Job, share: float) -> Stage:
-    stated = tuning_of(job.needs["tuned"])
-    return trial.reading(job, stated, trial.test_tokens(stated, trial.prompt(job)), "test")
-
-
-def _testing_together(trial: Trial, job: Job, share: float) -> Stage:
-    stated, prompt = tuning_of(job.needs["first"]), trial.prompt(job)
-    tokens = trial.test_tokens(stated, prompt) + trial.tried(stated, prompt).dev
-    return trial.reading(job, stated, len(job.needs) * tokens, "test")
-
-
-def _testing_terms(trial: Trial, job: Job, share: float) -> Stage:
-    return trial.fixed(job, 1e-3 * trial.materials.task.sizes["train"])
-
-
-def tuning_of(job: Job) -> finetune.FinetuneRecipe:
-    """The settings of a fine-tuning job."""
-    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
-
-
-PRETRAIN = Work("pretrain", pretrain, estimate=_pretraining, trains="encoder")
-UNTRAINED = Work("random weights", untrained, estimate=loading)
-ADAPT = Work("adapt", adapt, estimate=_adapting, prompt=_prompt, trains="encoder")
-FIRST = Work("first", first, estimate=_first)
-RETRIEVE = Work("retrieve", retrieve, estimate=_retrieving)
-CUT = Work("cut", cut, estimate=fitting)
-HELDOUT = Work("held-out loss", heldout, estimate=_measuring)
-MOVE = Work("embedding distance", move, estimate=loading)
-FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=_fine_tuning, trains="task")
-TERMS = Work("baseline", terms, estimate=fitting)
-TEST = Work("test", test, estimate=_testing, opens_test=True)
-TEST_TOGETHER = Work("test together", test_together, estimate=_testing_together, opens_test=True)
-TEST_TERMS = Work("test baseline", test_terms, estimate=_testing_terms, opens_test=True)
-CONSTANT = Work("constant answer", constant, estimate=fitting, opens_test=True)
+PRETRAIN = Work("pretrain", pretrain, estimate=estimates.pretraining, trains="encoder")
+UNTRAINED = Work("random weights", untrained, estimate=estimates.loading)
+ADAPT = Work("adapt", adapt, estimate=estimates.adapting, prompt=estimates.prompt_tokens, trains="encoder")
+FIRST = Work("first", first, estimate=estimates.first_work)
+RETRIEVE = Work("retrieve", retrieve, estimate=estimates.retrieving)
+CUT = Work("cut", cut, estimate=estimates.fitting)
+HELDOUT = Work("held-out loss", heldout, estimate=estimates.measuring)
+MOVE = Work("embedding distance", move, estimate=estimates.loading)
+FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task")
+TERMS = Work("baseline", terms, estimate=estimates.fitting)
+TEST = Work("test", test, estimate=estimates.testing, opens_test=True)
+TEST_TOGETHER = Work("test together", test_together, estimate=estimates.testing_together, opens_test=True)
+TEST_TERMS = Work("test baseline", test_terms, estimate=estimates.testing_baseline, opens_test=True)
+CONSTANT = Work("constant answer", constant, estimate=estimates.fitting, opens_test=True)
 
 WORKS: dict[str, Work] = {
     work.name: work

@@ -24,7 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from acclimate.core.figures import duration, metric_text, p_text, si
-from acclimate.reports.table import UNTOUCHED, Row, difference_text, interval_text
+from acclimate.reports.table import UNTOUCHED, ContestantRow, difference_text, interval_text
 
 # Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
 PAGE = {"#010203": "currentColor", "#010204": "var(--muted, #6b7280)", "#010205": "var(--card, #ffffff)"}
@@ -71,7 +71,7 @@ DOTS = 1_000  # at most so many dots in a scatter plot, which take 100 kB
 ROUND_SECONDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800)
 
 
-def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str:
+def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "seconds") -> str:
     """Plot mean test scores with 95% bars over the cost of adapting and fine-tuning; the dots beside a bar are seeds.
 
     quantity: a field of Cost. A contestant without cost stands at the left edge, marked "(0)": a log scale has no zero.
@@ -109,7 +109,7 @@ def score_against_cost(rows: Sequence[Row], *, quantity: str = "seconds") -> str
         return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
 
 
-def differences(rows: Sequence[Row]) -> str:
+def differences(rows: Sequence[ContestantRow]) -> str:
     """Plot each difference to the untouched model with its 95% interval; filled marks have Holm's p below .05."""
     rivals = [row for row in rows if row.comparison is not None]
     with matplotlib.rc_context(STYLE):
@@ -215,7 +215,7 @@ def gold_against_predicted(pairs: Sequence[tuple[float, float]], contestant: str
         return svg(figure, name, f"Gold against predicted, {contestant}", marks)
 
 
-def colours_of(rows: Sequence[Row]) -> dict[str, str]:
+def colours_of(rows: Sequence[ContestantRow]) -> dict[str, str]:
     """Return contestant -> its colour in all plots: grey for the untouched model, the others in order of the rows."""
     return {row.contestant: colour for row, (colour, _) in zip(rows, _looks(rows), strict=True)}
 
@@ -318,7 +318,7 @@ def _figure(width: float, height: float, **labels: str) -> tuple[Figure, Any]:
     return figure, figure.add_subplot(**labels)
 
 
-def _looks(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def _looks(rows: Sequence[ContestantRow]) -> list[tuple[str, str]]:
     """Return the colour and the marker of each row."""
     rivals = zip(cycle(PALETTE), cycle(MARKERS))
     return [(MUTED, "o") if row.contestant == UNTOUCHED else next(rivals) for row in rows]

@@ -21,7 +21,7 @@ BeforeAndAfter = Mapping[str, tuple[float, float]]  # contestant -> loss before 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ContestantRow:
     """The scores of one contestant on one task.
 
     seeds, scores, dev    number, test score and dev score of each seed, in the same order, in units of the metric

@@ -22,14 +22,14 @@ from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import HUB_ID
 from acclimate.models.task_layers import Pooling, pooling_of
 from acclimate.races.leakage import without
-from acclimate.races.outcome import WINNER, Outcome, path_of, read, rows
+from acclimate.races.outcome import WINNER, Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict
 from acclimate.reports import table
 from acclimate.reports.labels import LabelScore, per_label, per_type
 from acclimate.reports.page import Fact, environment
-from acclimate.reports.table import BeforeAndAfter, Row, difference_text, interval_text
+from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
 from acclimate.shipping.onnx import FILE, Int8
 from acclimate.shipping.predict import Loaded
@@ -97,7 +97,7 @@ class Card:
     contestant: str
     shipped: Score
     verdict: str
-    rows: Sequence[Row]
+    rows: Sequence[ContestantRow]
     general_losses: BeforeAndAfter = field(default_factory=dict)
     per_label: Sequence[LabelScore] = ()
     unseen: Sequence[str] = ()
@@ -110,7 +110,7 @@ class Card:
     notes: Sequence[str] = ()
     leaks: Sequence[Leak] | None = None
     leaked: int = 0
-    rows_without: Sequence[Row] = ()
+    rows_without: Sequence[ContestantRow] = ()
     verdict_without: str = ""
     reach: str = ""
     looks: int = 0
@@ -128,7 +128,7 @@ class Card:
     int8: Int8 | None = None
 
     @property
-    def row(self) -> Row:
+    def row(self) -> ContestantRow:
         """The row of the contestant that is shipped."""
         return next(row for row in self.rows if row.contestant == self.contestant)
 
@@ -157,7 +157,7 @@ class Shipment:
 def card_of(shipment: Shipment) -> Card:
     """Return the card of a shipment. Reads facts, scores and the records of the jobs in the directory of the run."""
     run, task, score = shipment.run, shipment.task, shipment.score
-    outcome = read(path_of(run, RACE))
+    outcome = read_outcome(path_of(run, RACE))
     report = report_of(outcome)
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)

@@ -17,7 +17,7 @@ from acclimate.core import files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score, Watch, unwatched
 from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
-from acclimate.races.outcome import WINNER, path_of, read
+from acclimate.races.outcome import WINNER, path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping import predict
@@ -81,7 +81,7 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
     chosen, recorded = run / WINNER / "race.json", path_of(run, RACE)
-    outcome = read(recorded) if recorded.exists() else None
+    outcome = read_outcome(recorded) if recorded.exists() else None
     if outcome is not None and outcome.race is not None and not outcome.race.winner:
         raise ValueError(f"{run}: no encoder of this race has learnt the task, so there is no winner to ship")
     for needed in (recorded, chosen):

@@ -139,7 +139,7 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     from acclimate.races import report, tables
 
     if outcome.race is not None:
-        report.write(out)
+        report.write_race_pages(out)
         return (out / report.TEXT).read_text(encoding="utf-8")
     study = STUDIES.get(outcome.name.partition("-")[0])  # its outcome may be called by what it varied: tlm-k
     return tables.write(outcome, out, study.sections if study else tables.no_sections)
@@ -149,6 +149,6 @@ def write_again(out: Path) -> str:
     """Write the tables and pages of all that has ended in `out`, and return the texts. Nothing is trained or read but
     the outcomes. Raises FileNotFoundError if nothing has ended there.
     """
-    from acclimate.races.outcome import outcomes_in, read
+    from acclimate.races.outcome import outcomes_in, read_outcome
 
-    return "\n".join(write_tables(read(path), out) for path in outcomes_in(out))
+    return "\n".join(write_tables(read_outcome(path), out) for path in outcomes_in(out))

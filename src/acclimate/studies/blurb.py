@@ -27,8 +27,7 @@ from acclimate.races import work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import enter, tested_baseline
 from acclimate.races.design import Cell, Design, Search
-from acclimate.races.recipe import RaceRecipe
-from acclimate.races.recipe import Search as Searched
+from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared, task_of, there
 from acclimate.studies.models import CONSTANT, NO_ENCODER, called, check_lengths, models_of
 from acclimate.tasks.datasets import blurb
@@ -41,7 +40,7 @@ EPOCHS = (float(blurb.SEARCH.epochs[0]), 10.0, float(blurb.SEARCH.epochs[1]))  #
 
 
 CHANCE = "one seed says nothing about chance. Give 2 or more, or 0: 5 or 10"
-Seeds = Annotated[int, Range(least=2, also=0, why=CHANCE)]
+BlurbSeeds = Annotated[int, Range(least=2, also=0, why=CHANCE)]
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class BlurbRecipe:
     """
 
     datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
-    seeds: Seeds = 0
+    seeds: BlurbSeeds = 0
     """Runs of the chosen setting, at least 2; 0: as in the paper 5, or 10 for BIOSSES, PubMedQA and BioASQ."""
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
@@ -62,7 +61,7 @@ class BlurbRecipe:
     """How ChemProt and DDI show their mentions; none: the first encoding whose files are there."""
     special: bool = False  # have the tokenizer keep whole the strings that the encoding writes into texts
     baseline: bool = True  # also run the baselines: TF-IDF or a word list, and the constant answer
-    search: Searched = field(default_factory=lambda: Searched(blurb.SEARCH.rates, EPOCHS, blurb.SEARCH.batches))
+    search: SearchRecipe = field(default_factory=lambda: SearchRecipe(blurb.SEARCH.rates, EPOCHS, blurb.SEARCH.batches))
     """Settings of fine-tuning that are tried on dev."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
     """Settings of every fine-tuning; pooling counts where texts have two mentions, tag_ settings where words have

@@ -1,8 +1,8 @@
 """The studies of model choices in BLURB's paper (Gu et al., 2021): one choice varied, all else and the seeds the same.
 
-    vary=layers     what stands between the encoder and the output: a linear layer or a BiLSTM (Table 10)
-    vary=schemes    how entities are tagged in training: BIO, BIOUL or IO (Table 11)
-    vary=relations  how a text shows its two mentions, and which states the classifier reads (Table 12)
+    vary=layers     what stands between the encoder and the output: a linear layer or a BiLSTM (PaperTable 10)
+    vary=schemes    how entities are tagged in training: BIO, BIOUL or IO (PaperTable 11)
+    vary=relations  how a text shows its two mentions, and which states the classifier reads (PaperTable 12)
 
 The studies run on BLURB's datasets; `layers` and `schemes` also run on labelled files. The first variant is the paper's
 standard, and the others are compared with it: on dev, or on test with `split`. A job that two variants or two studies
@@ -62,7 +62,7 @@ NAMED = (
 
 
 @dataclass(frozen=True)
-class Variant:
+class ModelVariant:
     """A value of what is varied, a row of the table.
 
     settings  of fine-tuning
@@ -77,24 +77,24 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table of the paper. variants: the standard comes first."""
 
     name: str
     datasets: tuple[str, ...]
-    variants: tuple[Variant, ...]
+    variants: tuple[ModelVariant, ...]
 
 
-def _layer(name: str, layer: str, further: bool = False) -> Variant:
+def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
     stated = {"tag_layer": layer, "tag_transitions": "any", "tag_transitions_rate": rate, "sequence_layer": of_text}
     stated |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
-    return Variant(name, stated, further=further)
+    return ModelVariant(name, stated, further=further)
 
 
-TABLES: Mapping[str, Table] = {
-    "layers": Table(
-        "Table 10",
+TABLES: Mapping[str, PaperTable] = {
+    "layers": PaperTable(
+        "PaperTable 10",
         ("BC5-chem", "BC5-disease", "JNLPBA", "ChemProt", "DDI", "GAD"),
         (
             _layer("linear", "linear"),
@@ -103,22 +103,22 @@ TABLES: Mapping[str, Table] = {
             _layer("BiLSTM-CRF", "bilstm-crf", further=True),
         ),
     ),
-    "schemes": Table(
-        "Table 11",
+    "schemes": PaperTable(
+        "PaperTable 11",
         ("BC5-chem", "BC5-disease", "JNLPBA"),
-        tuple(Variant(scheme, {"tag_scheme": scheme}) for scheme in ("BIO", "BIOUL", "IO")),
+        tuple(ModelVariant(scheme, {"tag_scheme": scheme}) for scheme in ("BIO", "BIOUL", "IO")),
     ),
-    "relations": Table(
-        "Table 12",
+    "relations": PaperTable(
+        "PaperTable 12",
         ("ChemProt", "DDI"),
         (
-            Variant("dummies, first token", {"pooling": "first"}, "dummies"),
-            Variant("dummies, mentions", {"pooling": "mentions"}, "dummies"),
-            Variant("original, first token", {"pooling": "first"}, "original"),
-            Variant("original, mentions", {"pooling": "mentions"}, "original"),
-            Variant("markers, first token", {"pooling": "first"}, "markers"),
-            Variant("markers, mentions", {"pooling": "mentions"}, "markers"),
-            Variant("markers, starts", {"pooling": "starts"}, "markers"),
+            ModelVariant("dummies, first token", {"pooling": "first"}, "dummies"),
+            ModelVariant("dummies, mentions", {"pooling": "mentions"}, "dummies"),
+            ModelVariant("original, first token", {"pooling": "first"}, "original"),
+            ModelVariant("original, mentions", {"pooling": "mentions"}, "original"),
+            ModelVariant("markers, first token", {"pooling": "first"}, "markers"),
+            ModelVariant("markers, mentions", {"pooling": "mentions"}, "markers"),
+            ModelVariant("markers, starts", {"pooling": "starts"}, "markers"),
         ),
     ),
 }
@@ -160,7 +160,7 @@ class ChoicesRecipe:
             raise ValueError(f"variants: '{self.variants[0]}' alone is compared with nothing. Name another one")
 
     @property
-    def chosen(self) -> tuple[Variant, ...]:
+    def chosen(self) -> tuple[ModelVariant, ...]:
         """The rows of the table."""
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         chosen = tuple(known[name] for name in self.variants)

@@ -50,20 +50,20 @@ from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
 
-Contestant = Literal[
+ContestantName = Literal[
     "MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA", "DGA (H, I)",
     "DGA (H, I, O)", "DGA (H, I, O, E)", "DGA (w/o contrast)", "DGA (random mask)", "Ensemble (LM+MLM)",
     "DGA (domain-specific)",
 ]  # fmt: skip
-TABLE_2: tuple[Contestant, ...] = (
+TABLE_2: tuple[ContestantName, ...] = (
     "MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA",
 )  # fmt: skip
-TABLE_3: tuple[Contestant, ...] = (
+TABLE_3: tuple[ContestantName, ...] = (
     "DGA (H, I)", "DGA (H, I, O)", "DGA (H, I, O, E)", "DGA (w/o contrast)", "DGA (random mask)", "Ensemble (LM+MLM)",
     "DGA (domain-specific)",
 )  # fmt: skip
-MLM: Contestant = "MLM"
-ENSEMBLE: Contestant = "Ensemble (LM+MLM)"
+MLM: ContestantName = "MLM"
+ENSEMBLE: ContestantName = "Ensemble (LM+MLM)"
 # contestant -> the method (a name of METHODS), and the settings that make it this contestant
 ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     MLM: ("mlm", {}),
@@ -97,7 +97,7 @@ class DgaStudyRecipe:
     """
 
     seeds: Seeds = 5  # fine-tunings of each model, each with another seed; at least 2
-    contestants: tuple[Contestant, ...] = TABLE_2
+    contestants: tuple[ContestantName, ...] = TABLE_2
     """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
     specific)"`."""
@@ -143,7 +143,7 @@ class DgaStudyRecipe:
             )
 
     @property
-    def names(self) -> tuple[Contestant, ...]:
+    def names(self) -> tuple[ContestantName, ...]:
         """The contestants that run against the untouched model, in the order of the tables."""
         chosen = {*self.contestants, *(TABLE_3 if self.ablations else ())}
         return tuple(name for name in (*TABLE_2, *TABLE_3) if name in chosen)

@@ -31,12 +31,11 @@ from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import fitting
-from acclimate.races import work
+from acclimate.races import estimates, work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, job_of
 from acclimate.races.design import Cell, Design, Search
-from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
-from acclimate.races.recipe import Search as Searched
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import LabelledFiles
@@ -44,7 +43,7 @@ from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 
-Kind = Literal[
+ModelName = Literal[
     "general vocabulary, word pieces",
     "general vocabulary, whole words",
     "own vocabulary, word pieces",
@@ -54,8 +53,8 @@ Kind = Literal[
     "half general, then half domain",
     "general text",
 ]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-GENERAL_PIECES, GENERAL_WORDS, OWN_PIECES, OWN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = KINDS
+MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
+GENERAL_PIECES, GENERAL_WORDS, OWN_PIECES, OWN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
 # what the paper finds (Table 7; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
     (GENERAL_WORDS, GENERAL_PIECES),
@@ -74,7 +73,7 @@ LEARNING = ("vocabulary", "lower", "kind")
 class PubmedbertStudyRecipe:
     """Encoders pretrained from random weights on raw text of a domain, by vocabulary, masking and start."""
 
-    models: tuple[Kind, ...] = KINDS  # models to pretrain and compare, the rows of the table
+    models: tuple[ModelName, ...] = MODEL_NAMES  # models to pretrain and compare, the rows of the table
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
     seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
@@ -98,7 +97,7 @@ class PubmedbertStudyRecipe:
     )  # settings of every pretraining; each model trains on `scratch.tokens` tokens
     extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)
     """How words are added to the general vocabulary."""
-    search: Searched = field(default_factory=lambda: RaceRecipe().search)
+    search: SearchRecipe = field(default_factory=lambda: RaceRecipe().search)
     """Settings of fine-tuning that are tried on dev."""
     finetune: finetune.FinetuneRecipe = field(default_factory=lambda: RaceRecipe().finetune)
     """Settings of every fine-tuning."""
@@ -182,7 +181,7 @@ def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], cor
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
-EXTEND = Work("extend", extend_vocabulary, estimate=work.loading)
+EXTEND = Work("extend", extend_vocabulary, estimate=estimates.loading)
 
 
 def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:

@@ -28,7 +28,7 @@ from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
-from acclimate.races import work
+from acclimate.races import estimates, work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
@@ -76,7 +76,7 @@ RECIPE = TlmStudyRecipe
 
 
 @dataclass(frozen=True)
-class Variant:
+class TlmVariant:
     """A row of the table. tlm: None where the given model is fine-tuned untouched."""
 
     name: str
@@ -140,41 +140,41 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
     )
 
 
-def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[Variant]:
+def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[TlmVariant]:
     """Return the rows of the table that `vary` names. Raises ValueError where they need a model and none is given."""
     stated, retrieval = recipe.tlm, recipe.retrieval
     match recipe.vary:
         case "retrieval":
             named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            return [Variant(name, stated, how) for name, how in named.items()]
+            return [TlmVariant(name, stated, how) for name, how in named.items()]
         case "k":
-            task_only = Variant("task data only", replace(stated, rho_1=0), retrieval)
-            return [task_only, *(Variant(f"K = {k}", stated, replace(retrieval, k=k)) for k in recipe.ks)]
+            task_only = TlmVariant("task data only", replace(stated, rho_1=0), retrieval)
+            return [task_only, *(TlmVariant(f"K = {k}", stated, replace(retrieval, k=k)) for k in recipe.ks)]
         case "rho_1":
-            external = Variant("external only", replace(stated, external_only=True), retrieval)
-            return [*(Variant(f"rho_1 = {x}", replace(stated, rho_1=x), retrieval) for x in recipe.rho_1s), external]
+            external = TlmVariant("external only", replace(stated, external_only=True), retrieval)
+            return [*(TlmVariant(f"rho_1 = {x}", replace(stated, rho_1=x), retrieval) for x in recipe.rho_1s), external]
         case "rho_2":
-            return [Variant(f"rho_2 = {x:g}", replace(stated, rho_2=x), retrieval) for x in recipe.rho_2s]
+            return [TlmVariant(f"rho_2 = {x:g}", replace(stated, rho_2=x), retrieval) for x in recipe.rho_2s]
         case "stages":
             one, both = replace(stated, stage_2=False), replace(stated, stage_2=True)
-            return [Variant("without stage 2", one, retrieval), Variant("two stages", both, retrieval)]
+            return [TlmVariant("without stage 2", one, retrieval), TlmVariant("two stages", both, retrieval)]
         case "model":
             if not model:
                 raise ValueError("vary=model needs a pretrained model: give --model, a directory or hub id")
             goes_on = replace(stated, model=model, rho_1=0)
             return [
-                Variant("model", None, retrieval),
-                Variant("model + MLM on task data", goes_on, retrieval),
-                Variant("TLM", replace(stated, model=""), retrieval),
+                TlmVariant("model", None, retrieval),
+                TlmVariant("model + MLM on task data", goes_on, retrieval),
+                TlmVariant("TLM", replace(stated, model=""), retrieval),
             ]
         case "search":
             return [
-                Variant(f"rho_1 = {x}, rho_2 = {y:g}", replace(stated, rho_1=x, rho_2=y), retrieval)
+                TlmVariant(f"rho_1 = {x}, rho_2 = {y:g}", replace(stated, rho_1=x, rho_2=y), retrieval)
                 for x, y in product(recipe.rho_1s, recipe.rho_2s)
             ]
 
 
-def _materials(varied: Sequence[Variant], race: RaceRecipe, inputs: Inputs) -> Materials:
+def _materials(varied: Sequence[TlmVariant], race: RaceRecipe, inputs: Inputs) -> Materials:
     """Return what the variants train on. Raises ValueError where general text is missing, or TLM cannot do the task."""
     joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
@@ -203,7 +203,7 @@ def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
     return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
 
 
-STAGE_1 = Work("stage 1 alone", hand_over, estimate=work.fitting, trains="task")
+STAGE_1 = Work("stage 1 alone", hand_over, estimate=estimates.fitting, trains="task")
 
 
 def _losses(

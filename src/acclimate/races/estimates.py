@@ -1,0 +1,108 @@
+"""What each kind of job takes: from the speeds that were tried (races/cost.py::SpeedTest) to a line of the estimate.
+
+Each function gets the speeds, a job and the share of it that will be done, and returns its `Stage`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acclimate.core import settings
+from acclimate.jobs.job import Job
+from acclimate.methods import Method, finetune, method_called, scratch
+from acclimate.text.corpus import Corpus
+
+if TYPE_CHECKING:
+    from acclimate.races.cost import SpeedTest, Stage
+
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
+FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
+LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
+
+
+def pretraining(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what a pretraining takes, its vocabulary included."""
+    stated = settings.from_mapping(scratch.ScratchRecipe, job.settings["recipe"])
+    corpus = Corpus(job.places["corpus"])
+    return speeds.masked(job, corpus, stated, scratch.METHOD, before=speeds.preparing_of(corpus))
+
+
+def adapting(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what an adaptation takes."""
+    method, stated = adapting_of(job)
+    if "corpus" not in job.places:  # what is retrieved is not known yet: rows of the whole general text are as long
+        assert speeds.materials.general is not None
+        return speeds.masked(job, speeds.materials.general, stated, method)
+    return speeds.masked(job, Corpus(job.places["corpus"]), stated, method)
+
+
+def adapting_of(job: Job) -> tuple[Method, Any]:
+    """Return the method of an adapting job, and its recipe as far as it is known before."""
+    method = method_called(job.settings["method"], job.places.get("code"))
+    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
+    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
+    given |= {name: str(place) for name, place in job.places.items() if name not in ("model", "code")}
+    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
+
+
+def prompt_tokens(job: Job) -> int:
+    """Return the prompt tokens that an adaptation puts behind each row."""
+    method, stated = adapting_of(job)
+    return method.prompt(stated)
+
+
+def first_work(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what a method does before it adapts takes."""
+    work = method_called(job.settings["method"], job.places.get("code")).first
+    assert work is not None
+    characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
+    return speeds.fixed(job, work.seconds(job.settings["stated"], characters))
+
+
+def retrieving(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what a retrieval takes."""
+    return speeds.fixed(job, Corpus(job.places["corpus"]).characters / CHARACTERS_A_SECOND)
+
+
+def measuring(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what measuring a loss on held-out text takes."""
+    tokens = speeds.tokens(job.places["corpus"], job.settings["max_tokens"], LINES_AT_MOST, more=speeds.prompt(job))
+    return speeds.reading(job, speeds.recipe.finetune, tokens, "fixed")
+
+
+def loading(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what a job takes that loads a model and writes it changed."""
+    return speeds.fixed(job, speeds.loading)
+
+
+def fitting(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what a job takes that reads the training rows and trains no encoder."""
+    return speeds.fixed(job, speeds.materials.task.sizes["train"] / FITTED_A_SECOND)
+
+
+def fine_tuning(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what the first share of a fine-tuning takes."""
+    return speeds.tuning(job, share)
+
+
+def testing(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what scoring a fine-tuned model on the test set takes."""
+    stated = tuning_of(job.needs["tuned"])
+    return speeds.reading(job, stated, speeds.test_tokens(stated, speeds.prompt(job)), "test")
+
+
+def testing_together(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what scoring two models together on dev and test takes."""
+    stated, prompt = tuning_of(job.needs["first"]), speeds.prompt(job)
+    tokens = speeds.test_tokens(stated, prompt) + speeds.tried(stated, prompt).dev
+    return speeds.reading(job, stated, len(job.needs) * tokens, "test")
+
+
+def testing_baseline(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what scoring the baseline takes."""
+    return speeds.fixed(job, 1e-3 * speeds.materials.task.sizes["train"])
+
+
+def tuning_of(job: Job) -> finetune.FinetuneRecipe:
+    """Return the settings of a fine-tuning job."""
+    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
