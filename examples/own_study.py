@@ -7,8 +7,6 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from acclimate.races.write import write
-
 from acclimate.core import settings
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.methods.finetune import FinetuneRecipe
@@ -17,6 +15,7 @@ from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.dry_run import dry_run
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
+from acclimate.races.tables import write
 from acclimate.tasks.labelled import LabelledFiles
 
 

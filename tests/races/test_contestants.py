@@ -108,11 +108,11 @@ def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     assert provenance["sources"]["vectors"] == files.sha256_of(vectors / tapter.VECTORS / tapter.TRAINED)
     assert not (held / tapter.VECTORS).exists()
     assert [point["step"] for point in files.read_json(held / CURVE)][-1] == recipe.tapter.plan.steps
-    study = report_of(recorded(run))
-    assert set(study.losses) == {"TAPTER", "DAPT+TAPTER"}
+    report = report_of(recorded(run))
+    assert set(report.facts.losses) == {"TAPTER", "DAPT+TAPTER"}
     texts = len(materials.task_text) + len(materials.domain)
-    assert study.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"
-    lines = study.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
+    assert report.facts.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"
+    lines = report.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
     assert lines[-1][1] == pytest.approx(read_log(held)[-1]["loss.mlm"], rel=1e-6)
 
 

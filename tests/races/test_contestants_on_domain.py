@@ -57,7 +57,7 @@ def test_all_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materi
     assert len({scores[name].adapting.tokens for name in ("KD", "SimCSE", "InfoWord", "TaCL")}) == 1
     assert scores["DGA"].adapting.tokens > scores["KD"].adapting.tokens  # importance comes first
     assert scores["DGA"].adapting.flops > 2 * scores["adapter"].adapting.flops > 0
-    assert set(report_of(recorded(tmp_path)).general_losses) == set(NINE)
+    assert set(recorded(tmp_path).race.general_losses) == set(NINE)
     [adapted] = (tmp_path / "jobs").glob("adapter-*")
     [tuned] = (tmp_path / "jobs").glob("fine-tune-adapter-seed-0-*")
     for checkpoint in (adapted / "checkpoint", tuned / "checkpoint"):
@@ -210,6 +210,6 @@ def test_of_a_model_without_a_language_modelling_head_nothing_says_what_it_forgo
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=2))
     recipe = replace(toy_race.recipe, contestants=("TAPT",), finetune=tuning)
     run_race(recipe, given, tmp_path / "run", command="acclimate race")
-    study = report_of(recorded(tmp_path / "run"))
-    assert not study.general_losses
-    assert any("no language modelling head" in note for note in study.notes)
+    report = report_of(recorded(tmp_path / "run"))
+    assert not report.facts.general_losses
+    assert any("no language modelling head" in note for note in report.outcome.notes)

@@ -218,7 +218,7 @@ def test_text_csv_json_and_page_are_written(studied):
     row_is, column_is = studied.design.axes
     cells = {(line["model"], line[row_is], line[column_is]): line for line in lines if line["seeds"]}
     for cell in json.loads(studied.texts["done.outcome.json"])["results"]:
-        line = cells[cell["model"], cell["row"], cell["column"]]
+        line = cells[cell["row"] if row_is == "model" else cell["model"], cell["row"], cell["column"]]
         for score, job in zip(cell["scores"], cell["jobs"], strict=True):
             assert str(score["seed"]) in line["seeds"].split()
             assert (studied.out / "jobs" / job / "result.json").exists()

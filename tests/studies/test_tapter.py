@@ -121,9 +121,9 @@ def test_what_is_reported_together():
     assert reported_with(METRICS["macro_f1"]) == (METRICS["macro_f1"],)
 
 
-def test_what_is_watched_on_dev_is_each_context_once_and_no_question(ran):
-    _, outcome = ran
-    [materials, _] = (each.cell.materials for each in outcome.ran.values())
+def test_what_is_watched_on_dev_is_each_context_once_and_no_question(files, ran):
+    out, _ = ran
+    [materials, _] = (cell.materials for cell in made(files, files / "first.json", out).cells)
     watched = [document.text for document in materials.heldout.documents()]
     assert watched == [context(f"dev{number} {at}") for number in range(SIZES["dev"]) for at in range(2)]
 

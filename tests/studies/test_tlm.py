@@ -17,7 +17,6 @@ from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import report_of
 from acclimate.races.run import run
 from acclimate.races.tables import write
 from acclimate.studies.tlm import TlmStudyRecipe, design, variants
@@ -163,7 +162,7 @@ def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
     [joint] = (tmp_path / "jobs").glob("tlm-*")
     assert scores["TLM"].adapting.tokens == sum(line["tokens"] for line in read_log(joint))
     assert enter(recipe, toy_race.materials).losses.keys() == {"untouched"}  # a loss of another vocabulary says nothing
-    assert "documents" in report_of(recorded(tmp_path)).given["TLM"]["adapting"]
+    assert "documents" in recorded(tmp_path).race.given["TLM"]["adapting"]
 
 
 def test_a_value_that_stands_twice_is_refused():
