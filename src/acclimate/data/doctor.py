@@ -536,7 +536,7 @@ def _naming(rows: Sequence[Example]) -> tuple[float, float]:
     names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
     order = sorted(names)
     places = {label: place for place, label in enumerate(order)}
-    right = others = searched = asked_others = 0
+    right = others = searched = searched_others = 0
     for row in rows:
         text = f" {normalised_words(row.text)} "
         for label in set(_classes(row)) & names.keys():
@@ -545,9 +545,9 @@ def _naming(rows: Sequence[Example]) -> tuple[float, float]:
             right += names[label] in text
             for other_row in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
                 if other_row not in _classes(row):
-                    asked_others += 1
+                    searched_others += 1
                     others += names[other_row] in text
-    return right / max(searched, 1), others / max(asked_others, 1)
+    return right / max(searched, 1), others / max(searched_others, 1)
 
 
 def _grave(distance: float) -> Level:

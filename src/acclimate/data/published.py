@@ -79,8 +79,8 @@ def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
         raise ValueError(f"--data {folder}: there is no such folder")
     called, _, stated = (part.strip() for part in name.partition(","))
     dataset = dataset_named(called, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))
-    dataset_asked = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
-    return dataset, dataset_asked.form_in(folder)
+    in_one_form = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
+    return dataset, in_one_form.form_in(folder)
 
 
 def unplaced(name: str) -> str:

@@ -170,13 +170,13 @@ def _title(facts: Mapping[str, Any]) -> str:
 
 
 def _asked(facts: Mapping[str, Any]) -> Section:
-    recipe, query_facts, in_full = facts["recipe"], facts["queries"], facts["asked"]
+    recipe, query_facts, counts = facts["recipe"], facts["queries"], facts["asked"]
     sentence = (
         "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
         if recipe["queries"] == "keywords"
         else "a whole text"
     )
-    queries = in_full["queries"]
+    queries = counts["queries"]
     lines = [
         f"{queries:,} {'query' if queries == 1 else 'queries'}, one a training text, each {sentence}; "
         f"{query_facts['asked_words'] / queries:,.1f} words on average.",
@@ -186,7 +186,7 @@ def _asked(facts: Mapping[str, Any]) -> Section:
             if query_facts["shortened"]
             else "."
         ),
-        f"Without a hit: {in_full['unhit']:,}. With fewer than {recipe['k']:,} documents: {in_full['short']:,}.",
+        f"Without a hit: {counts['unhit']:,}. With fewer than {recipe['k']:,} documents: {counts['short']:,}.",
     ]
     if recipe["k"] > facts["corpus"]["documents"]:
         lines.append(

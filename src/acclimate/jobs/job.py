@@ -390,8 +390,8 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
         named = labelled(progress)
         if time.monotonic() - noted >= NOTE_EVERY:
             noted = time.monotonic()
-            progress_so_far = {"done": named.done, "total": named.total, "unit": named.unit}
-            _write_note(path, {**about, "stage": named.stage, **progress_so_far})
+            progress_made = {"done": named.done, "total": named.total, "unit": named.unit}
+            _write_note(path, {**about, "stage": named.stage, **progress_made})
         watch(named)
 
     lock = _lock_of(path)

@@ -48,9 +48,9 @@ def do_all(
 
     Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
-    jobs_and_shares = list(jobs)
-    parts = [asked_job for asked_job in jobs_and_shares if isinstance(asked_job, FirstShare)]
-    wholes = [asked_job for asked_job in jobs_and_shares if isinstance(asked_job, Job)]
+    asked = list(jobs)
+    parts = [job for job in asked if isinstance(job, FirstShare)]
+    wholes = [job for job in asked if isinstance(job, Job)]
     wholes += [needed for part in parts for needed in part.job.needs.values()]
     add_to_plan(with_needs(wholes), run, parts=[part.job for part in parts])
     shares = [*((job, 1.0) for job in missing(wholes, run)), *((part.job, part.share) for part in parts)]

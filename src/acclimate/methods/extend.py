@@ -221,8 +221,8 @@ def _sources(recipe: ExtendRecipe) -> dict[str, str]:
     return sources
 
 
-def _saved(fertility_before: Fertility) -> dict[str, Any]:
-    return asdict(fertility_before) | {"a_word": fertility_before.pieces_a_word}
+def _saved(fertility: Fertility) -> dict[str, Any]:
+    return asdict(fertility) | {"a_word": fertility.pieces_a_word}
 
 
 def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: Cutter) -> None:

@@ -503,10 +503,10 @@ def _read(path: Path) -> _QuestionFile:
 
 def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
     """Return the questions that several rows ask, as the beginnings of the rows' ids."""
-    pairs_of: dict[str, list[str | None]] = {}
+    second_texts: dict[str, list[str | None]] = {}
     for row in (row for file in files for row in file.examples if _numbered(row.id)):
-        pairs_of.setdefault(of_question("", row.id), []).append(row.pair)
-    return frozenset(question for question, rows in pairs_of.items() if len(rows) > 1 and len(set(rows)) == 1)
+        second_texts.setdefault(of_question("", row.id), []).append(row.pair)
+    return frozenset(question for question, rows in second_texts.items() if len(rows) > 1 and len(set(rows)) == 1)
 
 
 def _numbered(id: str) -> bool:

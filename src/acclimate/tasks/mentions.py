@@ -97,13 +97,13 @@ def tagged(
         for place, (start, end) in enumerate(sentence_spans(document.text, [span for span, _ in kept]), 1):
             first, last = bisect_left(starts, start), bisect_left(starts, end)
             inside = words[first:last]
-            offsets = [
+            places = [
                 (bisect_left(starts, span[0]) - first, bisect_left(starts, span[1]) - first - 1, _name(mention.type))
                 for span, mention in kept
                 if start <= span[0] < end
             ]
-            tags = tags_of(offsets, len(inside), scheme)
-            merged += len(offsets) - len(entities(tags))
+            tags = tags_of(places, len(inside), scheme)
+            merged += len(places) - len(entities(tags))
             text = text_of(document.text[start:end] for start, end in inside)
             examples.append(Example(f"{document.id}:{place}", text, tags, group=document.id))
             spans.append(tuple(inside))

@@ -242,13 +242,13 @@ def _stays(texts: PartTexts, counts: FilterCounts, recipe: CorpusRecipe, memory:
     return stays
 
 
-def _count(counts: FilterCounts, texts: PartTexts, kind: str, numbers: np.ndarray, rejection: Any) -> None:
+def _count(counts: FilterCounts, texts: PartTexts, kind: str, numbers: np.ndarray, reason_of: Any) -> None:
     lengths = texts.lengths
     for place, number in enumerate(numbers.tolist()):
         example = None
         if place < EXAMPLES:
             document = texts.document(number)
-            example = (document.id, rejection(number), document.text)
+            example = (document.id, reason_of(number), document.text)
         counts.add(kind, int(lengths[number]), example)
 
 
@@ -335,8 +335,8 @@ def as_text(facts: dict[str, Any]) -> str:
         others = f", and {len(unread) - _UNREAD:,} more" if len(unread) > _UNREAD else ""
         lines.append(f"Passed over for their endings: {', '.join(map(printable, unread[:_UNREAD]))}{others}.")
     for kind in KINDS:
-        for name, what_was_found, excerpt in facts["examples"].get(kind, []):
-            about = f" ({what_was_found})" if what_was_found else ""
+        for name, reason, excerpt in facts["examples"].get(kind, []):
+            about = f" ({reason})" if reason else ""
             lines.append(f"{_meaning(kind, facts['settings'])}: {name}{about}{': ' if excerpt else ''}{excerpt}")
     return "\n".join(lines)
 

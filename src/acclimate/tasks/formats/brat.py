@@ -84,11 +84,11 @@ def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejecte
 def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejected | str:
     """Return the mention or relation that the line states; for annotations that are not read, their kind."""
     id, _, rest = line.partition("\t")
-    type_and_places, _, surface = rest.partition("\t")
-    if id[:1] == "T" and (mention := _MENTION.fullmatch(type_and_places)):
+    annotation, _, surface = rest.partition("\t")
+    if id[:1] == "T" and (mention := _MENTION.fullmatch(annotation)):
         spans = [tuple(map(int, span.split(" "))) for span in mention[2].split(";")]
         return StatedMention(place, Mention(id, mention[1], tuple((start, end) for start, end in spans)), surface)
-    if id[:1] == "R" and (relation := _RELATION.fullmatch(type_and_places)):
+    if id[:1] == "R" and (relation := _RELATION.fullmatch(annotation)):
         arguments = [argument.rpartition(":")[::2] for argument in relation[2].split()]
         if len(arguments) != 2:
             return f"relation of {len(arguments)}"

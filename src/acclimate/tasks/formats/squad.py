@@ -163,8 +163,8 @@ def _example(
     id: str, context: Any, question: dict[str, Any], group: str, answers: Mapping[str, tuple[str, ...]] | None
 ) -> Example | str:
     """Return the example, or the reason why the question cannot be used."""
-    text_of_question = question.get("question")
-    for field, text in (("context", context), ("question", text_of_question)):
+    question_text = question.get("question")
+    for field, text in (("context", context), ("question", question_text)):
         if not isinstance(text, str) or not text.strip():
             return f"the {field} is {shown(text)}; fill it in or leave the question out"
         if reason := unsound(text):
@@ -172,7 +172,7 @@ def _example(
     if answers is not None:
         if group not in answers:
             return f"no answer is stated to {group!r}; add it to the file of answers"
-        return Example(id, context, answers[group], text_of_question, group)
+        return Example(id, context, answers[group], question_text, group)
     if question.get("is_impossible") is True:
         return IMPOSSIBLE
     spans = []
@@ -182,7 +182,7 @@ def _example(
             return span
         spans.append(span)
     label = tuple(dict.fromkeys(context[start:end] for start, end in spans))
-    return Example(id, context, label, text_of_question, group, tuple(dict.fromkeys(spans)))
+    return Example(id, context, label, question_text, group, tuple(dict.fromkeys(spans)))
 
 
 def _span(context: str, answer: Any) -> tuple[int, int] | str:
