@@ -112,7 +112,7 @@ def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     assert set(report.facts.losses) == {"TAPTER", "DAPT+TAPTER"}
     texts = len(materials.task_text) + len(materials.domain)
     assert report.facts.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"
-    lines = report.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
+    lines = report.facts.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
     assert lines[-1][1] == pytest.approx(read_log(held)[-1]["loss.mlm"], rel=1e-6)
 
 

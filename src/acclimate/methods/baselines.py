@@ -120,15 +120,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
 
 def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
-    examples = task.examples("test")
-    predicted = fitted.predict(examples)
-    gold = task.unseal(by)
-    return {
-        "ids": [example.id for example in examples],
-        "gold": gold,
-        "predicted": predicted,
-        "test": task.score(gold, predicted),
-    }
+    return task.open_and_score(fitted.predict(task.examples("test")), by=by)
 
 
 def evaluate(

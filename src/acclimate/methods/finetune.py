@@ -96,7 +96,6 @@ from acclimate.methods.task_loss import (
     as_trained,
     learnable,
     merged,
-    opened,
     outputs_of,
     predict,
     predict_and_measure,
@@ -358,7 +357,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
     predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
-    return opened(task, examples, predicted, by=by)
+    return task.open_and_score(predicted, by=by)
 
 
 def load_tested(
@@ -862,14 +861,7 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
         split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
     }
     dev = task.score([example.label for example in task.examples("dev")], predicted["dev"])
-    gold = task.unseal(by)
-    return {
-        "ids": tuple(example.id for example in task.examples("test")),
-        "gold": tuple(gold),
-        "predicted": tuple(predicted["test"]),
-        "test": task.score(gold, predicted["test"]),
-        "dev": dev,
-    }
+    return {**task.open_and_score(predicted["test"], by=by), "dev": dev}
 
 
 def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:

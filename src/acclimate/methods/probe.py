@@ -45,7 +45,7 @@ from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
-from acclimate.methods.task_loss import PREDICTIONS, opened
+from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
@@ -133,7 +133,7 @@ def test_probe(probe: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[s
     """
     examples = task.examples("test")
     predicted = _predicted(probe.model, encoded(task, "test", examples, probe.tokenizer), probe.layer, task, watch)
-    return opened(task, examples, predicted, by=by)
+    return task.open_and_score(predicted, by=by)
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -248,19 +248,6 @@ def predict_and_measure(
 
     predicted = predict(objective.model, rows, labels, texts=texts, after_piece=add)
     return predicted, total / max(1, targets(rows))
-
-
-def opened(task: Prepared, examples: Sequence[Example], predicted: Sequence[Label], *, by: str) -> dict[str, Any]:
-    """Open the labels of the test set in the name of `by`, once its texts are predicted. Return ids, gold and predicted
-    labels, and the score as `test`.
-    """
-    gold = task.unseal(by)
-    return {
-        "ids": tuple(example.id for example in examples),
-        "gold": tuple(gold),
-        "predicted": tuple(predicted),
-        "test": task.score(gold, predicted),
-    }
 
 
 @torch.no_grad()

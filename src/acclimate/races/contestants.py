@@ -31,9 +31,6 @@ from acclimate.training.run import PLACES
 RETRIEVE = "retrieve"
 
 
-# ------------------------------------------------------------------------------------------ checks before anything runs
-
-
 @dataclass(frozen=True)
 class Adapting:
     """How a contestant adapts. group: of settings that has its max_tokens and dropout."""
@@ -86,7 +83,11 @@ def check_adaptations(
 
 
 def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, prompt: int, longest: int) -> None:
-    """setting: as it is given, up to its value; behind: tokens behind a row, of which so many are a prompt."""
+    """Raises ValueError where a row and the tokens behind it are longer than the model reads.
+
+    setting  as it is typed, up to its value
+    behind   tokens behind a row; prompt: how many of them are a prompt
+    """
     if tokens + behind <= longest:
         return
     what = f"a prompt of {prompt}" if prompt else f"{behind} more"
@@ -97,9 +98,6 @@ def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, promp
         f"{each.name}: {setting}{tokens}{f', and {what} behind them' if behind else ''}, but the model reads at most "
         f"{longest} tokens. {way_out[0].upper()}{way_out[1:]}"
     )
-
-
-# ------------------------------------------------------------------------------------------------------ single jobs
 
 
 def job_of(label: str, kind: Work, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
@@ -238,7 +236,7 @@ def adaptation_seed(job: Job) -> int | None:
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
-    """Fine-tuning a job's model, or the given one."""
+    """Return the job that fine-tunes a job's model, or the given one."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
     job = replace(job_of(label, work.FINE_TUNE, recipe, {}), contents=contents, places={"task": task.path})
@@ -246,7 +244,7 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
 
 
 def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
-    """What the training texts bring up from the general text."""
+    """Return the job that retrieves from the general text, with the training texts as queries."""
     task, general = materials.task, materials.general
     assert general is not None
     job = job_of(RETRIEVE, work.RETRIEVE, recipe, {"corpus": general})
@@ -255,32 +253,29 @@ def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
 
 
 def cut(larger: Job, k: int) -> Job:
-    """The beginning of a retrieval with a larger k."""
+    """Return the job that takes the first k documents of a retrieval with a larger k."""
     return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
 
 
 def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
-    """A model's language modelling loss on held-out text, under the same masks for every model of one vocabulary."""
+    """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
     job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
 def tested(tuned: Job, task: Prepared) -> Job:
-    """The one look at the test set that a fine-tuned checkpoint gets."""
+    """Return the job that is the one look of a fine-tuned checkpoint at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = tuned.label.replace(work.FINE_TUNE.name, work.TEST.name, 1)
     return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
-    """The one look at the test set that the baseline gets."""
+    """Return the job that is the one look of the baseline at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "train", "test")}
     label = f"test {fitted.label}"
     stated = {"by": label, "recipe": fitted.settings["recipe"]}
     return Job(label, work.TEST_TERMS, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
-
-
-# ---------------------------------------------------------------------------------------------------- a race's jobs
 
 
 @dataclass(frozen=True)
@@ -316,14 +311,14 @@ class Entries:
         return adapted_by[seed % len(adapted_by)]
 
     def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
-        """Fine-tuning a contestant's model with one setting and seed."""
+        """Return the job that fine-tunes a contestant's model with one setting and seed."""
         several = len(self.recipe.settings()) > 1
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
 
     def prepared(self) -> list[Job]:
-        """Models and what is measured of them, in the order in which they are made; the baseline first."""
+        """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
         measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
         further = [job for jobs in self.further.values() for job in jobs]
@@ -331,7 +326,7 @@ class Entries:
 
 
 def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
-    """The contestants' jobs. Raises ValueError where one lacks the text it needs or the model cannot read the task."""
+    """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task."""
     _check(recipe, materials)
     given = materials.model
     if given is not None:
@@ -394,7 +389,7 @@ def _known(recipe: RaceRecipe) -> Iterable[str]:
 
 
 def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
-    """Of all that were adapted from the untouched model."""
+    """Return contestant -> the job that measures how far its embeddings moved; of all that began as untouched."""
     assert materials.task_text is not None
     job = with_model(job_of("", work.MOVE, {}, {"corpus": materials.task_text}), base, materials, "untouched")
     return {
@@ -428,7 +423,7 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
 
 
 def texts_of(recipe: RaceRecipe, materials: Materials) -> dict[str, int]:
-    """Group of settings -> documents that adapting with these settings sees."""
+    """Return group of settings -> documents that adapting with these settings sees."""
     corpora = {"task": materials.task_text, "domain": materials.domain, "general": materials.general}
     seen = {"pretrain": materials.general}
     for method, contestant in contestants_of(recipe.methods).values():

@@ -329,7 +329,7 @@ def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Within the block, Optuna logs warnings only: it would log every study on standard error."""
+    """Have Optuna log warnings only within the block: it would log every study on standard error."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -106,8 +106,9 @@ class Setting:
 
 
 def contestants_of(methods: Mapping[str, Method]) -> dict[str, tuple[Method, Contestant]]:
-    """Name -> the method and what makes it this contestant, in the order in which they run: what adapts on the task's
-    texts first, then what needs text of the domain, then what needs general text.
+    """Return name -> the method and what makes it this contestant, in the order in which they run.
+
+    What adapts on the task's texts comes first, then what needs text of the domain, then what needs general text.
     """
     found = [(method, each) for method in methods.values() for each in method.contestants]
     order = ("task", "domain", "general")
@@ -115,7 +116,7 @@ def contestants_of(methods: Mapping[str, Method]) -> dict[str, tuple[Method, Con
 
 
 def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
-    """Name -> links, of contestants such as DAPT+TAPT, which go on from another's model."""
+    """Return name -> links, of contestants such as DAPT+TAPT, which go on from another's model."""
     return {
         f"{before}+{each.name}": (before, each.name)
         for method in methods.values()
@@ -125,13 +126,13 @@ def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
 
 
 def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
-    """The type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
+    """Return the type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
     names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, *named)
     return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
 
 
 def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) -> list[tuple[str, type, Any]]:
-    """A field for each group of settings: that of a small encoder."""
+    """Return a field for each group of settings, with the defaults of a small encoder."""
     groups: dict[str, list[tuple[Method, Contestant]]] = {}
     for method, contestant in contestants_of(methods).values():
         groups.setdefault(method.group(contestant), []).append((method, contestant))
@@ -201,8 +202,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     def names(
         self, *, domain: bool, general: bool, kind: str = "sequence", config: PreTrainedConfig | None = None
     ) -> tuple[str, ...]:
-        """Who races against the untouched model. domain, general: whether there is raw text of either; kind: of task;
-        config: of the model, None where nothing is known of it.
+        """Return the contestants that race against the untouched model.
+
+        domain, general  True if there is raw text of the domain, general text
+        kind, config     of the task; of the model, None where nothing is known of it
 
         Raises ValueError for one that is named and cannot do tasks of this kind, or adapt such a model.
         """
@@ -232,23 +235,23 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         raise AssertionError("no method adapts on text of the domain")
 
     def links(self, name: str) -> tuple[str, ...]:
-        """The contestants whose adapting makes this one, such as DAPT and TAPT; itself, where it is one by itself."""
+        """Return the contestants whose adaptations make this one, such as DAPT and TAPT; itself, if it is no chain."""
         return chains_of(self.methods).get(name, (name,))
 
     def stated(self, name: str) -> tuple[Method, Contestant, Any]:
-        """A contestant's method, what makes it this contestant, and the recipe by which it adapts."""
+        """Return a contestant's method, what makes it this contestant, and the recipe by which it adapts."""
         method, contestant = contestants_of(self.methods)[name]
         recipe = getattr(self, method.group(contestant))
         return method, contestant, replace(recipe, **contestant.settings, **unread(contestant, recipe))
 
     def settings(self) -> tuple[Setting, ...]:
-        """What each contestant tries, in a fixed order; of a search that draws, the combinations of what is listed."""
+        """Return the settings that each contestant tries, in a fixed order; all combinations of a search that draws."""
         search = self.search
         listed = product(search.rates or (None,), search.epochs or (None,), search.batches or (None,))
         return tuple(self.setting(rate=rate, epochs=epochs, batch=batch) for rate, epochs, batch in listed)
 
     def beyond(self, tried: Sequence[Setting], best: Setting) -> Setting | None:
-        """The setting with one more rate outward, where the best rate lies at an end of those tried; else None."""
+        """Return the setting with the next rate outward if the best rate lies at an end of those tried; else None."""
         rates = sorted({each.recipe.plan.rate for each in tried})
         rate = best.recipe.plan.rate
         if len(rates) < 2 or rate not in (rates[0], rates[-1]):
@@ -262,7 +265,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         )
 
     def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
-        """One way to fine-tune, named by what is given; the rest is as `finetune` has it."""
+        """Return a way to fine-tune, named by what is given; the rest is as `finetune` has it."""
         named = {"rate": rate, "epochs": epochs, "batch": batch}
         name = ", ".join(f"{what} {value:g}" for what, value in named.items() if value is not None)
         usual = self.finetune
@@ -271,7 +274,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
 
 def unread(contestant: Contestant, recipe: Any) -> dict[str, Any]:
-    """The settings that the contestant does not read, as they usually are: stated otherwise, they rename no job."""
+    """Return the defaults of the settings that the contestant does not read, so that they change no name of a job."""
     return {field.name: field.default for field in fields(recipe) if field.name in contestant.unread}
 
 
@@ -316,7 +319,7 @@ def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecip
 
 
 def stated_methods(assignments: Iterable[str], path: Path | None = None) -> dict[str, Method]:
-    """The methods that `contestants` names by their files, as "file.py::NAME", in assignments or in a TOML file.
+    """Return the methods that `contestants` names by their files, as "file.py::NAME", in assignments or in a TOML file.
 
     Raises ValueError where there is none. What else is wrong there is left for settings.override to tell.
     """
@@ -345,7 +348,7 @@ S = TypeVar("S", bound=_Searching)
 
 
 def heeded(stated: S, usual: S) -> S:
-    """The recipe without the usual search over what was stated as one value: `finetune.plan.rate` means that rate."""
+    """Return the recipe without the search over what was stated as one value: `finetune.plan.rate` means that rate."""
     ours, theirs, search = stated.finetune, usual.finetune, stated.search
     if ours.plan.rate != theirs.plan.rate and search.rates == usual.search.rates:
         search = replace(search, rates=())

@@ -237,7 +237,7 @@ def _plots(report: RaceReport) -> list[Drawing]:
 
 
 def _losses(report: RaceReport) -> list[Section]:
-    """Loss and perplexity before and after adapting, on each kind of held-out text."""
+    """Return the tables of loss and perplexity before and after adapting, on each kind of held-out text."""
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
     return [
         Section(
@@ -258,7 +258,7 @@ def _losses(report: RaceReport) -> list[Section]:
 
 
 def _moved(report: RaceReport) -> list[Section]:
-    """How far word embeddings lie from the untouched model's."""
+    """Return the table of how far word embeddings lie from the untouched model's."""
     columns = ("Contestant", "Over", "Pieces", "Mean distance", "Median", "90th percentile", "Mean cosine")
     rows = [
         (
@@ -279,7 +279,7 @@ def _moved(report: RaceReport) -> list[Section]:
 
 
 def _label_by_label(report: RaceReport) -> list[Section]:
-    """F1 of each label, and what is taken for what."""
+    """Return the tables of the F1 of each label and of the confusions between labels."""
     sections = []
     if report.labels:
         what = {"items": "label", "entities": "type of entity", "words": "tag"}[report.counted]
@@ -435,7 +435,7 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
 
 
 def _given(report: RaceReport) -> Section:
-    """A row for each setting, a column for each contestant; settings that are the same for all are grey."""
+    """Return a table with a row for each setting and a column for each contestant; equal settings are grey."""
     names = dict.fromkeys(name for settings in report.facts.given.values() for name in settings)
     rows = {
         name: [fact_text(settings[name]) if name in settings else ABSENT for settings in report.facts.given.values()]

@@ -66,9 +66,9 @@ def _adaptations(contrasts: Sequence[Contrast]) -> str:
 
 def claims(outcome: Outcome) -> list[str]:
     """Return the main claims of a race's verdict, one clause each. Two outcomes agree if their claims are equal."""
-    raced = rows(outcome)
-    found = [f"{row.contestant} is better than the untouched model" for row in _rivals(raced) if _supported(row)]
-    simple, encoders = _sides(raced, outcome.baselines)
+    taught = _taught(outcome)
+    found = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
+    simple, encoders = _sides(taught, outcome.baselines)
     if simple is not None and encoders and simple.score.mean >= encoders[0].score.mean:
         found.append(f"no encoder scores above {simple.contestant}")
     return found
@@ -86,11 +86,10 @@ def _of_race(outcome: Outcome) -> str:
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
     ran = {result.row for result in outcome.results}
     cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
-    untaught = [result.row for result in outcome.results if result.encoder and not result.learnt]
-    taught = [row for row in raced if row.contestant not in untaught]
+    taught = _taught(outcome)
     clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed)]
-    named = [name for name in untaught if name != UNTOUCHED]
-    if named and len(untaught) < len([row for row in raced if row.contestant not in outcome.baselines]):
+    named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
+    if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {_has(named)} no verdict")
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
@@ -99,6 +98,12 @@ def _of_race(outcome: Outcome) -> str:
     if outcome.race.stopped:
         clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
     return "; ".join(clauses) + "."
+
+
+def _taught(outcome: Outcome) -> list[ContestantRow]:
+    """Return the rows of the contestants that learnt something, and of the baselines."""
+    untaught = {result.row for result in outcome.results if result.encoder and not result.learnt}
+    return [row for row in rows(outcome) if row.contestant not in untaught]
 
 
 def _has(names: Sequence[str]) -> str:

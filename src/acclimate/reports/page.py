@@ -207,12 +207,12 @@ def escaped(text: str) -> str:
 
 
 def amount(count: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
+    """Return a number with its noun: `1 row`, `2 rows`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def share(part: float) -> str:
-    """`37.4%`; what is there is never shown as nothing."""
+    """Return a share in percent, `37.4%`; one above 0 never as 0.0%."""
     return "< 0.1%" if 0 < part < 0.0005 else f"{part:.1%}"
 
 
@@ -295,7 +295,7 @@ def _table(section: Section) -> list[str]:
 
 
 def _console(width: int) -> Console:
-    """A console that writes plain text into a string, whatever the real terminal can do."""
+    """Return a console that writes plain text into a string, whatever the real terminal can do."""
     return Console(file=io.StringIO(), width=width, color_system=None, force_terminal=False, force_jupyter=False)
 
 
@@ -303,14 +303,14 @@ def _console(width: int) -> Console:
 
 
 def _of_numbers(section: Section) -> list[bool]:
-    """For each column, True if all its cells are numbers, absent or empty."""
+    """Return for each column True if all its cells are numbers, absent or empty."""
     return [all(_sorts(cell) is not None for cell in column) for column in zip(*section.rows, strict=True)] or [
         False for _ in section.columns
     ]
 
 
 def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
-    """What a cell sorts by in a column of numbers, "" for nothing; None where it is no number."""
+    """Return what a cell sorts by in a column of numbers, "" for nothing; None where it is no number."""
     if isinstance(cell, TableCell):
         if cell.value is not None:
             return None if isinstance(cell.value, str) else cell.value
@@ -324,7 +324,7 @@ def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
 
 
 def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
-    """The rows that are shown: each cell as a TableCell, and whether its column is one of numbers."""
+    """Return the rows that are shown: each cell as a TableCell, and True if its column is one of numbers."""
     numbers = _of_numbers(section)
     return [
         [
@@ -336,7 +336,7 @@ def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
 
 
 def _with_minus(text: str) -> str:
-    """A figure as it is typeset: a true minus, and a dash for what is absent."""
+    """Return a figure as it is typeset: a true minus, and a dash for what is absent."""
     return ABSENT if text == "-" else text.replace("-", "\N{MINUS SIGN}")
 
 

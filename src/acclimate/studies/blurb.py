@@ -77,7 +77,9 @@ RECIPE = BlurbRecipe
 
 
 def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where a named dataset is missing, where all are, and where a model cannot read texts as long as
+    """Return the study.
+
+    Raises ValueError where a named dataset is missing, where all are, and where a model cannot read texts as long as
     the datasets'.
     """
     models = models_of(inputs.models)

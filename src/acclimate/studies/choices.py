@@ -181,7 +181,9 @@ class Reading:
 
 
 def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where a named dataset is missing or the variants do not differ on it, where no dataset is left,
+    """Return the study.
+
+    Raises ValueError where a named dataset is missing or the variants do not differ on it, where no dataset is left,
     and where a model cannot read texts as long as the datasets'.
     """
     models = models_of(inputs.models)

@@ -166,7 +166,7 @@ RECIPE = DgaStudyRecipe
 
 
 def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError for faulty files, and for contestants that do not fit the model or the task."""
+    """Return the study. Raises ValueError for faulty files, and for contestants that do not fit model or task."""
     materials, names = _materials(recipe, inputs), recipe.names
     task = materials.task
     models: dict[str, Job | None] = {UNTOUCHED: None}

@@ -111,7 +111,7 @@ RECIPE = PubmedbertStudyRecipe
 
 
 def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where text of the domain, general text or a dataset is missing."""
+    """Return the study. Raises ValueError where text of the domain, general text or a dataset is missing."""
     if inputs.raw.domain is None or inputs.raw.general is None:
         raise ValueError("the study 'pubmedbert' pretrains on raw text: give --corpus, of the domain, and --general")
     read, absent = read_datasets(recipe.datasets, blurb.DATASETS, inputs.data, recipe)
@@ -175,7 +175,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
 
 
 def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
-    """The model with words of the corpus added to its vocabulary."""
+    """Write the model with words of the corpus added to its vocabulary."""
     given = {"corpus": str(corpus), "model": work.checkpoint_of(model)}
     checkpoint = extend.adapt(settings.from_mapping(extend.ExtendRecipe, {**recipe, **given}), out, watch=watch)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}

@@ -102,7 +102,10 @@ RECIPE = StiltStudyRecipe
 
 
 def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
-    """A cell's row is its first task, its column the target. Raises ValueError for faulty models and datasets."""
+    """Return the study. A cell's row is its first task, its column the target.
+
+    Raises ValueError for faulty models and datasets.
+    """
     models = models_of(inputs.models)
     members, absent = members_of(recipe, inputs)
     check_lengths(models, {member.name: member.task.max_tokens for member in members})

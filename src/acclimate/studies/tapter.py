@@ -93,7 +93,7 @@ RECIPE = TapterStudyRecipe
 
 
 def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError for a faulty model or file, and where the first stage's head cannot be kept."""
+    """Return the study. Raises ValueError for a faulty model or file, or if the first stage's head cannot be kept."""
     materials, first = _materials(recipe, inputs)
     # dapt: a race reads held-out text at its length, which this study does not
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}

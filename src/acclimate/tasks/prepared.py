@@ -76,6 +76,18 @@ class Prepared:
         files.append_line(self._looks, json.dumps({**look, "ledger": written}, ensure_ascii=False))
         return labels
 
+    def open_and_score(self, predicted: Sequence[Label], *, by: str) -> dict[str, Any]:
+        """Open the labels of the test set in the name of `by`, once its texts are predicted. Return ids, gold and
+        predicted labels, and the score as `test`.
+        """
+        gold = self.unseal(by)
+        return {
+            "ids": tuple(example.id for example in self.examples("test")),
+            "gold": tuple(gold),
+            "predicted": tuple(predicted),
+            "test": self.score(gold, predicted),
+        }
+
     def looks(self) -> list[dict[str, Any]]:
         """Return the looks at this test set from this run, oldest first: by, time (UTC), test (its hash), ledger."""
         looks = _records(self._looks) if self._looks.exists() else []
