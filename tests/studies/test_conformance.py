@@ -72,7 +72,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "Of 2 pairs none is established to differ from the target alone.",
         "Control, the same task twice: above the target alone in",
         "Holm's correction over all 6 compared cells",
-        "train: no encoder here has learnt it",
+        "train (one): no encoder here has learnt it",
     ),
     "pubmedbert": (
         "Vocabulary and masking from scratch: Topics",

@@ -120,7 +120,8 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
 
 def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
-    return task.open_and_score(fitted.predict(task.examples("test")), by=by)
+    examples = task.examples("test")
+    return task.open_and_score(examples, fitted.predict(examples), by=by)
 
 
 def evaluate(

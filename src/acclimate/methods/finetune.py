@@ -357,7 +357,7 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
     predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
-    return task.open_and_score(predicted, by=by)
+    return task.open_and_score(examples, predicted, by=by)
 
 
 def load_tested(
@@ -861,7 +861,7 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
         split: [task.labels[int(code)] for code in means[split].argmax(-1)] for split in splits
     }
     dev = task.score([example.label for example in task.examples("dev")], predicted["dev"])
-    return {**task.open_and_score(predicted["test"], by=by), "dev": dev}
+    return {**task.open_and_score(task.examples("test"), predicted["test"], by=by), "dev": dev}
 
 
 def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:

@@ -133,7 +133,7 @@ def test_probe(probe: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[s
     """
     examples = task.examples("test")
     predicted = _predicted(probe.model, encoded(task, "test", examples, probe.tokenizer), probe.layer, task, watch)
-    return task.open_and_score(predicted, by=by)
+    return task.open_and_score(examples, predicted, by=by)
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:

@@ -76,13 +76,13 @@ class Prepared:
         files.append_line(self._looks, json.dumps({**look, "ledger": written}, ensure_ascii=False))
         return labels
 
-    def open_and_score(self, predicted: Sequence[Label], *, by: str) -> dict[str, Any]:
+    def open_and_score(self, examples: Sequence[Example], predicted: Sequence[Label], *, by: str) -> dict[str, Any]:
         """Open the labels of the test set in the name of `by`, once its texts are predicted. Return ids, gold and
-        predicted labels, and the score as `test`.
+        predicted labels, and the score as `test`. examples: of the test set, which were predicted
         """
         gold = self.unseal(by)
         return {
-            "ids": tuple(example.id for example in self.examples("test")),
+            "ids": tuple(example.id for example in examples),
             "gold": tuple(gold),
             "predicted": tuple(predicted),
             "test": self.score(gold, predicted),
