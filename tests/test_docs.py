@@ -10,8 +10,10 @@ import pytest
 from acclimate.cli import settings
 from acclimate.core.schema import group_of
 from acclimate.methods import METHODS
+from acclimate.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "acclimate"
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
@@ -49,6 +51,35 @@ def test_files_and_functions_that_a_page_names_exist(page):
         assert (ROOT / path).is_file(), path
         if name:
             assert name in defined(ROOT / path), f"{path}::{name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_of_a_run_that_a_page_names_are_files_that_the_code_writes(page):
+    """Such as `learnt.json`; the record and tables of a race or study begin with its name: `tlm-k.outcome.json`."""
+    if page.name == "CHANGELOG.md" or "benchmarks" in page.parts:  # they name files of earlier versions, or their own
+        return
+    for name in re.findall(r"`([a-z][\w.-]*\.(?:jsonl?|txt|csv|html))`", prose(page)):
+        start, _, ending = name.partition(".")
+        of_study = start.partition("-")[0] in STUDIES and ending in ("outcome.json", "txt", "csv", "html")
+        in_tree = (ROOT / name).is_file() or (SOURCE / "reports" / "templates" / name).is_file()
+        assert of_study or in_tree or name == "race.outcome.json" or {name, name.partition("-")[2]} & strings(), name
+
+
+@cache
+def strings() -> set[str]:
+    """Return all words of the strings of the code that end like names of files."""
+    text = "\n".join(file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py"))
+    return set(re.findall(r"\b[a-z][\w.-]*\.(?:jsonl?|txt|csv|html)\b", text))
+
+
+def test_the_tree_of_a_run_has_all_files_of_a_race():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    race = ROOT / "tests" / "golden" / "run" / "race"
+    named = {file.name for file in race.rglob("*.*") if file.suffix in (".json", ".jsonl", ".txt", ".csv")}
+    assert {"decisions.json", "learnt.json", "wall.json"} <= named
+    tree = page[page.index("\n## A run's directory") : page.index("\n## What is deterministic")]
+    # files of a checkpoint stand there as "weights, config, tokenizer"
+    assert not [name for name in named if name not in tree and not name.startswith(("config", "tokenizer"))]
 
 
 @cache

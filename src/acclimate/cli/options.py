@@ -24,6 +24,7 @@ LabelledArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A labell
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")]
 ModelNames = Annotated[list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids.")]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[
     list[str],
     typer.Argument(metavar="MODEL... [KEY=VALUE]...", help="Local directories or hub ids, then settings."),

@@ -185,7 +185,7 @@ def _of_this_version(given: Mapping[str, Any]) -> None:
 
 
 @verb(check=_of_this_version)
-def report(session: Session, run: options.RaceDirectory) -> None:
+def report(session: Session, run: options.RunDirectory) -> None:
     """Write page and tables of a finished race or study again, and print the tables."""
     from acclimate.studies import write_again
 
