@@ -114,6 +114,7 @@ def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
     looks = [f"test-{name}-seed-{seed}" for name in ("ensemble-lm-mlm", "untouched") for seed in (0, 1)]
     assert [name for name in done if "loss" not in name] == sorted(["mlm", *trained, *looks])
     untouched, ensemble = outcome.results
+    assert [score.adaptation for score in (*untouched.scores, *ensemble.scores)] == [None, None, 0, 0]
     assert untouched.costs["adapting"] == Cost()
     assert ensemble.costs["adapting"].flops > 0
     assert ensemble.costs["tuning"].flops == pytest.approx(2 * untouched.costs["tuning"].flops)

@@ -125,6 +125,8 @@ def test_a_model_is_compared_with_training_from_it_and_from_nothing(toy_inputs, 
     outcome = run(made("model", toy_inputs, tmp_path, models[:1], "tlm.plan.steps=2"), tmp_path)
     assert not outcome.failed
     by_row = {row: each for (_, row, _), each in outcome.cells.items()}
+    adaptations = {row: [score.adaptation for score in each.scores] for row, each in by_row.items()}
+    assert adaptations == {"model": [None, None], "model + MLM on task data": [0, 1], "TLM": [0, 1]}
     assert "stage 1" not in by_row["model"].costs or not by_row["model"].costs["stage 1"].tokens
     assert all(by_row[row].costs["stage 1"].tokens > 0 for row in ("model + MLM on task data", "TLM"))
     [column] = outcome.losses

@@ -55,6 +55,8 @@ class Work:
     prompt      job -> prompt tokens that it puts behind each row of its model; None: it puts none there
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
+    draws       True if its settings' recipe.plan.seed draws a contestant's encoder, so that all scores of that encoder
+                rest on this draw; False for a pretraining from which all contestants start
     """
 
     name: str
@@ -64,6 +66,7 @@ class Work:
     prompt: Callable[[Job], int] | None = None
     trains: Literal["encoder", "task", ""] = ""
     opens_test: bool = False
+    draws: bool = False
 
 
 @dataclass(frozen=True)

@@ -228,11 +228,17 @@ def adaptations(
 
 
 def adaptation_seed(job: Job) -> int | None:
-    """Return the seed with which the model was adapted that a job fine-tunes or tests; None: it was not adapted."""
-    found: Job | None = job
-    while found is not None and "method" not in found.settings:  # which fine-tuning and pretraining do not state
-        found = found.needs.get("tuned") or found.needs.get("model")
-    return None if found is None else int(found.settings["recipe"]["plan"]["seed"])
+    """Return the seed of the last job that drew the encoder that a job fine-tunes or tests; None: no job drew it.
+
+    Of an ensemble, it is that of its first adapted model.
+    """
+    jobs = [job]
+    while jobs:
+        for found in jobs:
+            if found.work.draws:
+                return int(found.settings["recipe"]["plan"]["seed"])
+        jobs = [needed for found in jobs for needed in found.needs.values()]
+    return None
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:

@@ -211,12 +211,12 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
             continue
         names.append(job.name)
         if design.split == "dev":
-            scores.append(dev_row(cell.row, seed, result, gold, cell.task))
+            score = dev_row(cell.row, seed, result, gold, cell.task)
         else:
             adapting, tuning = (taken.get(stage, {}).get(seed, Cost()) for stage in ("adapting", "tuning"))
             about = _with_training(job, result, out)
             score = test_row(cell.row, seed, about, cell.task, adapting=adapting, finetuning=tuning)
-            scores.append(replace(score, adaptation=adaptation_seed(job)))
+        scores.append(replace(score, adaptation=adaptation_seed(job)))
     costs = {
         stage: mean_cost(cost for seed, cost in by_seed.items() if result_of(cell.jobs_by_seed[seed], out) is not None)
         for stage, by_seed in taken.items()

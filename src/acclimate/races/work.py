@@ -222,7 +222,7 @@ def checkpoint_of(model: str | Path) -> str:
 
 PRETRAIN = Work("pretrain", pretrain, estimate=estimates.pretraining, trains="encoder")
 UNTRAINED = Work("random weights", untrained, estimate=estimates.loading)
-ADAPT = Work("adapt", adapt, estimate=estimates.adapting, prompt=estimates.prompt_tokens, trains="encoder")
+ADAPT = Work("adapt", adapt, estimate=estimates.adapting, prompt=estimates.prompt_tokens, trains="encoder", draws=True)
 FIRST = Work("first", first, estimate=estimates.first_work)
 RETRIEVE = Work("retrieve", retrieve, estimate=estimates.retrieving)
 CUT = Work("cut", cut, estimate=estimates.fitting)

@@ -182,6 +182,7 @@ def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], cor
 
 
 EXTEND = Work("extend", extend_vocabulary, estimate=estimates.loading)
+PRETRAIN = replace(work.PRETRAIN, draws=True)  # the rows differ by it, unlike the contestants of a race
 
 
 def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:
@@ -195,7 +196,7 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
         usual: dict[str, Any] = {
             setting.name: setting.default for setting in fields(scratch.ScratchRecipe) if setting.name in unread
         }
-        job = job_of(f"pretrain, {label}", work.PRETRAIN, replace(recipe, **usual), corpora)
+        job = job_of(f"pretrain, {label}", PRETRAIN, replace(recipe, **usual), corpora)
         return replace(job, needs=needs)
 
     general = pretrained(GENERAL, stated, {"corpus": texts["general"]})
