@@ -139,5 +139,5 @@ def regenerate(session: Session, run: Directory) -> None:
     """Write tables and pages again from what was recorded; results must be those of study.lock.json. Runs nothing."""
     from acclimate.studies.regenerate import regenerate
 
-    regenerate(run)
+    session.say(regenerate(run))
     typer.echo(f"Written again from the results of {run}.")

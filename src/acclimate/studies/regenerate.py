@@ -8,8 +8,8 @@ from acclimate.jobs.lock import differences, read_lock
 from acclimate.studies import write_again
 
 
-def regenerate(run: Path) -> None:
-    """Write the tables and pages in `run` from the outcomes there. No job runs, and no other file is read.
+def regenerate(run: Path) -> str:
+    """Write the tables and pages in `run` from the outcomes there, and return the texts. No job runs.
 
     Raises ValueError, with what differs, where a result is not the lock's, or where an earlier version left no outcome.
     """
@@ -21,6 +21,6 @@ def regenerate(run: Path) -> None:
             f"command again: {lock['verb']}"
         )
     try:
-        write_again(run)
+        return write_again(run)
     except FileNotFoundError:
         raise ValueError(f"{run} is of an earlier version. Give its command again: {lock['verb']}") from None
