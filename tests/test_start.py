@@ -64,6 +64,14 @@ REFUSED = {
         "race train.csv --text sentence --label intent seeds=1",
         "one seed says nothing about chance",
     ),
+    "more adaptations than fine-tunings": (
+        "race train.csv --text sentence --label intent seeds=2 adapt_seeds=9",
+        "adapt_seeds = 9 is more than seeds = 2. Raise seeds, or lower adapt_seeds",
+    ),
+    "adaptations where no model is adapted": (
+        "evaluate some/model train.csv --text sentence --label intent seeds=9 adapt_seeds=9",
+        "adapt_seeds = 9, but evaluate adapts no model",
+    ),
     "a number out of range": ("adapt mlm plan.rate=0.0", "plan.rate = 0.0 is out of range: above 0"),
     "a budget": ("race train.csv --budget 20parsecs", "budget '20parsecs' is not understood. Write it as 20min"),
     "a metric": (

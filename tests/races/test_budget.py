@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,16 @@ def test_seeds_outlive_settings():
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
     assert tight.recipe.settings()[0].recipe.plan.rate == 3e-5  # the recipe's rate stays longest
+
+
+def test_a_budget_that_lowers_the_number_of_adaptations_says_so():
+    several = replace(WIDE, seeds=5, adapt_seeds=5)
+    tight = cut_to_budget(several, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    assert tight.recipe.adapt_seeds == tight.recipe.seeds == 3
+    assert "3 adaptations in place of 5, to fit the budget." in tight.notes
+    fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    assert fits.recipe.adapt_seeds == 2
+    assert not any("adaptations" in note for note in fits.notes)
 
 
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():

@@ -10,6 +10,7 @@ from typing import Any
 
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import EMBEDDED, LISTED, apart, check_files, check_models, check_settings
+from acclimate.core.settings import check_no_more
 from acclimate.studies import Study
 
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
@@ -117,6 +118,20 @@ def check_start(parameters: Mapping[str, Any]) -> None:
             "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
             "(--general TEXT)"
         )
+
+
+def check_adaptations(parameters: Mapping[str, Any]) -> None:
+    """Raises ValueError if a race states more adaptations of a contestant than fine-tunings."""
+    stated = check_settings("race", parameters)
+    if stated is not None:  # None: a user's method is among the contestants, and the recipe checks this later
+        check_no_more(stated, "adapt_seeds", than="seeds")
+
+
+def check_unadapted(parameters: Mapping[str, Any]) -> None:
+    """Raises ValueError if `evaluate`, which adapts no model, has a number of adaptations among its settings."""
+    stated = check_settings("evaluate", parameters)
+    if stated is not None and stated.adapt_seeds != 1:
+        raise ValueError(f"adapt_seeds = {stated.adapt_seeds}, but evaluate adapts no model. Leave adapt_seeds out")
 
 
 def check_study(study: Study, parameters: Mapping[str, Any]) -> None:

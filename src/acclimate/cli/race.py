@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.checks import check_directory, check_ended, check_start
+from acclimate.cli.checks import check_adaptations, check_directory, check_ended, check_start, check_unadapted
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
 from acclimate.studies import FAILED
@@ -69,6 +69,7 @@ def _files_and_budget(given: Mapping[str, Any]) -> None:
         from acclimate.races.budget import parse_budget
 
         parse_budget(given["budget"])
+    check_adaptations(given)
     check_files(given)
     check_start(given)
 
@@ -129,6 +130,7 @@ def _model_then_task(given: Mapping[str, Any]) -> None:
     from acclimate.data.published import check_order
 
     check_order(given["model"], given["task"])
+    check_unadapted(given)
     check_files(given)
 
 

@@ -84,6 +84,13 @@ def check_ranges(recipe: Any, prefix: str = "") -> None:
         allowed.check(f"{prefix}{name}", getattr(recipe, name))
 
 
+def check_no_more(recipe: Any, name: str, *, than: str) -> None:
+    """Raises ValueError if the number in the field `name` is larger than that in the field `than`."""
+    number, most = getattr(recipe, name), getattr(recipe, than)
+    if number > most:
+        raise ValueError(f"{name} = {number} is more than {than} = {most}. Raise {than}, or lower {name}")
+
+
 def from_mapping(
     kind: type[T], values: Mapping[str, Any], *, where: str = "settings", prefix: str = "", base: T | None = None
 ) -> T:

@@ -184,4 +184,6 @@ def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -
         notes.append(f"Of {stated} settings {tried} {'is' if tried == 1 else 'are'} tried, to fit the budget: {names}.")
     if cut.seeds < recipe.seeds:
         notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget.")
+    if cut.adapt_seeds < recipe.adapt_seeds:
+        notes.append(f"{cut.adapt_seeds} adaptations in place of {recipe.adapt_seeds}, to fit the budget.")
     return notes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 
 from transformers import PreTrainedConfig
 
-from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
+from acclimate.core.settings import AboveZero, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load
@@ -186,11 +186,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        if self.adapt_seeds > self.seeds:
-            raise ValueError(
-                f"adapt_seeds = {self.adapt_seeds}, but seeds = {self.seeds}: each adaptation is fine-tuned once at "
-                f"least. Raise seeds, or lower adapt_seeds"
-            )
+        check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.contestants is not None:
             names = [name for each in self.contestants for name in self.named.get(each, (each,))]
             object.__setattr__(self, "contestants", tuple(names))
