@@ -244,7 +244,8 @@ def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
     task, [first, *_] = results[0].task, results[0].scores
     constant = constant_score(first.gold, task.kind, metric_named(task.metric))
     best = max(sum(score.test for score in each.scores) / len(each.scores) for each in results if each.shown)
-    if best > constant + MARGIN and any(each.learnt for each in results):
+    decides = constant < 1.0  # where one answer is right for every text, no score can be better
+    if (best > constant + MARGIN or not decides) and any(each.learnt for each in results):
         return
     yield (
         f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
