@@ -185,13 +185,19 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, poo
             if directory == run / "winner":
                 files.write_json(temporary / "race.json", {"contestant": WINNER[0], "seed": WINNER[1]})
     before = run / "jobs" / "dapt-ba9876543210"
-    before.mkdir()
-    files.write_json(
-        job / "job.json", {"label": "fine-tune DAPT, seed 1", "settings": {}, "needs": {"model": before.name}}
-    )
-    files.write_json(before / "job.json", {"label": "DAPT", "settings": {"model": BASE}, "needs": {}})
+    test = run / "jobs" / f"test-{WINNER[0]}-{WINNER[1]}"  # as `studies.raced` names it in the outcome
+    write_job(test, "test DAPT, seed 1", tuned=job.name)
+    write_job(job, "fine-tune DAPT, seed 1", model=before.name)
+    write_job(before, "DAPT", {"model": BASE})
     for directory in (job, before):
         files.write_json(directory / "wall.json", {"seconds": 30.0})
+
+
+def write_job(directory: Path, label: str, settings: dict[str, Any] | None = None, **needs: str) -> None:
+    """Write the record of a job. needs: argument -> name of the job that it needs"""
+    about = {"label": label, "settings": settings or {}, "contents": {}, "needs": needs}
+    directory.mkdir(exist_ok=True)
+    files.write_json(directory / "job.json", about)
 
 
 @torch.no_grad()

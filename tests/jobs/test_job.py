@@ -110,7 +110,7 @@ def test_what_a_job_depends_on_is_written_down(chain, tmp_path):
     _, second = chain
     done(second, tmp_path)
     written = files.read_json(second.directory(tmp_path) / JOB)
-    assert written == {"label": "second"} | second.depends_on()
+    assert written == {"label": "second", "quick": False} | second.depends_on()
 
 
 def test_missing_lists_each_job_once_in_the_order_of_doing(chain, tmp_path):

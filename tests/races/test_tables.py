@@ -13,7 +13,7 @@ from acclimate.races.race import against_untouched
 from acclimate.races.tables import as_csv, cautions, page_of, sections, verdict, write
 from acclimate.reports.page import WIDTH
 from acclimate.statistics.significance import Comparison, Interval
-from acclimate.studies.stilt import special
+from acclimate.studies.stilt import matrix
 from studies import outcome_of_pairs, result
 
 
@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 def test_text_csv_json_and_page_say_the_same(tmp_path):
     outcome = outcome_of_pairs()
     write_outcome(outcome, tmp_path)
-    text = write(read_outcome(path_of(tmp_path, "stilt")), tmp_path, special)
+    text = write(read_outcome(path_of(tmp_path, "stilt")), tmp_path, matrix)
     assert text == (tmp_path / "stilt.txt").read_text()
     assert max(map(len, text.splitlines())) <= WIDTH
     assert (tmp_path / "stilt.csv").read_text() == as_csv(outcome)
@@ -52,14 +52,14 @@ def test_text_csv_json_and_page_say_the_same(tmp_path):
 
 
 def test_the_family_of_holms_correction_is_stated():
-    told = plain(page_of(outcome_of_pairs(), special).as_text())
+    told = plain(page_of(outcome_of_pairs(), matrix).as_text())
     family = "all cells of small model, controls too, each with the target alone (12)"
     assert f"Holm's correction counts together: {family}." in told
     assert "Holm's correction counts together: the groups of pairs (3)." in told
 
 
 def test_what_is_established_is_told_from_what_is_not():
-    told = plain(page_of(outcome_of_pairs(), special).as_text())
+    told = plain(page_of(outcome_of_pairs(), matrix).as_text())
     assert (
         "2 of 6 pairs score higher than the target alone: Drugs → Genes and Cells → Genes; 2 of 6 pairs score lower "
         "than the target alone: Genes → Cells and Drugs → Cells. The rest may be chance."
@@ -83,7 +83,7 @@ def test_a_failed_cell_stands_as_failed_with_its_reason():
 
 def test_the_page_stands_alone_and_every_cell_of_the_matrix_leads_to_its_row():
     nasty = ("<script>alert(1)</script>", "Drugs & co", "a\N{RIGHT-TO-LEFT OVERRIDE}b")
-    html = page_of(outcome_of_pairs(names=nasty), special).as_html()
+    html = page_of(outcome_of_pairs(names=nasty), matrix).as_html()
     assert nasty[0] not in html
     assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in html
     assert not re.findall(r"""(?:src|href)=["'](?!#|data:)""", html)

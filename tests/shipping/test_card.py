@@ -14,9 +14,10 @@ from acclimate.data.examination import Leak
 from acclimate.races.outcome import rows
 from acclimate.reports.labels import LabelScore
 from acclimate.shipping import markdown
-from acclimate.shipping.card import Card, render
+from acclimate.shipping.card import Card, origin_of, render
 from acclimate.shipping.onnx import Int8
 from acclimate.tasks.metrics import METRICS
+from finished import write_job
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -266,3 +267,36 @@ def test_what_adapting_forgot_stands_beside_the_scores_where_it_was_measured():
     assert (untouched[head.index("general loss")], adapted[head.index("general loss")]) == ("3.50", "3.75 (+0.25)")
     assert "what was forgotten" in page
     assert "general loss" not in render(made_up())
+
+
+def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
+    """Also where the name of a contestant contains that of another."""
+    ids, gold = ("1", "2"), ("yes", "no")
+    scores = [
+        Score(name, "salts", "accuracy", seed, 0.5, 0.5, ids, gold, ("yes", "yes"), Cost(), Cost())
+        for name in ("untouched", "TAPT", "DAPT+TAPT", "TLM", "a directory")
+        for seed in (0, 1)
+    ]
+    settings = {
+        "untouched": {"model": "org/untouched"},
+        "TAPT": {"model": "org/tapt"},
+        "DAPT+TAPT": {"model": "org/both"},
+        "a directory": {"model": "/home/ada/model"},
+    }
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    for score in scores:
+        name = f"{score.contestant}-{score.seed}"
+        write_job(jobs / f"test-{name}", f"test {name}", tuned=f"fine-tune-{name}")
+        write_job(jobs / f"fine-tune-{name}", f"fine-tune {name}", model=f"adapted-{name}")
+        write_job(jobs / f"adapted-{name}", score.contestant, settings.get(score.contestant))
+    origins = {score.contestant: origin_of(tmp_path, studies.raced(scores), score) for score in scores}
+    assert {name: base for name, (base, _) in origins.items()} == {
+        "untouched": "org/untouched",
+        "TAPT": "org/tapt",
+        "DAPT+TAPT": "org/both",
+        "TLM": "",
+        "a directory": "",
+    }
+    assert origins["TLM"][1] == "Its encoder was pretrained in the same run, from random weights."
+    assert origins["a directory"][1] == "It was made from a model that the user gave, which has no hub id."

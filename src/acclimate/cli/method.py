@@ -43,7 +43,7 @@ def adapt(
     stated = session.recipe(METHODS[method].recipe())
     names = {field.name for field in fields(stated)}
     with session.watched() as watch:
-        if "corpus" in names and getattr(stated, "reads_corpus", True):
+        if "corpus" in names and METHODS[method].reads_corpus(stated):
             for name in (name for name in RAW_TEXT if name in names):
                 if name == "corpus" or getattr(stated, name) != Path():
                     corpus = corpus_at(getattr(stated, name), out, separated=separated, watch=watch)

@@ -173,8 +173,8 @@ def made() -> dict[str, Any]:
         optional = set[str]() if method.starts(method.recipe()) else {"model"}
         fields = classes[method.recipe.__name__]["fields"]
         names[name]["needs"] = [key for key in ("model", "task", "tasks", "corpus") if key in fields.keys() - optional]
-        if hasattr(method.recipe, "without_corpus"):
-            names[name]["without_corpus"] = method.recipe.without_corpus
+        if method.without_corpus:
+            names[name]["without_corpus"] = dict(method.without_corpus)
     names["race"]["with"] = {"--model": to_mapping(for_model())}
     names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}

@@ -57,6 +57,7 @@ class Work:
     opens_test  True if it looks at the labels of the test set
     draws       True if its settings' recipe.plan.seed draws a contestant's encoder, so that all scores of that encoder
                 rest on this draw; False for a pretraining from which all contestants start
+    quick       True if it takes seconds and trains no encoder: a run that is refused after it leaves nothing behind
     """
 
     name: str
@@ -67,6 +68,7 @@ class Work:
     trains: Literal["encoder", "task", ""] = ""
     opens_test: bool = False
     draws: bool = False
+    quick: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Job:
         if share < 1:
             assert self.work.begin is not None, self.work.name
             function, arguments = self.work.begin, {**arguments, "share": share}
-        about = {"label": self.label} | self.depends_on()
+        about = {"label": self.label, "quick": self.work.quick} | self.depends_on()
         return Call(self.name, self.label, function, about, run, self.directory(run), arguments, self.alone, share)
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from acclimate.core import files, ranks
 from acclimate.jobs.job import DIRECTORY, JOB
 
-BASELINE = "baseline"  # as races/work.py, which loads torch, calls the job of the contestant without an encoder
-
 
 @contextmanager
 def emptied_if_refused(out: Path) -> Iterator[None]:
@@ -29,7 +27,7 @@ def emptied_if_refused(out: Path) -> Iterator[None]:
         yield
     except ValueError:
         jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
-        if empty and all(files.read_json(job)["work"] == BASELINE for job in jobs):
+        if empty and all(files.read_json(job)["quick"] for job in jobs):
             for each in written():
                 if each.is_dir():
                     shutil.rmtree(each)

@@ -115,30 +115,34 @@ def check_dropout(recipe: Any, config: PreTrainedConfig, group: str = "") -> Non
 class Method:
     """A way of adapting an encoder.
 
-    name         of the verb `acclimate adapt NAME`, and of the settings of its contestants in a race
-    recipe       the dataclass of its settings
-    adapt        (recipe, out, *, watch) -> Checkpoint: runs the method, or goes on with a run that was stopped
-    contestants  the names under which it races; empty: it does not race
+        name         of the verb `acclimate adapt NAME`, and of the settings of its contestants in a race
+        recipe       the dataclass of its settings
+        adapt        (recipe, out, *, watch) -> Checkpoint: runs the method, or goes on with a run that was stopped
+        contestants  the names under which it races; empty: it does not race
 
-    Functions of a recipe of the method, and values, that a race needs besides:
+        Functions of a recipe of the method, and values, that a race needs besides:
 
-    passes       passes through the encoder a step, in passes of masked language modelling
-    caching      passes that gradient caching adds if a step is cut into pieces
-    earlier      (recipe, rows of the corpus) -> (rows read before the first step, passes over each)
-    check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: prefix of the
-                 settings' names in the error
-    unsuited     (kind of task, config or None) -> why it cannot race there; "" if it can
-    behind       number of tokens behind each row while it adapts
-    prompt       number of them that stay behind the rows of the adapted model
-    starts       True if it starts from the given model, False if from random weights
-    new_model    (recipe, tokenizer) -> a model of the size that it starts from, if that has random weights
-    encoder      the function that a race runs in place of an `adapt` that also fine-tunes; None: `adapt`
-    raced        the recipe as its job in a race has it, without what the race decides
-    first        work before it that contestants share; None: none
-    looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
-    moves        True if the race measures how far word embeddings moved
-    curves       term of its loss -> (title, unit) of the curve that pages draw of it
-    modelling    term of its loss that is masked language modelling of the corpus
+        passes       passes through the encoder a step, in passes of masked language modelling
+        caching      passes that gradient caching adds if a step is cut into pieces
+        earlier      (recipe, rows of the corpus) -> (rows read before the first step, passes over each)
+        check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: prefix of the
+                     settings' names in the error
+        unsuited     (kind of task, config or None) -> why it cannot race there; "" if it can
+        behind       number of tokens behind each row while it adapts
+        prompt       number of them that stay behind the rows of the adapted model
+        starts       True if it starts from the given model, False if from random weights
+        new_model    (recipe, tokenizer) -> a model of the size that it starts from, if that has random weights
+        encoder      the function that a race runs in place of an `adapt` that also fine-tunes; None: `adapt`
+        raced        the recipe as its job in a race has it, without what the race decides
+        first        work before it that contestants share; None: none
+        looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
+        moves        True if the race measures how far word embeddings moved
+        curves       term of its loss -> (title, unit) of the curve that pages draw of it
+        modelling    term of its loss that is masked language modelling of the corpus
+
+    And for the command line:
+
+        without_corpus  values of settings with which, all together, it reads no corpus; empty: it always reads one
     """
 
     name: str
@@ -161,6 +165,7 @@ class Method:
     moves: bool = False
     curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     modelling: str = "mlm"
+    without_corpus: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -174,6 +179,11 @@ class Method:
                     f"{self.name}: {self.recipe.__name__} has no field '{lacking[0]}', which racing as "
                     f"{contestant.name} takes. A subclass of MlmRecipe has those that every race needs"
                 )
+
+    def reads_corpus(self, recipe: Any) -> bool:
+        """Return False if the settings of the recipe are such that the method reads no corpus."""
+        without = self.without_corpus
+        return not without or any(getattr(recipe, name) != value for name, value in without.items())
 
     def group(self, contestant: Contestant) -> str:
         """Return the prefix of the contestant's settings in a race."""

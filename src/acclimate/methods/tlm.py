@@ -37,7 +37,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from safetensors.torch import load_file, save
@@ -82,6 +82,7 @@ from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
 JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
 HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
 COST = "joint.json"
+WITHOUT_CORPUS: Mapping[str, Any] = {"rho_1": 0, "external_only": False}  # settings with which no corpus is read
 
 
 class JointLoss(Objective):
@@ -142,8 +143,6 @@ def _is_internal(*fields: Mapping[str, object]) -> bool:
 class TlmRecipe:
     """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
 
-    without_corpus: ClassVar[Mapping[str, Any]] = {"rho_1": 0, "external_only": False}  # settings that read no corpus
-
     # the data
     task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
     corpus: Path = Path()
@@ -198,7 +197,7 @@ class TlmRecipe:
 
     @property
     def reads_corpus(self) -> bool:
-        return any(getattr(self, name) != value for name, value in self.without_corpus.items())
+        return any(getattr(self, name) != value for name, value in WITHOUT_CORPUS.items())
 
     @property
     def batches(self) -> tuple[int, int]:
@@ -495,4 +494,5 @@ METHOD = Method(
     encoder=train_jointly,
     raced=raced,
     modelling="external",
+    without_corpus=WITHOUT_CORPUS,
 )

@@ -146,6 +146,7 @@ class Design:
     race                  settings that the estimate of a dry run uses
     examination           what the doctor found in the task
     measured              (cell, directory) -> more facts, once the cell has run
+    study                 its name in STUDIES (studies/__init__.py); "": it is a race, or a user's study
     completed             (outcome, what the searches fine-tuned, directory) -> the outcome with what only this study
                           records, such as the facts of a race
     """
@@ -167,6 +168,7 @@ class Design:
     absent: Mapping[str, str] = field(default_factory=dict)
     race: RaceRecipe = field(default_factory=RaceRecipe)
     examination: Examination | None = None
+    study: str = ""
     measured: Callable[[Cell, Path], Mapping[str, Any]] = no_facts
     completed: Callable[[Outcome, Sequence[FineTuned], Path], Outcome] | None = None
 

@@ -212,6 +212,7 @@ class Outcome:
     searches        what each search tried
     chosen          of a study on dev: the cell that was tested in the end
     race            what else the page of a race says; None for other studies
+    study           as of Design
     """
 
     name: str
@@ -228,6 +229,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     race: Facts | None = None
+    study: str = ""
 
     @cached_property
     def cells(self) -> Mapping[Key, CellResult]:
@@ -293,6 +295,7 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_json(path)
+    values.setdefault("study", str(values.get("name", "")).partition("-")[0])  # the first records did not say it
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:

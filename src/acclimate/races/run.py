@@ -78,6 +78,7 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         chosen=_chosen(design, cells, results, out, watch) if design.chosen_is_tested else None,
         notes=design.notes,
         absent=design.absent,
+        study=design.study,
     )
     if design.completed is not None:
         outcome = design.completed(outcome, found.tuned, out)

@@ -35,7 +35,6 @@ from acclimate.shipping.onnx import FILE, Int8
 from acclimate.shipping.predict import Loaded
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
-from acclimate.training.run import CHECKPOINT
 
 WEIGHTS = "model.safetensors"
 LOW = 0.5  # the card warns of labels whose F1 is below this
@@ -162,7 +161,7 @@ def card_of(shipment: Shipment) -> Card:
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
     others = _without(outcome, leaked, len(score.ids))
-    base, origin = _origin(run, score)
+    base, origin = origin_of(run, outcome, score)
     examination = facts.examination
     return Card(
         task=task.name,
@@ -236,36 +235,33 @@ def _cut(shipment: Shipment) -> int:
     return sum(len(ids) > shipment.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
 
 
-def _origin(run: Path, score: Score) -> tuple[str, str]:
+def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
     """Return the hub id of the model that the winner was made from, "" if it has none, and a sentence on it."""
-    sentences = ("", "It was made from a model that the user gave, which has no hub id.")
-    job = _tuned(run, score)
-    chain = []
-    while job is not None:
-        chain.append(job["label"])
-        if model := job["settings"].get("model"):
-            return (model, f"It was made from {model}.") if HUB_ID.fullmatch(model) else sentences
-        before = job["needs"].get("model")
-        job = files.read_json(run / DIRECTORY / before / JOB) if before else None
-    if not chain:
+    job = _tuned(run, outcome, score)
+    if job is None:
         return "", ""
-    if chain[-1] == "pretrain":
-        return "", "Its encoder was pretrained in the same run, from random weights."
-    return sentences
+    while before := job["needs"].get("model"):
+        job = files.read_json(run / DIRECTORY / before / JOB)
+    model = job["settings"].get("model", "")  # a hub id; of a directory only the hash stands there, in `contents`
+    if HUB_ID.fullmatch(model):
+        return model, f"It was made from {model}."
+    if model or "model" in job["contents"]:
+        return "", "It was made from a model that the user gave, which has no hub id."
+    return "", "Its encoder was pretrained in the same run, from random weights."
 
 
-def _tuned(run: Path, score: Score) -> dict[str, Any] | None:
-    """Return the record of the job that fine-tuned the winner, or None if there is none.
+def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
+    """Return the record of the job that fine-tuned the winner: the one that the test of this score needs.
 
-    If several jobs made the same weights, it is the one whose label has the winner's name.
+    None if the directory no longer has the jobs of the race.
     """
-    digest = files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]
-    tuned: list[dict[str, Any]] = []
-    for manifest in run.glob(f"{DIRECTORY}/fine-tune*/{CHECKPOINT}/{files.MANIFEST}"):
-        if files.read_json(manifest).get(WEIGHTS) == digest:
-            tuned.append(files.read_json(manifest.parents[1] / JOB))
-    named = [job for job in tuned if score.contestant in job["label"]]
-    return next(iter(named or tuned), None)
+    [result] = [result for result in outcome.results if result.row == score.contestant]
+    tests = dict(zip((each.seed for each in result.scores), result.jobs, strict=True))
+    test = run / DIRECTORY / tests[score.seed] / JOB
+    if not test.exists():
+        return None
+    tuned: dict[str, Any] = files.read_json(run / DIRECTORY / files.read_json(test)["needs"]["tuned"] / JOB)
+    return tuned
 
 
 def render(card: Card) -> str:

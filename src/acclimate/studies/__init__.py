@@ -35,6 +35,7 @@ class Study:
             and the options of labelled files; "models", one or more models, with --data and the setting `datasets`,
             which also takes labelled files; "texts", nothing, with --corpus, --general and --data
     needs   options that have to be given: model, corpus, general, data
+    matrix  True if tables that only it has come first: its file has `matrix`, which makes them of the outcome
     """
 
     name: str
@@ -42,6 +43,7 @@ class Study:
     paper: str
     takes: Literal["task", "models", "texts"]
     needs: tuple[str, ...] = ()
+    matrix: bool = False
 
     @property
     def recipe(self) -> type[Any]:
@@ -51,12 +53,14 @@ class Study:
 
     def design(self, recipe: Any, inputs: Inputs) -> Any:
         """Return the study as a `Design`, with prepared data. Raises ValueError for faulty settings, files, models."""
-        return import_module(f"acclimate.studies.{self.name}").design(recipe, inputs)
+        return replace(import_module(f"acclimate.studies.{self.name}").design(recipe, inputs), study=self.name)
 
     def sections(self, outcome: Outcome) -> Sequence[Section]:
-        """Return the tables that only this study has: what `special` in its file makes of the outcome."""
-        special = getattr(import_module(f"acclimate.studies.{self.name}"), "special", None)
-        return special(outcome) if special is not None else ()
+        """Return the tables that only this study has."""
+        if not self.matrix:
+            return ()
+        sections: Sequence[Section] = import_module(f"acclimate.studies.{self.name}").matrix(outcome)
+        return sections
 
 
 STUDIES: Mapping[str, Study] = {
@@ -82,7 +86,13 @@ STUDIES: Mapping[str, Study] = {
             "task",
             ("model", "corpus"),
         ),
-        Study("stilt", "all pairs of tasks, one after the other", "Jeong and Hwang, Tables 2 and 3", "models"),
+        Study(
+            "stilt",
+            "all pairs of tasks, one after the other",
+            "Jeong and Hwang, Tables 2 and 3",
+            "models",
+            matrix=True,
+        ),
         Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",)),
         Study(
             "pubmedbert",
@@ -141,7 +151,7 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     if outcome.race is not None:
         report.write_race_pages(out)
         return (out / report.TEXT).read_text(encoding="utf-8")
-    study = STUDIES.get(outcome.name.partition("-")[0])  # its outcome may be called by what it varied: tlm-k
+    study = STUDIES.get(outcome.study)
     return tables.write(outcome, out, study.sections if study else tables.no_sections)
 
 

@@ -338,7 +338,7 @@ def _without(found: Labelled, ids: frozenset[str], target: str) -> Labelled:
     return replace(found, splits={**found.splits, "train": train}, untaught=(*found.untaught, *untaught))
 
 
-def special(outcome: Outcome) -> list[Section]:
+def matrix(outcome: Outcome) -> list[Section]:
     """Return the matrix of each model as the paper has it: rows are targets, columns first tasks."""
     models = dict.fromkeys(result.model for result in outcome.results)
     return [section for model in models for section in _matrix(outcome, model)]
