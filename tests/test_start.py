@@ -218,6 +218,10 @@ REFUSED = {
         "doctor train.csv --text sentence --label intent --model ./nowhere",
         "./nowhere: there is no such directory",
     ),
+    "a race for the doctor": (
+        "doctor train.csv --text sentence --label intent --run nowhere",
+        "nowhere: there is no such directory. Give the --out of a race",
+    ),
     "a catalogue for the doctor": ("doctor blurbb --data .", "no catalogue is called 'blurbb'"),
     "a file to choose on": ("data prepare train.csv --dev nowhere.csv", "nowhere.csv: there is no such file"),
     "a metric to prepare for": (
@@ -350,7 +354,7 @@ CONTRADICTING = {
     "Intermediate": "adapt stilt intermediate.steps=3 intermediate.epochs=1.0",
     "CorpusRecipe": "data corpus raw.txt least_words=2 most_words=1",
     "RaceRecipe": 'race train.csv --text sentence --label intent contestants=["TAPT","TAPT"]',
-    "Search": "race train.csv --text sentence --label intent search.rates=[1e-5,1e-5]",
+    "SearchRecipe": "race train.csv --text sentence --label intent search.rates=[1e-5,1e-5]",
     "TlmStudyRecipe": "study tlm train.csv --text sentence --label intent --general raw.txt ks=[50,50]",
     "ChoicesRecipe": 'study choices some/model --data . vary=schemes variants=["CRF"]',
     "StiltStudyRecipe": 'study stilt some/model --data . datasets=["GAD"]',

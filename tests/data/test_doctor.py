@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 from transformers import BertTokenizer
+from typer.testing import CliRunner
 
+from acclimate.cli import app
 from acclimate.cli.race import doctor as doctor_verb
 from acclimate.core.types import Example, Rejected
 from acclimate.data import doctor
@@ -18,7 +20,9 @@ from acclimate.data.doctor import examine
 from acclimate.data.examination import LEVELS, Examination, as_text
 from acclimate.data.inputs import gather, made_ready
 from acclimate.models.encoder import save_model
+from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.verdict import next_race
 from acclimate.statistics.power import PowerDesign, guessed
 from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import metric_named
@@ -215,8 +219,25 @@ def test_the_smallest_difference_is_that_of_the_metric_and_of_runs_where_there_a
     design = PowerDesign(200, 3, item_variance=0.01, residual_variance=0.02, seed_variance=0.0001)
     known = examine(healthy, seeds=5, comparisons=2, spread=design)
     assert known.detectable == replace(design, items=900, seeds=5, comparisons=2).detectable()
-    assert "earlier runs or probes" in known.reach
+    assert "an earlier race on this task" in known.reach
     assert "guess" not in known.reach
+
+
+def test_the_doctor_takes_the_spread_of_a_finished_race_on_the_same_task(toy_race):
+    def told(*more):
+        files = [f"--{split}={toy_race.inputs / f'{split}.jsonl'}" for split in ("dev", "test")]
+        return CliRunner().invoke(app, ["doctor", str(toy_race.inputs / "train.jsonl"), *files, "--run", *more])
+
+    raced = next_race(read_outcome(path_of(toy_race.run, "race")))
+    done = told(str(toy_race.run), "--seeds", "4", "--contestants", "2")
+    assert done.exit_code == 0, done.output
+    least = replace(raced, seeds=4, comparisons=2).detectable()
+    assert f"{100 * least:.1f} points is the smallest difference" in " ".join(done.output.split())
+    assert "an earlier race on this task" in " ".join(done.output.split())
+    refused = told(str(toy_race.run), "--metric", "micro_f1")
+    assert refused.exit_code == 2
+    assert "is a race on train (sequence, " in refused.output
+    assert "but the task is train (sequence, micro_f1)" in refused.output
 
 
 def test_doctor_and_race_take_the_same_number_of_seeds_by_default():

@@ -65,6 +65,15 @@ def check_ended(parameters: Mapping[str, Any]) -> None:
         )
 
 
+def check_race(parameters: Mapping[str, Any]) -> None:
+    """Raises ValueError unless `run` holds a race that has come to its end."""
+    from acclimate.jobs.lock import OUTCOME
+
+    check_ended(parameters)
+    if not (parameters["run"] / f"race{OUTCOME}").is_file():
+        raise ValueError(f"{parameters['run']} holds another study. Give the --out of a race")
+
+
 def check_locked(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError unless `run` holds a study that has come to its end."""
     from acclimate.jobs.lock import read_lock

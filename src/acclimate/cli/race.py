@@ -9,19 +9,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.checks import check_adaptations, check_directory, check_ended, check_start, check_unadapted
+from acclimate.cli.checks import (
+    check_adaptations,
+    check_directory,
+    check_ended,
+    check_race,
+    check_start,
+    check_unadapted,
+)
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
 from acclimate.studies import FAILED
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.statistics.power import PowerDesign
+    from acclimate.tasks.labelled import Labelled, LabelledFiles
 
 
 def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
     if given["data"] is None:
         check_files(given)
+    if given["run"] is not None:
+        check_race(given)
 
 
 @verb(check=_labelled_or_catalogue)
@@ -35,6 +45,10 @@ def doctor(
     contestants: Annotated[
         int, typer.Option("--contestants", help="Contestants of that race beside the untouched model.")
     ] = 4,
+    run: Annotated[
+        Path | None,
+        typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
+    ] = None,
     data: options.DataOption = None,
 ) -> None:
     """Check labelled files and corpora, and tell what a race on them could detect; changes nothing.
@@ -45,12 +59,35 @@ def doctor(
         _count_splits(session, str(task), data)
         return
     from acclimate.data.inputs import examined
+    from acclimate.tasks.labelled import read_files
 
+    read = read_files(labelled)
+    spread = None if run is None else _spread_of(run, read)
     with session.watched() as watch:
-        _, found = examined(labelled, raw, model=model, seeds=seeds, comparisons=contestants, watch=watch)
+        planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
+        found = examined(read, raw, model=model, **planned, watch=watch)
     session.say(found.as_text())
     if found.errors:
         raise typer.Exit(1)
+
+
+def _spread_of(run: Path, labelled: Labelled) -> PowerDesign:
+    """Return the spread of a race's scores. Raises ValueError if the race is on another task or shows no spread."""
+    from acclimate.races.outcome import path_of, read_outcome
+    from acclimate.races.report import RACE
+    from acclimate.races.verdict import next_race
+
+    outcome = read_outcome(path_of(run, RACE))
+    raced, task = outcome.results[0].task, labelled.task()
+    if (raced.name, raced.kind, raced.metric) != (task.name, task.kind, task.metric.name):
+        raise ValueError(
+            f"--run {run} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is {task.name} "
+            f"({task.kind}, {task.metric.name}). Give a race on this task, or leave --run out"
+        )
+    design = next_race(outcome)
+    if design is None:
+        raise ValueError(f"--run {run}: no contestants were compared there with equally many seeds. Leave --run out")
+    return design
 
 
 def _count_splits(session: Session, catalogue: str, folder: Path) -> None:

@@ -54,7 +54,7 @@ GUESS = (
     "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
     "one point over seeds."
 )
-MEASURED = "The spread over items and seeds is that of earlier runs or probes of this task."
+MEASURED = "The spread over items and seeds is that of an earlier race on this task."
 MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items is computed
 
 
@@ -73,7 +73,7 @@ def examine(
     """Return the findings on a labelled task, a model (directory or hub id) and corpora ("domain", "general").
 
     seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
-    spread               of scores over items and seeds, from runs or probes of this task (statistics/power.py); None:
+    spread               of scores over items and seeds, from a race on this task (statistics/power.py); None:
                          it is guessed, by the metric and the labels of the test set
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 

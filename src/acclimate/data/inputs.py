@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
@@ -23,6 +23,9 @@ from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.references import normalised_words
 from acclimate.text.untrusted import printable
+
+if TYPE_CHECKING:
+    from acclimate.statistics.power import PowerDesign
 
 EXAMINATION = "examination.json"
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -48,15 +51,18 @@ class Raw:
 
 
 def examined(
-    stated: LabelledFiles, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch = unwatched
-) -> tuple[Labelled, Examination]:
-    """Return the labelled files and the doctor's examination of them.
-
-    Raises ValueError if the files cannot be read.
-    """
-    labelled = read_files(stated)
+    labelled: Labelled,
+    raw: Raw,
+    *,
+    model: str | None,
+    seeds: int,
+    comparisons: int,
+    spread: PowerDesign | None = None,
+    watch: Watch = unwatched,
+) -> Examination:
+    """Return the doctor's examination of a task. Parameters as those of `doctor.examine`."""
     model = resolved(model) if model else None
-    return labelled, _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, watch=watch)
+    return _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, spread=spread, watch=watch)
 
 
 def made_ready(
@@ -253,7 +259,14 @@ class _Counts:
 
 
 def _said_of(
-    labelled: Labelled, raw: Raw, *, model: str | None, seeds: int, comparisons: int, watch: Watch
+    labelled: Labelled,
+    raw: Raw,
+    *,
+    model: str | None,
+    seeds: int,
+    comparisons: int,
+    spread: PowerDesign | None = None,
+    watch: Watch,
 ) -> Examination:
     return examine(
         labelled,
@@ -262,6 +275,7 @@ def _said_of(
         separated=raw.separated,
         seeds=seeds,
         comparisons=comparisons,
+        spread=spread,
         watch=watch,
     )
 

@@ -18,7 +18,7 @@ from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
 from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, read_outcome, rows
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
-from acclimate.races.verdict import verdict, warnings
+from acclimate.races.verdict import reach, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,
@@ -52,7 +52,7 @@ class RaceReport:
     """What the page of a race shows: its outcome, and what is computed from it.
 
     verdict      the sentence on top
-    remarks      what has to be known to read it rightly: how the search was done
+    remarks      what has to be known to read it rightly: how the search was done, what such a race detects
     alerts       what casts doubt on it, shown beside it as warnings
     labels       per label, the untouched model against the winner; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two
@@ -117,7 +117,7 @@ def report_of(outcome: Outcome) -> RaceReport:
     return RaceReport(
         outcome=outcome,
         verdict=sentence,
-        remarks=[*filter(None, [search_remark(outcome.trials)])],
+        remarks=[*filter(None, [search_remark(outcome.trials), reach(outcome)])],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome))],
         leakage=leakage,
         **_label_parts(outcome, facts.winner),

@@ -15,6 +15,7 @@ from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, rows
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
+from acclimate.statistics.power import PowerDesign, measured_in_race
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
@@ -72,6 +73,30 @@ def claims(outcome: Outcome) -> list[str]:
     if simple is not None and encoders and simple.score.mean >= encoders[0].score.mean:
         found.append(f"no encoder scores above {simple.contestant}")
     return found
+
+
+def next_race(outcome: Outcome) -> PowerDesign | None:
+    """Return the design of another race with the same contestants, test items and seeds; None if this one compared
+    nothing with the untouched model, or some contestants on fewer seeds.
+    """
+    comparisons = [row.comparison for row in rows(outcome) if row.comparison is not None]
+    if len({(each.items, each.seeds, each.adaptations > 1) for each in comparisons}) != 1:
+        return None
+    return measured_in_race(comparisons)
+
+
+def reach(outcome: Outcome) -> str:
+    """Return in a sentence which difference another such race would detect; "" if this one does not show it."""
+    design = next_race(outcome)
+    if design is None:
+        return ""
+    least = design.detectable()
+    if least >= 1:
+        return "Another race with these contestants and seeds would detect no difference from the untouched model."
+    return (
+        f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
+        f"from the untouched model with a probability of {design.power:.0%}."
+    )
 
 
 def _of_race(outcome: Outcome) -> str:
