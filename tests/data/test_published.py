@@ -119,7 +119,7 @@ def test_a_task_before_its_model_is_told(data, tmp_path):
 
 def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
     for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
-        with pytest.raises(ValueError, match="'Topics' brings its own splits, columns, kind and metric"):
+        with pytest.raises(ValueError, match="'Topics' has splits, columns, kind and metric already"):
             gathered(replace(LabelledFiles(train=Path("Topics")), **stated), data, tmp_path / "run")
     with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
         gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)

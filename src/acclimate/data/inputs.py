@@ -170,8 +170,9 @@ class _Making:
     def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
         """Return the documents to pretrain on or to retrieve from, those that measure forgetting, and a note.
 
-        One in a multiple of HELD_OUT is held out, about MOST_HELD_OUT at most. Because it is a multiple, a document
-        that is in the domain's text too is held out there as well, so no model adapts on it.
+        One document in `one_in` is held out, which is at least one in HELD_OUT and about MOST_HELD_OUT documents at
+        most. `one_in` is a multiple of HELD_OUT, so the domain's text holds out the same document if it has it too:
+        no model adapts on a document that measures forgetting.
         """
         if self.raw.general is None:
             return None, None, []
@@ -189,8 +190,9 @@ class _Making:
         """Return the documents to train on or to retrieve from, one in `one_in` held out (None if there are none), and
         counts.
 
-        A held-out document that is a text of the task too is in neither corpus, because TAPT trains on it. Nor is a
-        document that HELD_OUT holds out and `one_in` does not: the other raw text may have it, held out.
+        Two kinds of documents are in neither corpus: a held-out document that is also a text of the task, because TAPT
+        trains on it; and a document that would be held out at one in HELD_OUT but is not at one in `one_in`, because
+        the domain's text may hold the same document out.
         """
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 

@@ -8,7 +8,7 @@ The folder `out` holds these files; those that exist already are kept:
 
     retrieval.json   recipe, and hashes of what was read
     left-out/        documents that are left out of retrieval
-    selection/       the documents' numbers in the corpus, and which query brought which (text/bm25/selection.py)
+    selection/       the documents' numbers in the corpus, and which query retrieved which (text/bm25/selection.py)
     corpus/          the documents themselves, best first: an ordinary corpus, ids and sources as they were
     facts.json, report.txt
     bm25/            with how="random": the selection whose size the random one has
@@ -117,8 +117,8 @@ def retrieve(
     shards, cluster    as in data.retrieve.retrieve_for; the result depends on neither
     out                directory of the run; the same call again resumes the run, or opens the finished one
 
-    `.corpus` is an ordinary corpus, best documents first; `.selection` says which text brought which document, `.facts`
-    has counts, and `.as_text()` is the report. Raises ValueError for faults of the files and settings.
+    `.corpus` is an ordinary corpus, best documents first; `.selection` says which text retrieved which document;
+    `.facts` has counts, and `.as_text()` is the report. Raises ValueError for faults of the files and settings.
     """
     dev, test = (Path(path) if path else None for path in (dev, test))
     stated = LabelledFiles(

@@ -28,7 +28,7 @@ from acclimate.text.corpus import Corpus
 
 SEQUENCE = 128  # tokens of a training sequence of TLM
 EXAMPLES = 4  # queries, or documents of a random selection
-BROUGHT = 3  # documents of a query that a race shows
+RETRIEVED_SHOWN = 3  # documents of a query that a race shows
 _QUERY, _PASSAGE = 400, 600  # characters shown
 SOURCES_SHOWN = 15
 TERMS = 15  # listed words of an example
@@ -91,9 +91,9 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
         first = selection.documents[:EXAMPLES]
         passages = zip(first.tolist(), selection.ranks[:EXAMPLES].tolist(), corpus.take(first), strict=True)
         return [_example_document(document.id, document.source, document.text, rank) for _, rank, document in passages]
-    asking = np.flatnonzero(selection.counts())
+    with_hits = np.flatnonzero(selection.counts())
     examples = []
-    for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
+    for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
         documents, ranks, scores = selection.of(query)
         [document] = corpus.take(documents[:1])
         name, text = selection.query(query)
@@ -135,17 +135,17 @@ def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIn
     """
     if selection.how == "random":
         return []
-    asking = np.flatnonzero(selection.counts())
+    with_hits = np.flatnonzero(selection.counts())
     queries = []
-    for query in asking[np.linspace(0, len(asking) - 1, min(EXAMPLES, len(asking))).astype(int)].tolist():
+    for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
         name, text = selection.query(query)
-        numbers, ranks, scores = (values[:BROUGHT].tolist() for values in selection.of(query))
+        numbers, ranks, scores = (values[:RETRIEVED_SHOWN].tolist() for values in selection.of(query))
         documents = zip(corpus.take(numbers), numbers, ranks, scores, strict=True)
-        brought = [
+        retrieved = [
             DocumentShown(document.id, document.source, document.text, rank, score, index.explain(text, number))
             for document, number, rank, score in documents
         ]
-        queries.append(QueryShown(name, text, brought))
+        queries.append(QueryShown(name, text, retrieved))
     return queries
 
 
@@ -156,7 +156,7 @@ def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
 
 def as_text(facts: Mapping[str, Any]) -> str:
     """Return the page for the terminal. facts: the content of facts.json."""
-    sections = [_asked(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
+    sections = [_query_section(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
     return page(_title(facts), sections)
 
 
@@ -169,7 +169,7 @@ def _title(facts: Mapping[str, Any]) -> str:
     return f"Retrieved: {part}, K = {facts['recipe']['k']:,}"
 
 
-def _asked(facts: Mapping[str, Any]) -> Section:
+def _query_section(facts: Mapping[str, Any]) -> Section:
     recipe, query_facts, counts = facts["recipe"], facts["queries"], facts["asked"]
     sentence = (
         "the keywords of a text (RAKE, " + f"{recipe['phrases']} at most)"
@@ -191,12 +191,12 @@ def _asked(facts: Mapping[str, Any]) -> Section:
     if recipe["k"] > facts["corpus"]["documents"]:
         lines.append(
             f"K = {recipe['k']:,} is more than the {facts['corpus']['documents']:,} documents that there are: a query "
-            f"brings every document that has a word of it."
+            f"retrieves every document that has a word of it."
         )
     if facts["selection"]["rows"]:
-        brought = facts["selection"]["rows"] / facts["selection"]["documents"]
-        lines.append(f"A retrieved document was brought by {brought:,.1f} queries on average.")
-    return Section("What was asked", lines=tuple(lines))
+        queries_each = facts["selection"]["rows"] / facts["selection"]["documents"]
+        lines.append(f"A retrieved document was found by {queries_each:,.1f} queries on average.")
+    return Section("Queries", lines=tuple(lines))
 
 
 def _left_out(facts: Mapping[str, Any]) -> Section:

@@ -75,8 +75,8 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
         raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
     if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
-            f"the task '{DOCSTRINGS}' brings its own files, columns, metric, lengths and corpora: leave the options "
-            f"for labelled files out"
+            f"the task '{DOCSTRINGS}' has files, columns, metric, lengths and corpora already: leave out the options "
+            f"for labelled files"
         )
     drawn = LABELS_PER_CLASS if per_class is None else per_class
     return materials.docstring_materials(
@@ -102,8 +102,8 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
         return labelled
     if labelled != LabelledFiles(train=labelled.train, max_tokens=labelled.max_tokens):
         raise ValueError(
-            f"the dataset '{labelled.train}' brings its own splits, columns, kind and metric: with --data leave the "
-            f"options for labelled files out; --max-tokens may stand, to read less"
+            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with --data leave out the "
+            f"options for labelled files; --max-tokens may stand, to read less"
         )
     read = published(str(labelled.train), data)
     if labelled.max_tokens != LabelledFiles(train=labelled.train).max_tokens:

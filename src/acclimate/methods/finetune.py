@@ -767,7 +767,7 @@ class Begun(NamedTuple):
 
 
 def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> Begun:
-    """Train the first `share` of the steps in `out`, stop there and return the best of the looks at dev so far.
+    """Train the first `share` of the steps in `out`, stop there and return the best score and loss on dev so far.
 
     `adapt` goes on in the same directory and ends as if it had never stopped, so no step is done twice; `give_up`
     deletes what it needs for that. Where the run has gone past the share already, the looks up to there count.
@@ -794,7 +794,10 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
 
 
 def best_of_looks(out: Path, *, until: int | None = None) -> Begun:
-    """Of the looks up to a step; of the first look, where it came later. Of a second attempt without a step."""
+    """Return the best score and the least loss among the looks up to `until`; those of the first look if it came later.
+
+    Without `until`, the looks are those of the last attempt.
+    """
     out = last_attempt(out) if until is None else out
     scores, losses = (dict[int, float](files.read_json(out / name)) for name in (DEV, DEV_LOSS))
     steps = [step for step in scores if until is None or step <= until] or [min(scores)]

@@ -333,7 +333,7 @@ class StageInputs:
         )
 
     def stream(self) -> Stream:
-        """rho_1 external batches, then one internal one, and again; or batches of one kind only."""
+        """Return the stream of rho_1 external batches, then one internal, and again; or of one kind of batches only."""
         recipe, corpus = self.recipe, self.corpus
         shared: dict[str, Any] = {"batch": recipe.plan.batch, "seed": recipe.plan.seed, "rate": recipe.masking}
         if corpus is None:

@@ -88,14 +88,14 @@ def named_for_family(model_class: Any) -> Any:
 
 
 def head_dropout(config: PreTrainedConfig) -> float:
-    """Before the output layer; as in transformers' classifiers, that of hidden states where none is stated."""
+    """Return the dropout before the output layer: that of hidden states where none is stated, as in transformers."""
     fields = DROPOUT_FIELDS.get(config.model_type, {})
     stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
     return next((float(value) for value in stated if value is not None), 0.0)
 
 
 def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
-    """As the family draws its weights."""
+    """Draw the layer's weights as the family does."""
     nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
     nn.init.zeros_(layer.bias)
 
@@ -318,10 +318,10 @@ class ConditionalRandomField(nn.Module):
         self.ends = nn.Parameter(torch.zeros(tags))
 
     def weights(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Transitions, starts and ends as they score.
+        """Return transitions, starts and ends as they score.
 
-        To the parameters they hand on the gradient of the weights, not `rate` times as much: it would outweigh all
-        others where gradients are clipped to one norm.
+        The parameters get the gradient of these weights, not `rate` times as much, which would outweigh all others
+        where gradients are clipped to one norm.
         """
         parameters = (self.transitions, self.starts, self.ends)
         scaled = (

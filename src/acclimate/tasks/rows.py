@@ -1,8 +1,9 @@
 """Labelled examples as the token rows that a model reads, and their labels as what a loss reads.
 
-Of a task of kind "tokens" a word's tag belongs to the word's first piece. The text is read as it stands, so a word has
-the pieces that it has in any text; a sentence of more tokens than a row may have is read in windows that overlap, and
-each of its words belongs to the window in whose middle it stands nearest. So no word is cut off, and none counts twice.
+In a task of kind "tokens" the first piece of a word carries the word's tag. The tokenizer reads the sentence as it
+stands, so a word has the pieces that it has in any text. A sentence of more tokens than a row may have becomes several
+rows, windows that overlap; the window in whose middle a word stands nearest predicts it. So no word is cut off, and
+none counts twice.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ PAIR = 2  # mentions
 def mention_places(
     examples: Sequence[Example], encoded: BatchEncoding, spans: Callable[[Example], Sequence[tuple[int, int]]]
 ) -> np.ndarray:
-    """(B, 2, 2) from which token of its row each mention goes to which, the last excluded: all that it touches.
+    """Return (B, 2, 2), the first token of its row that each mention touches, and the one after the last.
 
     encoded  the texts, with the characters of each token
     spans    where the mentions of an example stand in its text
 
-    A mention that was cut off is the row's first token. Raises ValueError where an example has not two mentions.
+    For a mention that was cut off, the row's first token stands. Raises ValueError for an example without two mentions.
     """
     places = np.tile(np.array([0, 1], dtype=np.int64), (len(examples), PAIR, 1))
     for row, example in enumerate(examples):
@@ -59,14 +60,14 @@ def mention_places(
 
 
 def cut_off(rows: Batch) -> int:
-    """Of how many rows a mention was cut off."""
+    """Return the number of rows in which a mention was cut off."""
     return int((rows.rows[MENTIONS][:, :, 0] == 0).any(axis=1).sum())
 
 
-WORD = "word"  # of Batch.tokens: the number of the word that the token stands for, NOT_PREDICTED where it is for none
+WORD = "word"  # of Batch.tokens: the number of the word whose first piece the token is, else NOT_PREDICTED
 EXAMPLE, WORDS = "example", "words"  # of Batch.rows: which example the row is of, and how many words that has
 EDGES = "edges"  # of Batch.rows: (B, 2), 1 where the sentence begins with the row's words, and where it ends with them
-CONTEXT = 4  # of a window, one part in so many at either side is there for the words in its middle
+CONTEXT = 4  # one part in so many of a window, at either side, is context for the words in its middle
 
 
 def encode_rows(
@@ -155,7 +156,7 @@ def with_labels(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Se
 
 
 def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
-    """For each example its words' values, of values a token; -1 for a word of which the tokenizer leaves no piece."""
+    """Return each example's values a word, from values a token; -1 for a word without a piece."""
     first = rows.rows[EXAMPLE]
     counts = np.zeros(int(first.max()) + 1, dtype=np.int64)
     counts[first] = rows.rows[WORDS]
@@ -219,7 +220,7 @@ def _frame(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
 
 
 def _first_pieces(words: Sequence[str], offsets: np.ndarray) -> np.ndarray:
-    """(pieces,) the number of the word that begins with the piece, NOT_PREDICTED elsewhere.
+    """Return (pieces,), the number of the word that begins with the piece, NOT_PREDICTED elsewhere.
 
     offsets: (pieces, 2), the characters that each is made of; a space before a word may belong to its first piece.
     """
@@ -235,7 +236,7 @@ def _first_pieces(words: Sequence[str], offsets: np.ndarray) -> np.ndarray:
 
 
 def _windows(pieces: int, room: int) -> Iterator[tuple[slice, slice]]:
-    """Of each window which pieces it holds, and which of them it is there for: all pieces fall to one window each."""
+    """Yield the pieces of each window, and those of them that it predicts: each piece is predicted by one window."""
     if pieces <= room:
         yield slice(0, pieces), slice(0, pieces)
         return
