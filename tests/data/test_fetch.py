@@ -7,11 +7,14 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import get_type_hints
 
 import pytest
 
+from acclimate.cli.data import fetch as verb
 from acclimate.data import fetch as fetching
 from acclimate.data.fetch import copy, download_to, fetch
+from acclimate.data.published import CATALOGUES
 from acclimate.tasks.datasets.catalogue import Dataset, Download, split_form
 from acclimate.tasks.formats.delimited import iob_examples
 from acclimate.tasks.metrics import METRICS
@@ -204,3 +207,11 @@ def test_a_copy_of_another_file_or_of_nothing_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"train\.tsv: its SHA-256 is"):
         copy([toy], source, tmp_path / "to")
     assert not (tmp_path / "to" / "toy" / "train.tsv").exists()
+
+
+def test_the_help_lists_the_catalogues():
+    [argument] = get_type_hints(verb, include_extras=True)["catalogue"].__metadata__
+    fetched, _, copied = argument.help.rstrip(".").partition("; with --from also ")
+    offered = {name for name, (_, datasets) in CATALOGUES.items() if any(dataset.downloads for dataset in datasets)}
+    assert set(fetched.split(" or ")) == offered
+    assert set(copied.split(", ")) == CATALOGUES.keys() - offered

@@ -190,9 +190,9 @@ class _Making:
         """Return the documents to train on or to retrieve from, one in `one_in` held out (None if there are none), and
         counts.
 
-        Two kinds of documents are in neither corpus: a held-out document that is also a text of the task, because TAPT
-        trains on it; and a document that would be held out at one in HELD_OUT but is not at one in `one_in`, because
-        the domain's text may hold the same document out.
+        Two kinds of documents are in neither corpus: a held-out document that is also a text of the task, because
+        methods that adapt on the task's texts train on it; and a document that would be held out at one in HELD_OUT
+        but is not at one in `one_in`, because the domain's text may hold the same document out.
         """
         seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
@@ -290,7 +290,8 @@ def _held(document: Document, one_in: int) -> bool:
 def _texts(row: Example) -> set[str]:
     """Return the texts of an example, normalised, that held-out documents must not repeat.
 
-    These are its text, its pair, and both joined as TAPT reads them; for a question each of its contexts too.
+    These are its text, its pair, and both joined, as methods that adapt on the task's texts read them; for a question
+    each of its contexts too.
     """
     parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
     return {normalised_words(text) for text in parts}

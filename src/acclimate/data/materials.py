@@ -31,9 +31,9 @@ class Materials:
     """The inputs of a race.
 
     task             the labelled dataset
-    task_text        its training texts, made by `corpus_of_split`, to adapt on (TAPT, TAPTER)
+    task_text        its training texts, made by `corpus_of_split`, for methods that adapt on the task's texts
     model            directory or hub id; None: a small encoder is pretrained on `general`
-    general          general text; TLM retrieves from it too
+    general          general text; methods that adapt on what the task's texts retrieve find it there
     domain           text of the domain, to adapt on
     heldout          text of the domain on which no model adapts, to measure the loss
     general_heldout  general text that is neither trained on nor retrieved, to measure forgetting
