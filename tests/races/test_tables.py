@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 
 from acclimate.core import files
 from acclimate.core.figures import points
@@ -13,6 +14,7 @@ from acclimate.races.race import against_untouched
 from acclimate.races.tables import as_csv, cautions, page_of, sections, verdict, write
 from acclimate.reports.page import WIDTH
 from acclimate.statistics.significance import Comparison, Interval
+from acclimate.studies import write_again
 from acclimate.studies.stilt import matrix
 from studies import outcome_of_pairs, result
 
@@ -49,6 +51,20 @@ def test_text_csv_json_and_page_say_the_same(tmp_path):
     scores = [float(score) for score in lines["baseline", "Genes"]["scores"].split()]
     assert [score["test"] for score in results[0]["scores"]] == scores
     assert verdict(outcome) in plain((tmp_path / "stilt.html").read_text())
+
+
+def test_the_outcome_says_of_which_study_it_is(tmp_path):
+    """Whatever its file is called; a record of the first development versions is of the study that begins its name."""
+    outcome = replace(outcome_of_pairs(), name="all-pairs", study="stilt")
+    text = write(outcome, tmp_path, matrix)
+    assert text != write(outcome, tmp_path)
+    write_outcome(outcome, tmp_path)
+    assert write_again(tmp_path) == text
+    record = path_of(tmp_path, "all-pairs")
+    for name, expected in (("stilt-all", "stilt"), ("race", "race")):
+        values = files.read_json(record) | {"name": name}
+        files.write_json(record, {key: value for key, value in values.items() if key != "study"})
+        assert read_outcome(record).study == expected
 
 
 def test_the_family_of_holms_correction_is_stated():
