@@ -126,7 +126,7 @@ def judge(world: World, points: np.ndarray, shares: np.ndarray, expected: float)
 
 
 def plain_bootstrap(generator: np.random.Generator, world: World, statistics: np.ndarray) -> np.ndarray:
-    """(B,) whether the 95% interval of resampling.hierarchical_bootstrap leaves out 0."""
+    """(B,) whether the 95% interval of resampling seeds and items, both in pairs, leaves out 0."""
     items, number = statistics.shape[-2], statistics.shape[-3]
     outside = []
     for ours_SnK, theirs_SnK in statistics:

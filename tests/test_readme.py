@@ -106,11 +106,6 @@ def test_make_demo_races_on_the_default_task():
     assert "acclimate race docstrings --out runs/demo" in said
 
 
-def test_make_test_runs_the_tests():
-    said = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "-m pytest" in said
-
-
 def test_no_command_is_left_out():
     known = {"make demo", "make test", "pip install ."}
     assert not [line for line in COMMANDS if line not in known and line not in VERBS]

@@ -173,7 +173,9 @@ def test_both_texts_of_a_pair_ask(corpus, tmp_path):
 
 
 def test_examples_say_why_a_document_was_retrieved(retrieved, splits):
-    for example in retrieved("plain").facts["examples"]:
+    shown = retrieved("plain").facts["examples"]
+    assert len(shown) > 0
+    for example in shown:
         asked = next(row.text for row in splits["train"] if row.id == example["query_id"])
         words = {word for word, _ in example["terms"]}
         assert words <= set(asked.lower().split())

@@ -281,7 +281,7 @@ def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
     monkeypatch.setattr(finetune, "constant_on_dev", lambda task: 1.0)
     finetune.adapt(recipe, tmp_path)
-    assert finetune.has_learnt(tmp_path)
+    assert files.read_json(tmp_path / finetune.LEARNT)["learnt"] is True
 
 
 def test_the_constant_loss_is_that_of_the_label_frequencies(encoder, toy_task):

@@ -144,8 +144,10 @@ def test_transformers_loads_the_checkpoint(adapted):
 def test_fine_tuning_moves_everything(adapted, tuned):
     after, before = load_finetuned(tuned[2]), load_masked_language_model(adapted[1])
     named = dict(before.named_parameters())
-    for name, weight in after.bert.named_parameters():
-        if f"bert.{name}" in named and "position" not in name:  # no text of the task is as long as there are positions
+    both = {name: weight for name, weight in after.bert.named_parameters() if f"bert.{name}" in named}
+    assert len(both) > 20
+    for name, weight in both.items():
+        if "position" not in name:  # no text of the task is as long as there are positions
             assert not torch.equal(weight, named[f"bert.{name}"]), name
 
 

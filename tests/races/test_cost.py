@@ -10,12 +10,13 @@ import pytest
 
 import toys
 from acclimate.races.budget import parse_budget
+from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, estimate, notes_on_reading
 from acclimate.races.dry_run import dry_run
 from acclimate.races.fit import Costs
 from acclimate.races.race import design
 from acclimate.races.recipe import SearchRecipe
-from acclimate.races.search import foreseen, left
+from acclimate.races.search import foreseen_of, left
 from acclimate.training.checkpoint import read_log
 
 
@@ -30,7 +31,7 @@ def before(toy_race, tmp_path_factory):
 
 def test_it_lists_exactly_what_is_missing(before, toy_race):
     found, run = before
-    jobs = foreseen(toy_race.recipe, toy_race.materials)
+    jobs = foreseen_of(enter(toy_race.recipe, toy_race.materials))
     assert {stage.label for stage in found.stages} == {job.label for job, _ in jobs}
     assert len(found.stages) == len(jobs)
     assert not (run / "jobs").exists()
@@ -45,7 +46,7 @@ def test_what_a_contestant_needs_is_a_job_too(toy_race, tmp_path):
 
 def test_what_is_done_costs_nothing_more(toy_race):
     assert estimate(toy_race.recipe, toy_race.materials, toy_race.run).stages == ()
-    everything = {job.name for job, _ in foreseen(toy_race.recipe, toy_race.materials)}
+    everything = {job.name for job, _ in foreseen_of(enter(toy_race.recipe, toy_race.materials))}
     found = dry_run(design(toy_race.recipe, toy_race.materials), toy_race.run)
     assert (found.left, found.done, found.seconds) == (0, len(everything), 0)
 
@@ -61,7 +62,7 @@ def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before,
     stages = {stage.label: stage for stage in before[0].stages}
     trained = [
         job
-        for job, _ in foreseen(toy_race.recipe, toy_race.materials)
+        for job, _ in foreseen_of(enter(toy_race.recipe, toy_race.materials))
         if (job.directory(toy_race.run) / "log.jsonl").exists()
     ]
     assert len(trained) == 1 + 2 + 6

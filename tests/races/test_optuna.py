@@ -14,7 +14,7 @@ import toys
 from acclimate.core.files import DamagedError
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, SearchResult, foreseen
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, SearchResult, foreseen_of
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
@@ -270,7 +270,7 @@ def test_a_dry_run_counts_the_trials_and_writes_nothing(materials, tmp_path):
     recipe = RaceRecipe(seeds=2, search=stated_search, contestants=("TAPT",))
 
     def tunings(name: str) -> list[str]:
-        jobs = [job.label for job, _ in foreseen(recipe, materials, tmp_path)]
+        jobs = [job.label for job, _ in foreseen_of(enter(recipe, materials), tmp_path)]
         return [label for label in jobs if label.startswith(f"fine-tune {name}")]
 
     assert [len(tunings(name)) for name in NAMES] == [6 + 1, 6 + 1], "one with the second seed"

@@ -20,7 +20,7 @@ from acclimate.races.outcome import outcomes_in
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of, write_race_pages
-from acclimate.races.search import foreseen, left
+from acclimate.races.search import foreseen_of, left
 from acclimate.training.checkpoint import read_log
 from studies import recorded
 
@@ -117,7 +117,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
         called.append(named)
         return {}
 
-    for job, _ in foreseen(toy_race.recipe, toy_race.materials):
+    for job, _ in foreseen_of(enter(toy_race.recipe, toy_race.materials)):
         monkeypatch.setitem(vars(job.work), "do", work)
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
     assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
@@ -164,7 +164,7 @@ def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
     assert not any("DAPT" in label and "TAPT" not in label for label in waiting)
     single = replace(recipe, contestants=("DAPT+TAPT",))
     assert set(enter(single, toy_race.materials).models) == {"untouched", "DAPT+TAPT"}
-    assert chained.name in {job.name for job, _ in foreseen(single, toy_race.materials)}
+    assert chained.name in {job.name for job, _ in foreseen_of(enter(single, toy_race.materials))}
 
 
 def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):

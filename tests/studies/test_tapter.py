@@ -87,7 +87,9 @@ def test_each_model_is_adapted_once_and_each_first_stage_is_trained_once_a_seed(
 
 def test_the_second_stage_goes_on_with_the_first_ones_encoder_and_head(ran):
     out, _ = ran
-    for path in out.glob("jobs/fine-tune-*/job.json"):
+    written = [*out.glob("jobs/fine-tune-*/job.json")]
+    assert len(written) == 8  # two stages of two models, with two seeds
+    for path in written:
         job, first = json.loads(path.read_text()), "-on-first-" in path.parent.name
         assert job["settings"]["recipe"]["head"] == ("fresh" if first else "kept")
         adapted = "untouched" not in path.parent.name

@@ -67,6 +67,11 @@ def metric_text(name: str) -> str:
     return NAMED.get(stem, stem.replace("_f1", "-F1").replace("_", " ")) + without + labels
 
 
+def has(names: Sequence[str]) -> str:
+    """Return the verb after a list of names."""
+    return "has" if len(names) == 1 else "have"
+
+
 def listed(words: Sequence[str]) -> str:
     """Return a list as text: `DAPT`, `DAPT and TAPT`, `DAPT, DGA and TAPT`."""
     *first, last = words

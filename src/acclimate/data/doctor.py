@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from acclimate.core import files
+from acclimate.core.figures import has
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
@@ -419,12 +420,12 @@ def findings_on_classes(
     train, test = counts["train"], counts["test"]
     findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
-        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
+        text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
         findings.append(Finding("note", text, "Label more of them, or put rare classes together."))
     rare = [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]
     if rare and sizes["test"]:
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
+        text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
         findings.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
@@ -441,10 +442,10 @@ def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[st
     train, test = counts["train"], counts["test"]
     findings = []
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
-        text = f"{_listed(few)} {_has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
+        text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training sentences, too few to learn from."
         findings.append(Finding("note", text, "Label more of them, or put rare ones together."))
     if rare := [f"{_named(label)} ({test.get(label, 0)})" for label in train if test.get(label, 0) < FEW_TO_SCORE]:
-        text = f"{_listed(rare)} {_has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are chance."
+        text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test sentences: their scores are chance."
         findings.append(Finding("note", text, "Label more test sentences with them."))
     return [*findings, *(_shift(train, test, sizes) if sizes["test"] else [])]
 
@@ -561,7 +562,3 @@ def _named(label: str) -> str:
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(names[:NAMED])
     return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED:,} more classes"
-
-
-def _has(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"

@@ -321,11 +321,6 @@ def last_attempt(out: Path) -> Path:
     return out / AGAIN if (out / LEARNT).exists() and files.read_json(out / LEARNT)["again"] else out
 
 
-def has_learnt(out: Path) -> bool:
-    """Return whether the run in `out` learnt anything, in its second attempt if it had one."""
-    return bool(files.read_json(out / LEARNT)["learnt"])
-
-
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
     """Fine-tune with the plan's seed, choose on dev, test once; the checkpoint stays in `out/checkpoint`.
 

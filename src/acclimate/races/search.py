@@ -525,15 +525,8 @@ def searched(
     return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
 
-def foreseen(
-    recipe: RaceRecipe, materials: Materials, run: Path | None = None, *, budgeted: bool = False
-) -> list[tuple[Job, float]]:
-    """Return every job of a race in order, with the share of it that is done: below 1 where it is given up."""
-    return foreseen_of(enter(recipe, materials), run, budgeted=budgeted)
-
-
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
-    """Return every job of these entries, as `foreseen`.
+    """Return every job of a race in order, with the share of it that is done: below 1 where it is given up.
 
     The dev scores of fine-tunings in the directory `run` are known. Of others equal scores are assumed: the number of
     jobs is right, and which ones they are is a guess. No rate beyond those listed is foreseen by a guess.

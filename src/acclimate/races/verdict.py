@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from acclimate.core.figures import duration, listed, metric_text, p_text, points
+from acclimate.core.figures import duration, has, listed, metric_text, p_text, points
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, rows
@@ -115,11 +115,11 @@ def _of_race(outcome: Outcome) -> str:
     clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed)]
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
-        clauses.append(f"{listed(named)} learnt nothing and {_has(named)} no verdict")
+        clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:
-        clauses.append(f"{listed(failed)} failed and {_has(failed)} no score")
+        clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
     if outcome.race.stopped:
         clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
     return "; ".join(clauses) + "."
@@ -129,10 +129,6 @@ def _taught(outcome: Outcome) -> list[ContestantRow]:
     """Return the rows of the contestants that learnt something, and of the baselines."""
     untaught = {result.row for result in outcome.results if result.encoder and not result.learnt}
     return [row for row in rows(outcome) if row.contestant not in untaught]
-
-
-def _has(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"
 
 
 def _result(

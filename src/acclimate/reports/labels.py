@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Label, Score
+from acclimate.tasks.metrics import classes
 from acclimate.tasks.tags import entities, joined_tags
 
 MOST = 15  # labels in a confusion table; a larger table is illegible
@@ -48,7 +49,7 @@ class Confusion:
 
 def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
     """Return the F1 of every gold label for two contestants, by falling support, then by name."""
-    support = Counter(label for labels in untouched[0].gold for label in _classes(labels))
+    support = Counter(label for labels in untouched[0].gold for label in classes(labels))
     order = sorted(support, key=lambda label: (-support[label], label))
     ours, theirs = (_mean_f1(side, order) for side in (contestant, untouched))
     return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
@@ -100,7 +101,7 @@ def _mean_f1(scores: Sequence[Score], labels: Sequence[str]) -> dict[str, float]
     for score in scores:
         hits: Counter[str] = Counter()
         both: Counter[str] = Counter()
-        for right, guess in zip(map(_classes, score.gold), map(_classes, score.predicted), strict=True):
+        for right, guess in zip(map(classes, score.gold), map(classes, score.predicted), strict=True):
             hits.update(right & guess)
             both.update(right)
             both.update(guess)
@@ -131,10 +132,6 @@ def _found(label: Label, *, named: bool) -> set[tuple[int, int, str]]:
         if named
         else {(place, place, part) for place, tag in enumerate(label) for part in joined_tags(tag)}
     )
-
-
-def _classes(label: Label) -> frozenset[str]:
-    return frozenset(label) if isinstance(label, tuple) else frozenset((str(label),))
 
 
 def _number(label: Label) -> float:

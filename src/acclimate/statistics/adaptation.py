@@ -82,7 +82,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from acclimate.statistics.variance import SLOPE, Components, Resampled, components_of, unpaired
+from acclimate.statistics.variance import SLOPE, Components, Resampled, components_of, quotient, unpaired
 from acclimate.tasks.task import Values
 
 EARLY, STEEP = 14, 8  # exponents of the rule for one degree of freedom
@@ -294,12 +294,12 @@ def _summed(parts: Sequence[_Part], residual: Values, one_run: Values, mean_n: V
     variance = chance + items
     # as in variance.py: where the items account for more than was seen, its degrees of freedom are those of the items
     shares = [
-        _quotient(part.value, variance) * _quotient(part.value, value) ** ((part.freedom - 1.0) / 2)
+        quotient(part.value, variance) * quotient(part.value, value) ** ((part.freedom - 1.0) / 2)
         for part, value in zip(parts, values, strict=True)
     ]
     share = np.sum(shares, axis=0)
     squares = np.sum([part_share**2 / part.freedom for part_share, part in zip(shares, parts, strict=True)], axis=0)
-    freedom = np.where(squares > 0, _quotient(share**2, squares), sum(part.freedom for part in parts))
+    freedom = np.where(squares > 0, quotient(share**2, squares), sum(part.freedom for part in parts))
     of_items = (1.0 - share) ** 2 / (count - 1)
     together = _inverse(share, freedom) + of_items
     apart = np.sum([_inverse(part_share, part.freedom) for part_share, part in zip(shares, parts, strict=True)], axis=0)
@@ -315,8 +315,3 @@ def _inverse(share: Values, freedom: Values | float) -> Values:
     of_many = share ** (2.0 - SLOPE * share / many) / many
     weight = np.clip(np.asarray(freedom) - 1.0, 0.0, 1.0)
     return np.asarray((1.0 - weight) * of_one + weight * of_many)
-
-
-def _quotient(top: Values, bottom: Values) -> Values:
-    """Elementwise quotient; 0 where the denominator is 0."""
-    return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)

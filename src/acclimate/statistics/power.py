@@ -44,6 +44,7 @@ from acclimate.statistics.variance import (
     residual_of,
     statistics_of,
 )
+from acclimate.tasks.metrics import label_texts
 from acclimate.tasks.task import Kind, Metric, Values
 
 SEED_SPREAD = 0.01  # standard deviation over seeds of a contestant's score: a guess
@@ -221,9 +222,11 @@ def with_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int 
     # a mistake at u < wrong, so that the mistakes of a small share are among those of a large one
     uniform_n, others = generator.random(count), generator.permutation(count)
     if kind == "tokens":
-        tags = sorted({tag for label in gold for tag in _tags(label)})
+        tags = sorted({tag for label in gold for tag in label_texts(label)})
         after = dict(zip(tags, [*tags[1:], *tags[:1]], strict=True))
-        return tuple(tuple(after[tag] if generator.random() < wrong else tag for tag in _tags(label)) for label in gold)
+        return tuple(
+            tuple(after[tag] if generator.random() < wrong else tag for tag in label_texts(label)) for label in gold
+        )
     found: list[Label] = []
     for row, label in enumerate(gold):
         if uniform_n[row] >= wrong:
@@ -234,10 +237,6 @@ def with_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int 
         else:
             found.append(_another(gold, row, int(others[row])))
     return tuple(found)
-
-
-def _tags(label: Label) -> tuple[str, ...]:
-    return label if isinstance(label, tuple) else (str(label),)
 
 
 def _another(gold: Sequence[Label], row: int, begin: int) -> Label:

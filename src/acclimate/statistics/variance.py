@@ -39,10 +39,9 @@ References
   Efron and Stein (1981), The jackknife estimate of variance, Annals of Statistics.
   Wilson (1927), Probable inference; Dean and Pagano (2015), for its use with an effective sample size.
   Fisher (1921), On the "probable error" of a coefficient of correlation.
-  Owen (2007), The pigeonhole bootstrap, Annals of Applied Statistics.
   Bouthillier et al. (2021), Accounting for variance in machine learning benchmarks.
 
-Shape suffixes: S seeds, n test items, R resamples, K numbers an item. `...`: simulated studies side by side.
+Shape suffixes: S seeds, n test items, K numbers an item. `...`: simulated studies side by side.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ from acclimate.tasks.task import Metric, Values
 LEVEL = 0.05  # of tests; intervals have a confidence of 1 - LEVEL
 SLOPE = 4.5  # of the exponent in the rule for the degrees of freedom
 NEAR_1 = 1e-9  # correlations are cut off this far from 1 and -1, where Fisher's z is infinite
-RESAMPLES = 2_000
 CHUNK = 4_000_000  # numbers in a block: 32 MB, whatever the size of the test set and the number of classes
 
 
@@ -170,8 +168,8 @@ class Components:
         """Degrees of freedom of the variance, by the rule at the top of this file."""
         if self.whole_freedom is not None:
             return self.whole_freedom
-        below_residual = _quotient(self.seeds, np.maximum(self.seeds, self.residual))  # min(1, seeds / residual)
-        share = _quotient(self.seeds, self.variance) * below_residual ** ((self.seed_freedom - 1.0) / 2)
+        below_residual = quotient(self.seeds, np.maximum(self.seeds, self.residual))  # min(1, seeds / residual)
+        share = quotient(self.seeds, self.variance) * below_residual ** ((self.seed_freedom - 1.0) / 2)
         inverse = share ** (2.0 - SLOPE * share / self.seed_freedom) / self.seed_freedom
         return np.asarray(1.0 / (inverse + (1.0 - share) ** 2 / (self.count - 1)))
 
@@ -202,7 +200,7 @@ def unpaired(first: tuple[Values, Values], second: tuple[Values, Values]) -> Com
     seeds, residual, count = one.seeds + other.seeds, one.residual + other.residual, one.count
     # where no score varies over seeds, any degrees of freedom do: they are of a component that is 0
     squares = one.seeds**2 / one.seed_freedom + other.seeds**2 / other.seed_freedom
-    freedom = np.where(squares > 0, _quotient(seeds**2, squares), one.seed_freedom + other.seed_freedom)
+    freedom = np.where(squares > 0, quotient(seeds**2, squares), one.seed_freedom + other.seed_freedom)
     mean_n = first[1].mean(axis=-2) - second[1].mean(axis=-2)
     items = mean_n.var(axis=-1, ddof=1) / count - residual
     return Components(seeds, np.maximum(items, 0.0), freedom, count, residual)
@@ -213,7 +211,7 @@ def weighted(components: Sequence[Components], weights: Sequence[float]) -> Tota
     parts = [weight**2 * component.variance for component, weight in zip(components, weights, strict=True)]
     variance = np.sum(parts, axis=0)
     # where nothing varies, any degrees of freedom do: they are of a variance that is 0
-    shares = [np.where(variance > 0, _quotient(part, variance), 1 / len(parts)) for part in parts]
+    shares = [np.where(variance > 0, quotient(part, variance), 1 / len(parts)) for part in parts]
     inverse = np.sum([share**2 / part.freedom for share, part in zip(shares, components, strict=True)], axis=0)
     return Total(variance, np.asarray(1.0 / inverse))
 
@@ -255,7 +253,7 @@ def bounds(
         return np.minimum(ends[0], mean), np.maximum(ends[1], mean)
     binomial = np.clip(mean * (1 - mean), 0.0, None)
     estimated = (binomial > 0) & (components.variance > 0)
-    size = np.where(estimated, _quotient(binomial, components.variance), components.count)  # effective sample size
+    size = np.where(estimated, quotient(binomial, components.variance), components.count)  # effective sample size
     pull = quantile**2 / size
     middle = (mean + pull / 2) / (1 + pull)
     half = np.sqrt(quantile**2 * binomial / size + pull**2 / 4) / (1 + pull)
@@ -268,7 +266,7 @@ def effective_items(shares_Sn: Values) -> Values:
     It is n if all mean shares are of one size, less the more a few exceed the others, and 0 if all are 0.
     """
     square_n = shares_Sn.mean(axis=-2) ** 2
-    return np.asarray(_quotient(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
+    return np.asarray(quotient(square_n.sum(axis=-1) ** 2, (square_n**2).sum(axis=-1)))
 
 
 def noncentrality(ratio: float, freedom: float, tail: float) -> float:
@@ -284,40 +282,6 @@ def noncentrality(ratio: float, freedom: float, tail: float) -> float:
     density, middle = density[likely] / density[likely].sum(), ratio * np.exp(0.5 * log_u[likely])
     low, high = float(middle.min()) - 10.0, float(middle.max()) + 10.0
     return float(brentq(lambda d: float(density @ special.ndtr(middle - d)) - tail, low, high, xtol=1e-10))
-
-
-def hierarchical_bootstrap(
-    scores: Sequence[Score],
-    reference: Sequence[Score],
-    metric: Metric,
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    """(low, high, p) of the difference, by resampling seeds and test items with replacement, both in pairs.
-
-    It is here because papers use it (the pigeonhole bootstrap); no verdict depends on it. With few seeds its intervals
-    are too narrow: S seeds drawn from S vary (S - 1) / S as much as new ones would, and percentiles of three seeds have
-    no tails (docs/statistics.md has the rates).
-
-    Raises ValueError as `resample` does, and if the two contestants have different seeds.
-    """
-    _check([*scores, *reference])
-    ours, theirs = (sorted(side, key=lambda score: score.seed) for side in (scores, reference))
-    if [score.seed for score in ours] != [score.seed for score in theirs]:
-        raise ValueError("the bootstrap over seeds needs the same seeds for both contestants; call compare instead.")
-    pairs = [[statistics_of(score, metric) for score in pair] for pair in zip(ours, theirs, strict=True)]
-    generator, items, number = np.random.default_rng(seed), len(scores[0].gold), len(pairs)
-    drawn = []
-    rows = max(1, CHUNK // items)
-    for size in [rows] * (resamples // rows) + [resamples % rows] * (resamples % rows > 0):
-        weights_Rn = generator.multinomial(items, np.full(items, 1 / items), size=size).astype(np.float64)
-        gains_RS = np.stack([metric.value(weights_Rn @ a) - metric.value(weights_Rn @ b) for a, b in pairs], axis=1)
-        drawn.append(np.take_along_axis(gains_RS, generator.integers(number, size=(size, number)), axis=1).mean(axis=1))
-    gains_R = np.concatenate(drawn)
-    low, high = np.quantile(gains_R, [0.025, 0.975])
-    beyond = 1 + min(int(np.sum(gains_R <= 0)), int(np.sum(gains_R >= 0)))
-    return float(low), float(high), min(1.0, 2.0 * beyond / (resamples + 1))
 
 
 def _check(scores: Sequence[Score]) -> None:
@@ -342,6 +306,6 @@ def _check(scores: Sequence[Score]) -> None:
         raise ValueError(f"{len(first.gold)} test item has no variance over items; give two or more.")
 
 
-def _quotient(top: Values, bottom: Values) -> Values:
+def quotient(top: Values, bottom: Values) -> Values:
     """Elementwise quotient; 0 where the denominator is 0."""
     return np.divide(top, bottom, out=np.zeros(np.broadcast_shapes(top.shape, bottom.shape)), where=bottom > 0)

@@ -31,11 +31,8 @@ def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
     Groups are numbered from 0 in order of their first text. Texts without words are the same only if they are equal
     but for white space around them. Memory: some 600 bytes a text, besides the texts.
     """
-    check_similarity(near)
-    parents = np.arange(len(texts))
-    bands, signatures = _read(texts, near, parents)
-    alike = _similarity_test(texts, near)
-    for one, other in _candidates(bands, signatures, parents, near):
+    parents, candidates, alike = _compared(texts, near)
+    for one, other in candidates:
         roots = root(parents, one), root(parents, other)
         if roots[0] != roots[1] and alike(one, other):
             parents[max(roots)] = min(roots)
@@ -48,12 +45,9 @@ def repeats(texts: Sequence[str], *, near: float = 0.8) -> np.ndarray:
 
     The answer for a text depends only on the texts before it. Memory: some 600 bytes a text, besides the texts.
     """
-    check_similarity(near)
-    parents = np.arange(len(texts))
-    bands, signatures = _read(texts, near, parents)
-    alike = _similarity_test(texts, near)
+    parents, candidates, alike = _compared(texts, near)
     # a text points to an earlier text that it resembles; one pointer is enough, and none leads to a later text
-    for one, other in _candidates(bands, signatures, parents, near):
+    for one, other in candidates:
         first, later = min(one, other), max(one, other)
         # `band_pairs` skips no pair that counts: a text that points nowhere shares its root with no earlier text
         if parents[later] == later and alike(first, later):
@@ -69,6 +63,19 @@ def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.
     numbers: dict[tuple[int, int], int] = {}
     both = (sorted(groups[place : place + 2]) for place in range(0, len(groups), 2))
     return [numbers.setdefault((low, high), len(numbers)) for low, high in both]
+
+
+def _compared(
+    texts: Sequence[str], near: float
+) -> tuple[np.ndarray, Iterator[tuple[int, int]], Callable[[int, int], bool]]:
+    """Return (D,) the places of equal texts' firsts, pairs that may be alike, and the exact test of a pair.
+
+    The pairs are found one after the other, in view of what the caller has joined in the first array by then.
+    """
+    check_similarity(near)
+    parents = np.arange(len(texts))
+    bands, signatures = _read(texts, near, parents)
+    return parents, _candidates(bands, signatures, parents, near), _similarity_test(texts, near)
 
 
 def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
