@@ -51,7 +51,7 @@ from acclimate.text.rows import RANDOM_NEXT, TYPES
 from acclimate.training.checkpoint import LOG, resumable
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
-from acclimate.training.pieces import Layout, cut, pack, pad, together
+from acclimate.training.pieces import Layout, pack, pad, pieces_of_rows, together
 from acclimate.training.plan import Plan
 from families import FAMILIES, VOCABULARY, mpnet
 
@@ -450,7 +450,7 @@ def check_other_rows_do_not_matter(case: Case) -> None:
 def _check_views_are_drawn_first(case: Case) -> None:
     """Alone and on the way to the other terms, the views that rows are compared by meet the same dropout."""
     objective, batch = case.objective(0.1).train(), case.stream(0)
-    for layout in (pack if objective.shares_lines else cut)(batch.lengths, 64):
+    for layout in (pack if objective.shares_lines else pieces_of_rows)(batch.lengths, 64):
         piece = pad(batch, layout, CPU)
         with torch.random.fork_rng():
             torch.manual_seed(5)

@@ -72,12 +72,12 @@ def test_without_a_model_lengths_are_words():
 
 def test_a_sample_is_the_same_every_time_bounded_and_in_order():
     texts = [(f"{number} " * 10, None) for number in range(5_000)]
-    taken = lengths.sample_texts(texts)
+    taken = lengths.bounded_sample(texts)
     assert len(taken) == 2_000
-    assert taken == lengths.sample_texts(texts)
+    assert taken == lengths.bounded_sample(texts)
     assert [int(text.split()[0]) for text, _ in taken] == sorted(int(text.split()[0]) for text, _ in taken)
-    assert lengths.sample_texts(texts[:30]) == texts[:30]
-    assert len(lengths.sample_texts([("long " * 10_000, None)] * 500)) == lengths.LEAST
+    assert lengths.bounded_sample(texts[:30]) == texts[:30]
+    assert len(lengths.bounded_sample([("long " * 10_000, None)] * 500)) == lengths.LEAST
 
 
 def test_sentence_pieces_belong_to_the_word_that_they_end_in():

@@ -132,7 +132,7 @@ def test_the_checkpoint_predicts_what_was_scored_and_is_not_shipped(encoder, toy
     assert {tag[0] for tags in score.predicted for tag in tags} == {"O", "B", "I"}
     assert {tag[0] for tag in labels_of(finetune.load_finetuned(tmp_path / "checkpoint"))} == set("OBILU")
     with pytest.raises(ValueError, match="tag_layer=bilstm-crf"):
-        predicting.load(tmp_path / "checkpoint")
+        predicting.load_shipped(tmp_path / "checkpoint")
 
 
 def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and_beside(encoder, toy_task):
@@ -240,7 +240,7 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
     done = finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
     assert f"in the scheme IO, {merged(task, 'IO'):,} training entities become one with the entity before" in notes
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
-    loaded = predicting.load(done.path)
+    loaded = predicting.load_shipped(done.path)
     assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
     with pytest.raises(ValueError, match="predicts the tags O, I-heart, I-orbit in place of"):
         predicting.require_own_tags(loaded, task)

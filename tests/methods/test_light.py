@@ -190,7 +190,7 @@ def test_checkpoint_is_adapted_further(adapted, tmp_path):
 
 def test_what_is_shipped_says_what_was_scored(adapted, tuned):
     task, score, path = tuned
-    loaded = predicting.load(path)
+    loaded = predicting.load_shipped(path)
     logits = predicting.outputs_of_examples(task.examples("test"), loaded.tokenizer, loaded.logits, task.kind)
     assert not predicting.differing(score.predicted, logits, task.kind, task.labels)
     plain = predicting.Loaded(AutoModelForSequenceClassification.from_pretrained(path), loaded.tokenizer)

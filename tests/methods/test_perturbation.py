@@ -12,7 +12,7 @@ from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.perturbation import NOISE, Perturbation, gaussian, row_of_tokens, symmetric, with_noise
 from acclimate.models.heads import masked_logits
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.pieces import cut, pack, pad, together
+from acclimate.training.pieces import pack, pad, pieces_of_rows, together
 from conformance import toy_rows
 from families import FAMILIES, mpnet
 
@@ -44,7 +44,7 @@ def test_a_row_meets_the_same_noise_however_the_step_is_cut_and_laid_out(fresh):
     whole = noise_of_rows(batch, [together(batch.lengths)])
     packed = pack(batch.lengths, 48)
     assert any(layout.shared for layout in packed)
-    for layouts in (packed, cut(batch.lengths, 20)):
+    for layouts in (packed, pieces_of_rows(batch.lengths, 20)):
         other = noise_of_rows(batch, layouts)
         assert all(torch.equal(whole[row], other[row]) for row in range(len(batch)))
 

@@ -13,7 +13,7 @@ from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods.tapter import REGULARISED, TapterLoss, of_unit_spread, with_regularised
 from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.pieces import cut, pad, together
+from acclimate.training.pieces import pad, pieces_of_rows, together
 from conformance import toy_rows
 from families import FAMILIES, VOCABULARY, mpnet
 
@@ -78,7 +78,7 @@ def test_r_has_each_occurrence_or_each_type_by_original_or_masked_ids():
 def test_each_type_of_the_whole_step_counts_once_however_the_step_is_cut():
     batch = with_regularised(masked_rows(), REGULARISED_V, per="type")
     objective = objective_of(FAMILIES["bert"]())
-    pieces = [pad(batch, layout, torch.device("cpu")) for layout in cut(batch.lengths, 20)]
+    pieces = [pad(batch, layout, torch.device("cpu")) for layout in pieces_of_rows(batch.lengths, 20)]
     assert len(pieces) > 3
     marks = torch.cat([piece[REGULARISED].flatten() for piece in pieces])
     marks = marks[marks > 0]

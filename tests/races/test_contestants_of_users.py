@@ -13,7 +13,7 @@ from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.jobs.workers import Where, working
 from acclimate.methods import METHODS, Contestant, Method, mlm
-from acclimate.methods.method import load
+from acclimate.methods.method import load_method
 from acclimate.races.contestants import enter
 from acclimate.races.race import recipe_for, recipe_of
 from acclimate.races.recipe import RaceRecipe, stated_methods, with_methods
@@ -61,7 +61,7 @@ def test_a_file_names_a_method_on_the_command_line_and_in_a_recipe(typed, tmp_pa
 
 
 def test_python_takes_names_methods_and_files(typed):
-    method = load(typed)
+    method = load_method(typed)
     assert recipe_of(["DAPT", method], None, None).contestants == ("DAPT", "focal TAPT")
     assert recipe_of(["DAPT", typed], None, "model").contestants == ("DAPT", "focal TAPT")
     with pytest.raises(ValueError, match=r"'TATP' is not one of .* did you mean 'TAPT'"):

@@ -8,7 +8,7 @@ import pytest
 from acclimate.core.types import Cost
 from acclimate.races.report import RaceReport
 from acclimate.reports.plots import (
-    differences,
+    difference_plot,
     gold_against_predicted,
     heldout_losses,
     learning_curves,
@@ -24,7 +24,7 @@ def drawn(report: RaceReport) -> dict[str, str]:
     return {
         "seconds": score_against_cost(report.rows),
         "flops": score_against_cost(report.rows, quantity="flops"),
-        "differences": differences(report.rows),
+        "differences": difference_plot(report.rows),
         "curves": learning_curves(curves.lines, curves.x, curves.y),
         "losses": heldout_losses(report.facts.losses, "domain"),
         "general losses": heldout_losses(report.facts.general_losses, "general"),
@@ -71,7 +71,7 @@ def test_no_plot_styles_the_page_or_loads_anything(drawn: dict[str, str]) -> Non
 
 def test_the_same_rows_give_the_same_bytes(drawn: dict[str, str], report: RaceReport) -> None:
     assert score_against_cost(report.rows) == drawn["seconds"]
-    assert differences(report.rows) == drawn["differences"]
+    assert difference_plot(report.rows) == drawn["differences"]
 
 
 def test_names_are_text_that_can_be_searched(drawn: dict[str, str], report: RaceReport) -> None:
@@ -86,7 +86,7 @@ def test_nasty_names_stay_names(report: RaceReport) -> None:
     rows = [replace(row, contestant=NASTY) if row.contestant == "DAPT" else row for row in report.rows]
     plots = [
         score_against_cost(rows),
-        differences(rows),
+        difference_plot(rows),
         learning_curves({NASTY: [(0, 1), (1, 2)]}, NASTY, NASTY, title=NASTY),
         heldout_losses({NASTY: (3.0, 2.0)}, "general"),
         gold_against_predicted([(0.0, 1.0), (2.0, 2.0)], NASTY),

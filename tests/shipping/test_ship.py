@@ -306,7 +306,7 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
 def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
     run = finished_race(tmp_path / "run", family=family)
     to = ship(run, tmp_path / "out").path
-    loaded = predict.load(to)
+    loaded = predict.load_shipped(to)
     assert loaded.tokenizer.model_input_names == ["input_ids", "attention_mask"]
     assert set(loaded.tokenizer(["word1", "word2"], padding=True)) == {"input_ids", "attention_mask"}
 
@@ -329,7 +329,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert same == pytest.approx(int8.agreement, abs=2 / 30)  # activations are scaled batch by batch, and these differ
     assert int8.agreement > 0.7
     assert int8.items == 30
-    loaded = predict.load(shipped.path)
+    loaded = predict.load_shipped(shipped.path)
     dev = task.examples("dev")
     logits = predict.logits_of(dev, loaded.tokenizer, loaded.logits)
     assert int8.dev_float == task.score([x.label for x in dev], predict.decoded(logits, task.kind, task.labels))
@@ -355,7 +355,7 @@ def test_families_survive_the_export(tmp_path, family, monkeypatch):
 
 
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
-    loaded = predict.load(run / "winner")
+    loaded = predict.load_shipped(run / "winner")
     monkeypatch.setattr(onnx, "_export", lambda shipped, examples, path: path.write_bytes(b""))
     monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.logits(inputs) + 0.5)
     with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
@@ -372,7 +372,7 @@ def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_uni
 
 
 def test_an_export_that_gives_no_numbers_is_refused(run):
-    loaded, dev = predict.load(run / "winner"), open_prepared(run / "data").examples("dev")
+    loaded, dev = predict.load_shipped(run / "winner"), open_prepared(run / "data").examples("dev")
     onnx._check(loaded, dev, loaded.logits)
     with pytest.raises(ValueError, match="logits differ by nan"):
         onnx._check(loaded, dev, lambda inputs: loaded.logits(inputs) * np.nan)

@@ -21,7 +21,7 @@ from acclimate.tasks.formats.squad import IMPOSSIBLE
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 from squad_files import article, pairs, question, write
 
 WORDS = [f"word{number}" for number in range(500)]
@@ -220,7 +220,7 @@ def test_pairs_groups_and_ids_of_the_users_own(tmp_path: Path) -> None:
 def test_the_task_can_be_prepared_and_sent_to_another_process(tmp_path: Path, labels: list[Any]) -> None:
     found = read_files(LabelledFiles(jsonl(tmp_path / "a.jsonl", labels)))
     task = pickle.loads(pickle.dumps(found.task()))
-    splits = load(task, tmp_path / "nowhere")
+    splits = checked_splits(task, tmp_path / "nowhere")
     assert {split: tuple(rows) for split, rows in splits.items()} == dict(found.splits)
     prepared = prepare(task, tmp_path, tmp_path / "prepared")
     assert prepared.examples("train") == list(found.splits["train"])

@@ -16,7 +16,7 @@ import zstandard
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.tables import Columns, Row, delimited_task, read_labelled, read_rows
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 from acclimate.text.untrusted import LIMITS, read_blocks
 
 ROWS = [
@@ -181,5 +181,5 @@ def test_delimited_task(tmp_path: Path) -> None:
     task = delimited_task("polar", paths, text="text", label="label", metric=METRICS["accuracy"], max_tokens=64)
     assert task.labels == ("no", "yes")
     # a job may run in another process
-    splits = load(pickle.loads(pickle.dumps(task)), tmp_path)
+    splits = checked_splits(pickle.loads(pickle.dumps(task)), tmp_path)
     assert [example.id for examples in splits.values() for example in examples] == ["t:1", "t:2", "d:1", "e:1"]

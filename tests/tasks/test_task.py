@@ -10,7 +10,7 @@ import pytest
 
 from acclimate.core.types import Example, Label, Split
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import Task, classes_in, labels_per_class, load, sampled
+from acclimate.tasks.task import Task, checked_splits, classes_in, labels_per_class, sampled
 
 GOOD: dict[Split, list[Example]] = {
     "train": [Example("a", "one", "yes", group="g"), Example("b", "two", "no")],
@@ -25,7 +25,7 @@ def task_of(splits: Mapping[Split, list[Example]]) -> Task:
 
 def test_load_prepares_every_split() -> None:
     task = replace(task_of(GOOD), prepare=lambda example: replace(example, text=example.text.upper()))
-    splits = load(task, Path())
+    splits = checked_splits(task, Path())
     assert [example.text for split in splits.values() for example in split] == ["ONE", "TWO", "THREE", "FOUR"]
 
 
@@ -43,7 +43,7 @@ def test_load_prepares_every_split() -> None:
 )
 def test_load_refuses_what_would_spoil_a_result(split: Split, examples: list[Example], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        load(task_of({**GOOD, split: examples}), Path())
+        checked_splits(task_of({**GOOD, split: examples}), Path())
 
 
 def numbered(label: Label) -> Task:
@@ -52,10 +52,10 @@ def numbered(label: Label) -> Task:
 
 
 def test_labels_of_a_score_task_are_numbers() -> None:
-    assert load(numbered(3.5), Path())["dev"][0].label == 3.5
+    assert checked_splits(numbered(3.5), Path())["dev"][0].label == 3.5
     for label in ("3.5", float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"polar, train, a: the label .* is no finite number"):
-            load(numbered(label), Path())
+            checked_splits(numbered(label), Path())
 
 
 def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
@@ -64,14 +64,14 @@ def test_each_class_of_a_multilabel_task_is_looked_up() -> None:
         "dev": [Example("b", "two", ())],
         "test": [Example("c", "three", ("no",))],
     }
-    assert load(replace(task_of(rows), kind="multilabel"), Path()) == rows
+    assert checked_splits(replace(task_of(rows), kind="multilabel"), Path()) == rows
     rows["test"] = [Example("c", "three", ("maybe", "no"))]
     with pytest.raises(ValueError, match="polar, test, c: the label 'maybe' is none of the task's"):
-        load(replace(task_of(rows), kind="multilabel"), Path())
+        checked_splits(replace(task_of(rows), kind="multilabel"), Path())
     rows["train"] = [Example("a", "one", ("no",))]
     rows["test"] = [Example("c", "three", ("no",))]
     with pytest.raises(ValueError, match="polar, train: no example bears 'yes'"):
-        load(replace(task_of(rows), kind="multilabel"), Path())
+        checked_splits(replace(task_of(rows), kind="multilabel"), Path())
 
 
 def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
@@ -82,7 +82,7 @@ def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
     def of(rows: dict[Split, list[Example]]) -> Task:
         return replace(task_of(rows), kind="span", labels=())
 
-    assert load(of(rows), Path()) == rows
+    assert checked_splits(of(rows), Path()) == rows
     for wrong, message in (
         (replace(right, pair=None), "train, a: a question and a tuple of its answers are needed, not None and"),
         (replace(right, label="here"), "a question and a tuple of its answers are needed, not 'where.' and 'here'"),
@@ -90,7 +90,7 @@ def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
         (replace(right, spans=((5, 10),)), "its spans cover ' here', its answers are 'here'"),
     ):
         with pytest.raises(ValueError, match=message):
-            load(of(rows | {"train": [wrong]}), Path())
+            checked_splits(of(rows | {"train": [wrong]}), Path())
 
 
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]

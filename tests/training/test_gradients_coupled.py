@@ -13,7 +13,7 @@ from acclimate.core.types import Batch
 from acclimate.training import gradients
 from acclimate.training.loop import NotFiniteError, adamw, train
 from acclimate.training.objective import VIEWS, Objective, measure
-from acclimate.training.pieces import Piece, cut, in_order, pad
+from acclimate.training.pieces import Piece, in_order, pad, pieces_of_rows
 from acclimate.training.plan import Plan
 
 PLAN = Plan(steps=1, batch=4, rate=1e-2, warmup=0.0, precision="float32", clip=0.0, piece_tokens=4)
@@ -83,7 +83,7 @@ def test_gradient_of_a_step_that_is_cut_is_that_of_the_whole(piece_tokens, monke
 def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dropout_included(monkeypatch):
     """One graph that holds every piece, each under its noise: what caching does without."""
     batch, naive = rows(0), Apart(dropout=0.5).train()
-    layouts = cut(batch.lengths, PLAN.piece_tokens)
+    layouts = pieces_of_rows(batch.lengths, PLAN.piece_tokens)
     assert len(layouts) > 2
     views, long = [], torch.zeros(())
     for number, layout in enumerate(layouts):
@@ -143,7 +143,7 @@ def test_only_rows_whose_views_are_not_finite_are_named(monkeypatch):
 def test_a_step_that_is_cut_is_not_compiled_and_says_what_to_set():
     plan = replace(PLAN, compile=True)
     with pytest.raises(ValueError, match=r"Apart compares .* Set compile=false, or piece_tokens to at least 16$"):
-        gradients.accumulate(Apart(), rows(0), cut(rows(0).lengths, 4), plan, step=0, where=CPU)
+        gradients.accumulate(Apart(), rows(0), pieces_of_rows(rows(0).lengths, 4), plan, step=0, where=CPU)
 
 
 def test_a_step_that_fits_is_not_cut_though_that_takes_padding():

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.training.pieces import ROUND, Layout, cut, pack, pad, together
+from acclimate.training.pieces import ROUND, Layout, pack, pad, pieces_of_rows, together
 
 CPU = torch.device("cpu")
-CUTS = [cut, pack]
+CUTS = [pieces_of_rows, pack]
 
 
 def short(count: int, seed: int = 0) -> np.ndarray:
@@ -71,8 +71,8 @@ def test_where_rows_of_unequal_length_may_share_lines_padding_is_under_5_percent
 
 
 def test_where_each_row_has_a_line_padding_is_under_5_percent_of_large_batches():
-    assert share_of_padding(cut, documents, 256) < 0.05
-    assert share_of_padding(cut, documents, 32) < 0.10
+    assert share_of_padding(pieces_of_rows, documents, 256) < 0.05
+    assert share_of_padding(pieces_of_rows, documents, 32) < 0.10
 
 
 def test_packed_pieces_are_about_equal():

@@ -368,7 +368,7 @@ class Held:
     @cached_property
     def sample(self) -> list[lengths.TextOrPair]:
         """Return the documents that are set aside, in the form that `lengths` takes."""
-        return lengths.sample_texts([(document.text, None) for document in self.corpus.take(self.numbers)])
+        return lengths.bounded_sample([(document.text, None) for document in self.corpus.take(self.numbers)])
 
 
 def held_out(corpus: Corpus, seed: int) -> Held:

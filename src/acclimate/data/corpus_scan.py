@@ -26,7 +26,7 @@ from acclimate.core.types import Document, Rejected, Watch, counted
 from acclimate.data.examination import CorpusFacts, Finding
 from acclimate.data.leaks import Sealed, SourceLeaks, leak_kind
 from acclimate.data.lengths import TextOrPair
-from acclimate.data.materials import prepared
+from acclimate.data.materials import corpus_path
 from acclimate.reports.page import amount
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import Documents, read_documents
@@ -106,7 +106,7 @@ def scan_corpus(
 
 def raw_documents(path: Path, *, separated: Literal["line", "blank"]) -> Iterator[Document]:
     """Return the documents of raw text or of a corpus folder, in the same order at each call."""
-    path = prepared(path)
+    path = corpus_path(path)
     if (path / "corpus.json").exists():
         return Corpus(path).documents()
     return read_documents(path, separated=separated)

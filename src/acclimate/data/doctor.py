@@ -163,7 +163,7 @@ def _measured(
     labelled: Labelled, model: str | None, scans: Sequence[Scanned]
 ) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
     """Return lengths, pieces and the findings on them; a finding "error" if the model cannot be read."""
-    sampled = lengths.sample_texts([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
+    sampled = lengths.bounded_sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
     if model is None or in_words is None:
         return in_words, [], []
@@ -177,7 +177,7 @@ def _measured(
         measured = dataclasses.replace(measured, cut=0.0, suggested=None)
     broken = [lengths.pieces("task", sampled, encoded, by)]
     for scan in scans:
-        texts = lengths.sample_texts(scan.sample)
+        texts = lengths.bounded_sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
     return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)

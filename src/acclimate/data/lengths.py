@@ -100,7 +100,7 @@ def _loaded(model: str) -> Reader:
     return Reader(backend, longest_input(model), tokenizer.unk_token_id)
 
 
-def sample_texts(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOrPair]:
+def bounded_sample(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOrPair]:
     """Return at most SAMPLE of the texts, in order; fewer if they reach CHARACTERS before, but at least LEAST."""
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)

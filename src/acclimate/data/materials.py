@@ -92,7 +92,7 @@ def corpus_at(
 
     Raises ValueError if `source` is none of these.
     """
-    source = prepared(source)
+    source = corpus_path(source)
     if (source / "corpus.json").exists():
         return Corpus(source)
     if source == Path():
@@ -113,7 +113,7 @@ def corpus_at(
     return ranks.first_then_all(read)
 
 
-def prepared(source: Path) -> Path:
+def corpus_path(source: Path) -> Path:
     """Return the path of the corpus in a folder that `acclimate data corpus` wrote; another path as it is."""
     from acclimate.text.preparation import CORPUS, FACTS  # loads numba
 
@@ -142,7 +142,7 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
     """
     if not source.exists():
         raise ValueError(f"{source}: there is no such file or folder of raw text")
-    source = prepared(source)
+    source = corpus_path(source)
     corpus_file = source / "corpus.json"
     facts = [
         (str(file.relative_to(source)), file.stat())

@@ -862,8 +862,8 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
     return {**task.open_and_score(task.examples("test"), predicted["test"], by=by), "dev": dev}
 
 
-def fitting(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """Return the recipe with settings that do nothing on the task at their defaults; for tasks that share a recipe."""
+def without_idle_settings(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
+    """Return the recipe, with settings that have no effect on the task at their defaults; for tasks that share one."""
     default = FinetuneRecipe()
     return replace(recipe, **{name: getattr(default, name) for name in _idle(recipe, task)})
 

@@ -42,7 +42,7 @@ from acclimate.methods.domain import divergence, hidden_states, row_means, unmas
 from acclimate.models.gates import GatedPart, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise_seed
-from acclimate.training.pieces import Piece, cut, pack, pad
+from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
 How = Literal["paper", "min-max", "rank"]
@@ -71,7 +71,7 @@ def head_importance(
     where, rows = device(), 0
     sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=where) for part in parts}
     most = piece_tokens(plan or Plan(), where) // 2  # two passes are held at once
-    lay = pack if keeps_rows_apart(model) else cut
+    lay = pack if keeps_rows_apart(model) else pieces_of_rows
     model.to(where)  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     with _only_noise(model):
         for step, batch in enumerate(batches):

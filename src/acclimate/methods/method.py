@@ -221,7 +221,7 @@ def fingerprint(method: Method) -> str:
     return files.sha256_of_bytes(source.encode())
 
 
-def load(stated: str) -> Method:
+def load_method(stated: str) -> Method:
     """Return the method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
     place, name = code_at(stated)
     method = getattr(module_at(place), name, None)

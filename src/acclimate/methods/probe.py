@@ -53,7 +53,7 @@ from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, encoded, with_labels
 from acclimate.tasks.tags import fallback
-from acclimate.training.pieces import cut, pad
+from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
 ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
@@ -168,7 +168,7 @@ def states_of(
         name: np.zeros((len(first) if words else len(rows), (1 + (name in OF_MENTIONS)) * hidden), np.float32)
         for name in read_outs
     }
-    pieces = cut(rows.lengths, piece_tokens(Plan(), where))
+    pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
     for layout in counted(pieces, watch, "probe", total=len(pieces), unit="pieces", every=1):
         piece = pad(rows, layout, where)
         inputs = inputs_of(encoder, piece)

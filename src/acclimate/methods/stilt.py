@@ -30,7 +30,7 @@ from typing import Annotated, Literal
 from acclimate.core.settings import AboveZero, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import check_heeded, fitting
+from acclimate.methods.finetune import check_heeded, without_idle_settings
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import Epochs
 from acclimate.models.classifier import load_finetuned
@@ -95,7 +95,7 @@ class StiltRecipe:
 
 def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> finetune.FinetuneRecipe:
     """Return the settings with which a task is fine-tuned on. last: True for the target."""
-    return fitting(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
+    return without_idle_settings(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
 
 
 def check_chained(recipe: finetune.FinetuneRecipe) -> None:

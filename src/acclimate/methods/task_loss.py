@@ -49,7 +49,7 @@ from acclimate.tasks.tags import (
     scheme_of,
 )
 from acclimate.training.objective import Objective
-from acclimate.training.pieces import Piece, cut, pad
+from acclimate.training.pieces import Piece, pad, pieces_of_rows
 from acclimate.training.plan import Plan, piece_tokens
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
@@ -271,7 +271,7 @@ def _outputs(
     shape = shapes.get(kind, (len(rows), labels or 1))
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
-    pieces = cut(rows.lengths, piece_tokens(Plan(), where))
+    pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
         padded = pad(rows, piece, where)
         logits = outputs_of(model, padded)
@@ -299,7 +299,7 @@ def _sequences(
     sentences = by_word(np.arange(len(outputs_NC)), rows)  # the place of each word's first piece
     present = [tokens != -1 for tokens in sentences]
     lengths = np.array([int(words.sum()) for words in present])
-    for layout in cut(lengths, piece_tokens(Plan(), model.device)):
+    for layout in pieces_of_rows(lengths, piece_tokens(Plan(), model.device)):
         emissions_BWC = np.zeros((len(layout.rows_R), max(1, layout.width), outputs_NC.shape[1]), np.float32)
         for row, number in enumerate(layout.rows_R):
             emissions_BWC[row, : lengths[number]] = outputs_NC[sentences[number][present[number]]]

@@ -26,7 +26,7 @@ from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, check_format, decided
 from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
-from acclimate.methods.method import load
+from acclimate.methods.method import load_method
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
@@ -189,7 +189,7 @@ def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | N
     if contestants is None:
         return recipe or recipe_for(model)
     methods = {each.name: each for each in contestants if isinstance(each, Method)}
-    methods |= {each: load(each) for each in contestants if isinstance(each, str) and "::" in each}
+    methods |= {each: load_method(each) for each in contestants if isinstance(each, str) and "::" in each}
     extended = with_methods(methods, recipe) if recipe is not None else recipe_for(model, methods)
     names: list[str] = []
     for each in contestants:

@@ -17,7 +17,7 @@ from transformers import PreTrainedConfig
 from acclimate.core.settings import AboveZero, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
-from acclimate.methods.method import check_names, load
+from acclimate.methods.method import check_names, load_method
 from acclimate.training.plan import Plan
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
@@ -328,7 +328,7 @@ def stated_methods(assignments: Iterable[str], path: Path | None = None) -> dict
         with contextlib.suppress(tomllib.TOMLDecodeError):
             given = tomllib.loads(source).get("contestants", [])
             listed += given if isinstance(given, list) else [given]
-    return {name: load(name) for name in listed if isinstance(name, str) and "::" in name}
+    return {name: load_method(name) for name in listed if isinstance(name, str) and "::" in name}
 
 
 class _Searching(Protocol):

@@ -34,7 +34,7 @@ from acclimate.reports.page import (
 )
 from acclimate.reports.plots import (
     colours_of,
-    differences,
+    difference_plot,
     gold_against_predicted,
     heldout_losses,
     learning_curves,
@@ -222,7 +222,7 @@ def _as_printed(outcome: Outcome) -> Outcome:
 def _plots(report: RaceReport) -> list[Drawing]:
     drawn = [("Score against cost", score_against_cost(report.rows))]
     if any(row.comparison for row in report.rows):
-        drawn.append(("Differences to the untouched model", differences(report.rows)))
+        drawn.append(("Differences to the untouched model", difference_plot(report.rows)))
     for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
         if losses:
             drawn.append((f"Loss on held-out {kind} text, before and after adapting", heldout_losses(losses, kind)))

@@ -174,7 +174,7 @@ class Page:
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
-        made = environment().get_template("page.html").render(page=self, sections=_identified(self.sections))
+        made = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
         return made.translate(VISIBLE)
 
     def write(self, path: Path) -> tuple[Path, ...]:
@@ -234,8 +234,8 @@ def fact_text(value: Fact) -> str:
     return str(value) if isinstance(value, (str, float)) else ", ".join(map(fact_text, value))
 
 
-def environment(finalize: Callable[[Any], Any] | None = None) -> Environment:
-    """Return what templates are read with. finalize escapes each value; without it they are escaped as HTML."""
+def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
+    """Return the templates of this folder. finalize escapes each value; without it they are escaped as HTML."""
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=finalize is None,

@@ -109,7 +109,7 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
         return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
 
 
-def differences(rows: Sequence[ContestantRow]) -> str:
+def difference_plot(rows: Sequence[ContestantRow]) -> str:
     """Plot each difference to the untouched model with its 95% interval; filled marks have Holm's p below .05."""
     rivals = [row for row in rows if row.comparison is not None]
     with matplotlib.rc_context(STYLE):

@@ -28,7 +28,7 @@ from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict
 from acclimate.reports import table
 from acclimate.reports.labels import LabelScore, per_label, per_type
-from acclimate.reports.page import Fact, environment
+from acclimate.reports.page import Fact, templates
 from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
 from acclimate.shipping.onnx import FILE, Int8
@@ -266,7 +266,7 @@ def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
 
 def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
-    template_environment = environment(markdown.escaped)
+    template_environment = templates(markdown.escaped)
     template_environment.filters |= {
         "cost": figures.cost_text,
         "difference": difference_text,
@@ -285,7 +285,7 @@ def render(card: Card) -> str:
         "general": table.beside([row.contestant for row in card.rows], card.general_losses),
         "forgetting": table.MEANING,
         "metadata": Markup(metadata(card).to_yaml()),
-        "loading": markdown.fenced(loading(card), "python"),
+        "loading": markdown.fenced(code_to_load(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),
         "commands": markdown.fenced(
             "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
@@ -335,7 +335,7 @@ def metadata(card: Card) -> ModelCardData:
     )
 
 
-def loading(card: Card) -> str:
+def code_to_load(card: Card) -> str:
     """Return Python code that predicts with the model; it runs in the directory of the shipment."""
     auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
     if card.pooling != "pooler" and not card.adapters:

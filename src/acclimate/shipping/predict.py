@@ -79,8 +79,8 @@ class Loaded:
         return cast(np.ndarray, logits_BC.float().numpy())
 
 
-def load(directory: Path) -> Loaded:
-    """Raises what transformers raises where the directory does not load."""
+def load_shipped(directory: Path) -> Loaded:
+    """Return a directory's model and tokenizer, loaded by transformers alone. Raises what transformers raises."""
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)

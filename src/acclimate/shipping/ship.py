@@ -63,10 +63,10 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
     with files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
-        shipped = predict.load(temporary)
+        shipped = predict.load_shipped(temporary)
         predict.require_own_tags(shipped, task)
         _complete_configs(temporary, shipped, task)
-        shipped = predict.load(temporary)
+        shipped = predict.load_shipped(temporary)
         rounding = _check(shipped, task, score, examples, watch)
         int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
         shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8)

@@ -28,7 +28,7 @@ from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import enter, tested_baseline
 from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
-from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared, task_of, there
+from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared_task, task_of, there
 from acclimate.studies.models import CONSTANT, NO_ENCODER, called, check_lengths, models_of
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset
@@ -100,7 +100,7 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     notes: list[str] = []
     rows = [*((CONSTANT, NO_ENCODER) if recipe.baseline else ()), *(model.name for model in models)]
     for dataset, form in forms:
-        task = prepared(task_of(dataset, form, recipe), data, inputs.out / dataset.folder / "data")
+        task = prepared_task(task_of(dataset, form, recipe), data, inputs.out / dataset.folder / "data")
         stated = fitted(recipe.finetune, task, form, special=recipe.special)
         race = RaceRecipe(
             seeds=recipe.seeds or dataset.runs,

@@ -39,7 +39,7 @@ from acclimate.studies.datasets import (
     labelled,
     leaking_ids,
     length_of,
-    prepared,
+    prepared_task,
     task_of,
     there,
     without_rows,
@@ -258,7 +258,7 @@ def _read(
         source = found.files[0].path
         if recipe.leaks == "drop":
             task = without_rows(task, leaking_ids(task, source))
-        ready = prepared(task, source, inputs.out / folder_of(found.name) / "data")
+        ready = prepared_task(task, source, inputs.out / folder_of(found.name) / "data")
         readings = []
         for variant in recipe.chosen:
             stated = replace(recipe.finetune, **variant.settings)
@@ -295,7 +295,7 @@ def _of_dataset(
         ids = leaking_ids(task_of(dataset, form, recipe), data)
         stated_tasks = {name: without_rows(task, ids) for name, task in stated_tasks.items()}
     tasks = {
-        name: prepared(task, data, place / (f"data-{name}" if several else "data"))
+        name: prepared_task(task, data, place / (f"data-{name}" if several else "data"))
         for name, task in stated_tasks.items()
     }
     readings = []
@@ -309,5 +309,5 @@ def _of_dataset(
 
 def _of_tags(stated: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
     """Return the settings that mean something on the task; the given tags' scheme is stated as "given"."""
-    found = finetune.fitting(stated, task)
+    found = finetune.without_idle_settings(stated, task)
     return replace(found, tag_scheme="given") if scheme_of(task.labels) == found.tag_scheme else found

@@ -15,7 +15,7 @@ from acclimate.core.types import Example, Split
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.published import CATALOGUES
 from acclimate.data.sources import dataset_of
-from acclimate.methods.finetune import FinetuneRecipe, fitting
+from acclimate.methods.finetune import FinetuneRecipe, without_idle_settings
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.prepared import Prepared, prepare
@@ -151,14 +151,14 @@ def without_rows(task: Task, ids: Mapping[Split, Collection[str]]) -> Task:
     return replace(task, read=read)
 
 
-def prepared(task: Task, source: Path, place: Path) -> Prepared:
+def prepared_task(task: Task, source: Path, place: Path) -> Prepared:
     """Return the task, prepared in the directory `place`; of several processes the first one does it."""
     return ranks.first_then_all(lambda: prepare(task, source, place))
 
 
 def prepared_file(found: Labelled, place: Path) -> Prepared:
     """Return a dataset as it was read, prepared in the directory `place`."""
-    return prepared(found.task(), found.files[0].path, place)
+    return prepared_task(found.task(), found.files[0].path, place)
 
 
 def folder_of(name: str) -> str:
@@ -171,7 +171,7 @@ def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special
 
     special: the tokenizer keeps whole what the form writes into texts
     """
-    found = fitting(stated, task)
+    found = without_idle_settings(stated, task)
     if form is None or not special:
         return found
     return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))

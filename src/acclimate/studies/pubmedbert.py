@@ -30,7 +30,7 @@ from acclimate.data.materials import Materials, corpus_at
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, finetune, scratch
-from acclimate.methods.finetune import fitting
+from acclimate.methods.finetune import without_idle_settings
 from acclimate.races import estimates, work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, job_of
@@ -54,15 +54,15 @@ ModelName = Literal[
     "general text",
 ]
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
-GENERAL_PIECES, GENERAL_WORDS, OWN_PIECES, OWN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
+GENERAL_PIECES, GENERAL_WORDS, DOMAIN_PIECES, DOMAIN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
 # what the paper finds (Table 7; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
     (GENERAL_WORDS, GENERAL_PIECES),
-    (OWN_WORDS, OWN_PIECES),
-    (OWN_PIECES, GENERAL_PIECES),
-    (OWN_WORDS, GENERAL_WORDS),
-    (OWN_WORDS, GOES_ON),
-    (OWN_WORDS, HALVES),
+    (DOMAIN_WORDS, DOMAIN_PIECES),
+    (DOMAIN_PIECES, GENERAL_PIECES),
+    (DOMAIN_WORDS, GENERAL_WORDS),
+    (DOMAIN_WORDS, GOES_ON),
+    (DOMAIN_WORDS, HALVES),
     (EXTENDED, GOES_ON),  # not in the paper
 )
 SHAPE = ("layers", "hidden", "heads", "size", "architecture", "initializer_range")
@@ -132,7 +132,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             seeds=recipe.seeds,
             contestants=(),
             search=recipe.search,
-            finetune=fitting(recipe.finetune, prepared),
+            finetune=without_idle_settings(recipe.finetune, prepared),
             pretrain=replace(recipe.scratch, tokens=0),  # a race states its length in steps; models are given here
         )
         materials = Materials(task=prepared, general=texts["general"])
@@ -209,8 +209,8 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     return {
         GENERAL_PIECES: pretrained(GENERAL_PIECES, pieces, on_domain, tokenizer=general),
         GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(stated, whole_words=True), on_domain, tokenizer=general),
-        OWN_PIECES: pretrained(OWN_PIECES, pieces, on_domain),
-        OWN_WORDS: pretrained(OWN_WORDS, replace(stated, whole_words=True), on_domain),
+        DOMAIN_PIECES: pretrained(DOMAIN_PIECES, pieces, on_domain),
+        DOMAIN_WORDS: pretrained(DOMAIN_WORDS, replace(stated, whole_words=True), on_domain),
         GOES_ON: pretrained(GOES_ON, stated, on_domain, model=general),
         EXTENDED: pretrained(EXTENDED, stated, on_domain, model=extended),
         HALVES: pretrained(HALVES, half, on_domain, model=first_half),

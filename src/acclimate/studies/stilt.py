@@ -32,7 +32,7 @@ from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune
-from acclimate.methods.finetune import FinetuneRecipe, fitting
+from acclimate.methods.finetune import FinetuneRecipe, without_idle_settings
 from acclimate.methods.stilt import Intermediate, check_chained
 from acclimate.races.compare import Against, Contrast, Key, Mean
 from acclimate.races.design import Cell, Design, fine_tunings, scored
@@ -156,7 +156,7 @@ def _column(
 ) -> Iterator[Cell]:
     """Yield all cells of a target: alone, after each first task, and alone for more steps."""
     materials = Materials(task=target.task, model=model.where)
-    stated = fitting(recipe.finetune, target.task)
+    stated = without_idle_settings(recipe.finetune, target.task)
     alone = finetune.steps_of(stated, target.task)
     name = model.name if several else ""
 
@@ -183,8 +183,10 @@ def _column(
         if same and not recipe.same_task:
             continue
         task = member.task if same else member.parts.get(target.name, member.task)
-        before = fitting(recipe.intermediate.on(recipe.finetune), task)
-        words = member.name if before == fitting(recipe.finetune, task) else f"{member.name} as first task"
+        before = without_idle_settings(recipe.intermediate.on(recipe.finetune), task)
+        words = (
+            member.name if before == without_idle_settings(recipe.finetune, task) else f"{member.name} as first task"
+        )
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
             words += f" without {amount(left_out, 'row')}"
         of_first = Materials(task=task, model=model.where)
@@ -195,7 +197,9 @@ def _column(
         if recipe.more_steps == "each" or (recipe.more_steps == "twice" and same):
             yield in_one_go(_control(member.name), steps + alone, shown=False)
     if recipe.more_steps != "none":
-        twice = finetune.steps_of(fitting(recipe.intermediate.on(recipe.finetune), target.task), target.task)
+        twice = finetune.steps_of(
+            without_idle_settings(recipe.intermediate.on(recipe.finetune), target.task), target.task
+        )
         yield in_one_go(MORE, twice + alone, shown=True)
 
 

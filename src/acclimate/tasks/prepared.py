@@ -21,7 +21,7 @@ from typing import Any
 from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Example, Label, Split, label_of
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.task import Kind, Metric, Task, load
+from acclimate.tasks.task import Kind, Metric, Task, checked_splits
 
 LOOKS = "looks.jsonl"
 _ABOUT = "task.json"
@@ -133,9 +133,9 @@ class Prepared:
 def prepare(task: Task, source: Path, path: Path) -> Prepared:
     """Read, prepare and check the task's splits, write them to `path` and return them. A second call changes nothing.
 
-    Raises ValueError for the faults that `task.load` finds, and if `path` already holds other data.
+    Raises ValueError for the faults that `checked_splits` finds, and if `path` already holds other data.
     """
-    splits = load(task, source)
+    splits = checked_splits(task, source)
     about = {
         "name": task.name,
         "kind": task.kind,

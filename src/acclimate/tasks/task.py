@@ -81,7 +81,7 @@ class Task:
     untaught: tuple[str, ...] = ()
 
 
-def load(task: Task, path: Path) -> dict[Split, list[Example]]:
+def checked_splits(task: Task, path: Path) -> dict[Split, list[Example]]:
     """Return the prepared examples of the three splits, after checking them.
 
     Raises ValueError for an empty split, an empty text, an id that occurs twice, a group in two splits, and for

@@ -21,7 +21,7 @@ from torch import Tensor
 from acclimate.core import ranks
 from acclimate.core.types import Batch
 from acclimate.training.objective import VIEWS, Objective
-from acclimate.training.pieces import Layout, cut, in_order, pack, pad, together
+from acclimate.training.pieces import Layout, in_order, pack, pad, pieces_of_rows, together
 from acclimate.training.plan import Plan, autocast_type
 from acclimate.training.shards import is_sharded, let_go
 
@@ -38,7 +38,7 @@ def layouts_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
         return pack(batch.lengths, most)
     whole = together(batch.lengths)
     # more than one piece needs gradient caching, whose second forward pass costs more than the padding that is saved
-    return [whole] if objective.couples_rows and whole.tokens <= most else cut(batch.lengths, most)
+    return [whole] if objective.couples_rows and whole.tokens <= most else pieces_of_rows(batch.lengths, most)
 
 
 def accumulate(

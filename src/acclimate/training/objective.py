@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
-from acclimate.training.pieces import Piece, cut, in_order, pack, pad
+from acclimate.training.pieces import Piece, in_order, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
 
 VIEWS = "views"  # under this name `forward` of an objective that couples rows returns them
@@ -121,7 +121,7 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
     narrow = autocast_type(plan.precision, where)
     sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
     for batch in batches:
-        layouts = (pack if objective.shares_lines else cut)(batch.lengths, piece_tokens(plan, where))
+        layouts = (pack if objective.shares_lines else pieces_of_rows)(batch.lengths, piece_tokens(plan, where))
         views = []
         for layout in layouts:
             with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):

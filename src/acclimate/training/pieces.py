@@ -2,7 +2,7 @@
 
 Rows of text are short and of very different length. If the model can keep rows apart (models/heads.py), several share a
 line (`pack`): each attends to itself only and counts its positions from 0, so its result is that of a row alone.
-Otherwise each row has a line to itself, and a piece holds rows of about one length (`cut`).
+Otherwise each row has a line to itself, and a piece holds rows of about one length (`pieces_of_rows`).
 
 Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
 """
@@ -22,7 +22,7 @@ from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 
 Piece = dict[str, Tensor]
 
-# of `cut`
+# of `pieces_of_rows`
 LIKE = 0.85  # rows of at least this share of the longest are of about one length
 # of `pack`
 SEARCHED = 512  # rows: in larger batches any width packs well, and a search would cost more than it saves
@@ -59,7 +59,7 @@ def together(lengths: np.ndarray) -> Layout:
     return _one_row_a_line(np.arange(len(lengths)), lengths)
 
 
-def cut(lengths: np.ndarray, most: int) -> list[Layout]:
+def pieces_of_rows(lengths: np.ndarray, most: int) -> list[Layout]:
     """Return pieces of at most `most` tokens, padding included, one row a line, the longest rows first.
 
     A piece ends when it is full, or when it is a quarter full and the next row is much shorter than its first: small

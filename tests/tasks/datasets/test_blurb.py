@@ -8,7 +8,7 @@ from acclimate.core.types import SPLITS
 from acclimate.tasks.datasets.blurb import DATASETS, SEARCH
 from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.metrics import BLURB
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "blurb"
 # the paper's Table 3, typed off it: train, dev, test
@@ -79,14 +79,14 @@ def test_the_files_of_blurbs_own_script_are_a_form(tmp_path):
         (tmp_path / "ddi" / f"{split}.tsv").write_text("".join(rows))
     dataset = dataset_named("DDI", DATASETS)
     assert dataset.form_in(tmp_path).name == "dummified"
-    assert load(dataset.task(), tmp_path)["dev"][1].group == "DDI-MedLine.d1"
+    assert checked_splits(dataset.task(), tmp_path)["dev"][1].group == "DDI-MedLine.d1"
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the datasets are not there")
 @pytest.mark.parametrize("name", ["NCBI-disease", "GAD", "BIOSSES", "HoC", "PubMedQA", "BioASQ"])
 def test_the_published_files_are_tasks(name):
     # sound labels, unique ids, no group in two splits, every label in train
-    splits = load(dataset_named(name, DATASETS).task(), DATA)
+    splits = checked_splits(dataset_named(name, DATASETS).task(), DATA)
     assert all(splits.values())
 
 

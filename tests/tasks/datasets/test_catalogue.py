@@ -17,7 +17,7 @@ from acclimate.tasks.datasets.catalogue import (
 )
 from acclimate.tasks.formats.delimited import delimited_examples, one_of
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 
 FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 READER = partial(delimited_examples, columns=("text", "label"), text="text", label="label", label_of=one_of(("a", "b")))
@@ -52,8 +52,12 @@ def test_the_first_form_whose_files_are_there_is_read_packed_or_not(root):
     assert TOY.form_in(root).name == "cut"
     (root / "toy" / "dev.tsv").write_text("five\ta\nsix\tb\n")
     assert TOY.form_in(root).name == "published"
-    assert {split: len(rows) for split, rows in load(TOY.task(), root).items()} == {"train": 4, "dev": 2, "test": 2}
-    assert {split: len(rows) for split, rows in load(TOY.task("cut"), root).items()} == {
+    assert {split: len(rows) for split, rows in checked_splits(TOY.task(), root).items()} == {
+        "train": 4,
+        "dev": 2,
+        "test": 2,
+    }
+    assert {split: len(rows) for split, rows in checked_splits(TOY.task("cut"), root).items()} == {
         "train": 3, "dev": 1, "test": 2
     }  # fmt: skip
     assert TOY.task("cut").name == "Toy, cut"

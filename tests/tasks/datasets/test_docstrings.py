@@ -28,7 +28,7 @@ from acclimate.tasks.datasets.docstrings import (
     near_duplicates,
     split_modules,
 )
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.references import normalised_words
 
@@ -37,7 +37,7 @@ Splits = dict[Split, list[Example]]
 
 @pytest.fixture(scope="module")
 def splits(docstrings: Docstrings) -> Splits:
-    return load(docstrings.task, docstrings.path)
+    return checked_splits(docstrings.task, docstrings.path)
 
 
 def test_sizes(docstrings: Docstrings, splits: Splits) -> None:
@@ -126,7 +126,7 @@ def test_names_of_packages_do_not_give_the_label_away(splits: Splits) -> None:
 
 def test_low_resource_settings_touch_train_only(docstrings: Docstrings, splits: Splits) -> None:
     few = build_docstrings(docstrings.path.parent, labels_per_class=8, seed=1, max_tokens=64)
-    drawn = load(few.task, few.path)
+    drawn = checked_splits(few.task, few.path)
     assert Counter(row.label for row in drawn["train"]) == dict.fromkeys(docstrings.task.labels, 8)
     assert set(drawn["train"]) < set(splits["train"])
     assert (drawn["dev"], drawn["test"]) == (splits["dev"], splits["test"])
@@ -134,7 +134,7 @@ def test_low_resource_settings_touch_train_only(docstrings: Docstrings, splits: 
     assert few.path == docstrings.path
     assert few.task.max_tokens == 64
     assert drawn != splits
-    assert load(pickle.loads(pickle.dumps(few.task)), few.path) == drawn
+    assert checked_splits(pickle.loads(pickle.dumps(few.task)), few.path) == drawn
 
 
 def test_another_process_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

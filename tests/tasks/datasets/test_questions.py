@@ -19,7 +19,7 @@ from acclimate.tasks.datasets.questions import (
     TEST,
 )
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 
 QA = Path(__file__).parents[4] / "shared" / "data" / "qa"
 
@@ -40,7 +40,7 @@ def squad(tmp_path: Path) -> Path:
 
 
 def test_a_tenth_of_the_articles_is_dev_and_no_article_stands_in_two_splits(squad: Path) -> None:
-    splits = load(SQUAD.task(), squad)
+    splits = checked_splits(SQUAD.task(), squad)
     assert {split: len(examples) for split, examples in splits.items()} == {"train": 36, "dev": 4, "test": 4}
     groups = [{example.group for example in examples} for examples in splits.values()]
     assert not groups[0] & groups[1]
@@ -56,7 +56,7 @@ def test_the_new_wikipedia_stands_in_where_the_training_file_is_wanting(squad: P
     (folder / SQUAD_TEST).unlink()
     assert SQUAD.form_in(squad).name == "new Wikipedia"
     assert "not to be compared" in SQUAD.form_in(squad).note
-    splits = load(SQUAD.task(), squad)
+    splits = checked_splits(SQUAD.task(), squad)
     assert {split: len(examples) for split, examples in splits.items()} == {"train": 36, "dev": 4, "test": 4}
 
 
@@ -83,7 +83,7 @@ def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> N
     for name in ("derived_train_excl5B.json", TEST, GOLDEN):
         (folder / f"{name}.gz").symlink_to(QA / "bioasq" / f"{name}.gz")
     form = BIOASQ.form_in(tmp_path)
-    splits = load(BIOASQ.task(), tmp_path)
+    splits = checked_splits(BIOASQ.task(), tmp_path)
     assert len(splits["train"]) == 3_962
     assert form.undivided is not None
     assert sum(1 for _ in form.undivided(folder)) == form.differences[0].found == 4_337

@@ -12,7 +12,7 @@ from acclimate.tasks.datasets import dga, glue, tlm
 from acclimate.tasks.datasets.catalogue import dataset_named, file_in
 from acclimate.tasks.datasets.dga import repartitioned
 from acclimate.tasks.formats.delimited import jsonl_examples, one_of
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 from acclimate.text.untrusted import text_lines
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -48,7 +48,7 @@ def test_a_repartition_moves_the_first_of_each_class(tmp_path):
 @pytest.mark.parametrize("name", ["Restaurant", "Phone", "Camera", "ACL", "AI"])
 def test_dga_counts_are_those_of_its_table(name):
     dataset = dataset_named(name, dga.DATASETS)
-    splits = load(dataset.task(), DATA)
+    splits = checked_splits(dataset.task(), DATA)
     train = len(splits["train"]) + (0 if "dev" in dataset.sizes else len(splits["dev"]))
     known = {(each.split, each.found) for each in dataset.forms[0].differences}
     assert train == dataset.sizes["train"]
@@ -71,7 +71,7 @@ def test_the_repartition_is_what_was_derived_before(name, path):
 def test_six_classes_of_dgas_pubmed_cannot_be_learnt_and_are_scored_nevertheless():
     dataset = dataset_named("PubMed", dga.DATASETS)
     task = dataset.task()
-    splits = load(task, DATA)
+    splits = checked_splits(task, DATA)
     taught = {each.label for each in splits["train"]}
     assert set(task.labels) - taught == set(task.untaught) == set(dga.UNTAUGHT)
     gold = [each.label for each in splits["test"]]
@@ -80,21 +80,21 @@ def test_six_classes_of_dgas_pubmed_cannot_be_learnt_and_are_scored_nevertheless
     assert 0.8848 < task.metric.compute(gold, at_best) < 0.885
     assert "no micro-F1 above 88.5" in dataset.forms[0].note
     with pytest.raises(ValueError, match="no example bears 'AGONIST', 'AGONIST-ACTIVATOR'"):
-        load(replace(task, untaught=()), DATA)
+        checked_splits(replace(task, untaught=()), DATA)
 
 
 @there
 @pytest.mark.parametrize("name", ["ChemProt-13", "ACL-ARC", "SciERC"])
 def test_tlm_counts_are_exact(name):
     dataset = dataset_named(name, tlm.DATASETS)
-    assert {split: len(rows) for split, rows in load(dataset.task(), DATA).items()} == dataset.sizes
+    assert {split: len(rows) for split, rows in checked_splits(dataset.task(), DATA).items()} == dataset.sizes
 
 
 @there
 @pytest.mark.parametrize("name", ["CoLA", "RTE", "STS-B"])
 def test_glue_counts_are_exact(name):
     dataset = dataset_named(name, glue.DATASETS)
-    splits = load(dataset.task(), DATA)
+    splits = checked_splits(dataset.task(), DATA)
     found = {split: len(rows) for split, rows in splits.items()}
     if "dev" not in dataset.sizes:
         found["train"] += found.pop("dev")

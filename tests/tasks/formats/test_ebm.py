@@ -11,7 +11,7 @@ from acclimate.tasks.datasets.blurb import PICO
 from acclimate.tasks.datasets.catalogue import size_of
 from acclimate.tasks.formats.ebm import ELEMENTS, SPANS, ebm_sentences
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.task import load
+from acclimate.tasks.task import checked_splits
 
 PUBLISHED = Path(__file__).parents[4] / "shared" / "data" / "blurb"
 TEXT = "Aspirin in 20 men . Pain fell"
@@ -63,7 +63,7 @@ def test_the_form_overlapping_is_asked_for_by_name_and_knows_every_set(corpus, t
     assert task.labels == (
         "O", "I-INT", "I-OUT", "I-PAR", "I-INT+I-PAR", "I-OUT+I-PAR", "I-INT+I-OUT", "I-INT+I-OUT+I-PAR"
     )  # fmt: skip
-    splits = load(task, tmp_path)
+    splits = checked_splits(task, tmp_path)
     assert "I-INT+I-PAR" in splits["test"][0].label
     found = published("EBM PICO, overlapping", tmp_path)
     assert (found.labels, found.untaught) == (task.labels, task.labels[4:])
@@ -112,7 +112,7 @@ def test_an_abstract_without_tokens_is_rejected_and_a_folder_without_any_refused
 
 def test_the_form_raw_cuts_a_fifth_of_the_abstracts_off_for_dev(corpus, tmp_path):
     assert PICO.form_in(tmp_path).name == "raw"
-    splits = load(PICO.task(), tmp_path)
+    splits = checked_splits(PICO.task(), tmp_path)
     assert {split: len({row.group for row in rows}) for split, rows in splits.items()} == {
         "train": 8, "dev": 2, "test": 1
     }  # fmt: skip
