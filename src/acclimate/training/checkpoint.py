@@ -1,6 +1,6 @@
-"""A training run that can be killed at any moment and then goes on as if it had not been.
+"""Save the states of a training run, so that it can be killed at any moment and goes on as if it had not been.
 
-log.jsonl         a line a step, of what is the same whenever the run is repeated
+log.jsonl         a line for each step, with what is the same whenever the run is repeated
 clock.json        the seconds that the run took, over all sessions
 before.json       the cost of what a method computed from the text before the first step, if anything
 state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON; the newest two are kept, and if
@@ -66,8 +66,8 @@ def resumable(
     until         stop after this many steps with a state saved, as if killed there; the same call without it goes on
     save_seconds  None: $ACCLIMATE_SAVE_SECONDS, or 30. It is no setting of the plan because no result depends on it
 
-    It yields only the steps that are still to do. So whatever the caller keeps of a step must be in a file when the
-    step is saved, or be a function of the weights. Call `finish` once the run's result is written.
+    It yields only the steps that are still to do. So the caller must write to a file what it keeps of a step before
+    the step is saved, unless that is a function of the weights. Call `finish` once the run's result is written.
     """
     directory.mkdir(parents=True, exist_ok=True)
     every = float(os.environ.get("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS)) if save_seconds is None else save_seconds
@@ -107,8 +107,9 @@ def finish(directory: Path) -> None:
 
 
 def spent(directory: Path) -> Cost:
-    """Return the cost of the run in `directory` so far: tokens and FLOPs by its log, seconds by its clock. A second
-    attempt in `directory/again` counts too.
+    """Return the cost of the run in `directory` so far: tokens and FLOPs from its log, seconds from its clock.
+
+    The cost of a second attempt in `directory/again` is added.
     """
     lines = read_log(directory) if (directory / LOG).exists() else []
     seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
@@ -118,18 +119,18 @@ def spent(directory: Path) -> Cost:
 
 
 def before(directory: Path) -> Cost:
-    """Return what was spent in `directory` before the first step."""
+    """Return the cost of what a method computed in `directory` before the first step."""
     return Cost(**files.read_json(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
-    """Return the lines of `log.jsonl`, one a step."""
+    """Return the lines of `log.jsonl`, one for each step."""
     with open(directory / LOG, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 class Log:
-    """`log.jsonl`, cut back to the steps of the state from which the run goes on."""
+    """Appends to `log.jsonl`, after cutting it back to the steps of the state from which the run goes on."""
 
     def __init__(self, directory: Path, start: int) -> None:
         self.path, self.clock = directory / LOG, directory / CLOCK
@@ -286,7 +287,7 @@ def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
 
 
 def _tensors_of(objective: Objective) -> dict[str, Tensor]:
-    """Return parameters and buffers by name, without modules that each run makes anew; tied weights appear once."""
+    """Return parameters and buffers by name, without modules that each run makes anew. Tied weights appear once."""
     made_anew = tuple(f"{name}." for name, module in objective.named_modules() if getattr(module, "made_anew", False))
     tensors = dict(objective.named_parameters()) | dict(objective.named_buffers())
     return {name: tensor for name, tensor in tensors.items() if not name.startswith(made_anew)}

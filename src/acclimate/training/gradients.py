@@ -1,9 +1,9 @@
-"""The gradient of a step: its batch goes through the model piece by piece, on as many processes as there are.
+"""Compute the gradient of a step: its batch goes through the model piece by piece, over all processes.
 
     loss = sum over terms of weight * (sum of the term over all rows of the step) / (count of the whole step)
 
-Each piece adds its sums' share to the gradient, so pieces and processes never change it. Where rows are compared with
-each other across pieces, gradient caching makes it so (`_compare`).
+Each piece adds the share of its sums to the gradient, so the division into pieces and processes never changes it. Where
+a loss compares rows of several pieces, gradient caching keeps it so (`_compare`).
 
 Shape suffixes: B rows of the step, R rows of a piece, V views of a row, D numbers of a view.
 """
@@ -127,7 +127,7 @@ def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
 
 @contextmanager
 def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
-    """In the block, dropout is the piece's and precision is the plan's; the caller's generators do not advance."""
+    """In the block, draw the piece's dropout and use the plan's precision; the caller's generators do not advance."""
     narrow = autocast_type(plan.precision, where)
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
         torch.manual_seed(noise_seed(plan.seed, step, piece))

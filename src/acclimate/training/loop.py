@@ -40,7 +40,7 @@ MOST_BYTES = 2**31 - 1
 
 @dataclass(frozen=True)
 class Step:
-    """What one optimiser step did. A loss is the mean over the whole step."""
+    """The losses, size and cost of one optimiser step. A loss is the mean over the whole step."""
 
     # these are the same whenever the run is repeated
     number: int  # steps finished, from 1
@@ -63,7 +63,7 @@ class Step:
 def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
     """Return AdamW over the trainable parameters. Vectors (biases, normalisation) are not decayed, as in BERT.
 
-    A group's "multiple" is how many times the plan's rate its parameters learn at (`Objective.rate_multiple`). If the
+    The "multiple" of a group times the plan's rate is the rate of its parameters (`Objective.rate_multiple`). If the
     plan shards, this cuts the objective over the processes first, because the optimiser moves the parts.
     """
     if plan.shard:
@@ -85,8 +85,8 @@ def train(
 ) -> Iterator[Step]:
     """Train from step `start` to `plan.steps` and yield after each step.
 
-    The loop changes the objective and the optimiser in place; between two steps they are the caller's. A caller that
-    looks at a sharded objective does so within `training.shards.unsharded`; after the last step it is whole for good.
+    The loop changes the objective and the optimiser in place; the caller may use them between two steps, a sharded
+    objective only within `training.shards.unsharded`. After the last step the objective is whole for good.
 
     Dropout is seeded by (plan.seed, step, piece), so a run resumes from the number of its step alone. Under torchrun
     the processes share the pieces of a step, and neither loss nor noise depends on how many there are.

@@ -1,4 +1,4 @@
-"""A model together with what is minimised: the contract of every method's loss, and the loss of masked language models.
+"""Define what every method's loss must offer to the training loop, and the loss of masked language models.
 
 Shape suffixes: M predicted positions of a piece, V vocabulary; of views: R rows of a piece, B of the step, V views of a
 row, D numbers of a view.
@@ -78,7 +78,7 @@ class Objective(nn.Module):
 
 
 def masked_cross_entropy(logits_MV: Tensor, piece: Piece) -> Tensor:
-    """L_MLM as a sum over the predicted positions of the piece, a float32 scalar, in nats.
+    """Return L_MLM as a sum over the predicted positions of the piece, a float32 scalar, in nats.
 
     logits_MV  what the language modelling head gives at `piece["positions"]`
     """
@@ -86,10 +86,10 @@ def masked_cross_entropy(logits_MV: Tensor, piece: Piece) -> Tensor:
 
 
 class MaskedLanguageLoss(Objective):
-    """-log p(w_m | the text with m masked), averaged over the masked positions of the step (Devlin et al., 2019, 3.1).
+    """The mean of -log p(w_m | the text with m masked) over the masked positions of a step (Devlin et al., 2019, 3.1).
 
-    For the families of models/heads.py the head runs at the masked positions only; at all of them it would be most of
-    the cost of a small model.
+    For the families of models/heads.py the head runs at the masked positions only; at all positions it would take most
+    of the time of a small model.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:

@@ -1,7 +1,7 @@
-"""The batch of a step, cut into pieces that go through the model one after the other, with next to no padding.
+"""Cut the batch of a step into pieces that go through the model one after the other, with next to no padding.
 
 Rows of text are short and of very different length. If the model can keep rows apart (models/heads.py), several share a
-line (`pack`): each attends to itself only and counts its positions from 0, so its result is that of a row alone.
+line (`pack`): each attends to itself only and counts its positions from 0, so it gets the result of a row alone.
 Otherwise each row has a line to itself, and a piece holds rows of about one length (`pieces_of_rows`).
 
 Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
@@ -35,7 +35,7 @@ ROUND = 16  # predicted positions are filled up to a multiple of it for the same
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of a piece lie: row rows_R[i] of the batch begins in column starts_R[i] of line lines_R[i]."""
+    """The places of the rows of a piece: row rows_R[i] of the batch begins in column starts_R[i] of line lines_R[i]."""
 
     rows_R: np.ndarray
     lines_R: np.ndarray
@@ -45,7 +45,7 @@ class Layout:
 
     @property
     def tokens(self) -> int:
-        """Number of tokens that go through the model, padding included."""
+        """Return the number of tokens that go through the model, padding included."""
         return self.lines * self.width
 
     @property

@@ -25,7 +25,7 @@ class Plan:
     stable    it stays, and over the last `decay` (a share of the steps) falls to 0 as 1 - sqrt(share of these that are
               done) (Haegele et al., 2024, "Scaling Laws and Compute-Optimal Training Beyond Fixed Training Durations")
 
-    A plan of the last two may get more steps later, and those that were done before the fall are still right. Therefore
+    A plan with one of the last two may get more steps later; the steps done before the fall remain valid. Therefore
     their warm-up is counted in steps.
     """
 
@@ -81,7 +81,7 @@ class Plan:
 
     @property
     def settled(self) -> int:
-        """The number of first steps that a longer plan, alike in all else, would take with the same rates."""
+        """Return the number of first steps that a longer plan, alike in all else, would take with the same rates."""
         if self.schedule == "linear":
             return 0
         return self.steps - round(self.decay * self.steps) if self.schedule == "stable" else self.steps

@@ -1,6 +1,6 @@
-"""A training run in a directory: claim it, go on from where it stopped, report to the watch, write the checkpoint.
+"""Train in a directory: claim it, go on from where the run stopped, report to the watch, write the checkpoint.
 
-run.json       the recipe and the inputs that the directory belongs to
+run.json       the recipe and the inputs of the run
 checkpoint/    the result, an ordinary Hugging Face checkpoint
 curve.json     the losses of a run that looks at dev text (`LossCurve`)
 """
@@ -56,7 +56,7 @@ def run(
     """Train to the end, or to step `until`; `watch` gets the loss, the rate and the cost after each step.
 
     after, looks: `after(step)` is called at the steps whose numbers are in `looks`, and the watch gets its values too
-    ended: asked after each such call; True ends the training there
+    ended: called after each `after`; the training ends there if it returns True
 
     Where the loss jumps, the watch gets a note at the first such step, and the size of the spike at each.
     """
@@ -98,9 +98,9 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     extends: True if the run's batches stay the same under a plan with more steps. Then an ended run that differs only
     in having fewer `plan.steps` goes on, if its schedule allows that; its checkpoint moves to `checkpoint-STEPS`.
 
-    A run that computed nothing, such as one whose settings were refused, leaves its directory to another. Raises
-    ValueError if another run is there, whose state or checkpoint would be taken for this one's, and DamagedError if the
-    checkpoint's files changed.
+    A run that computed nothing, such as one whose settings were refused, leaves its directory to another run. Raises
+    ValueError if the directory has the state or the checkpoint of another run, and DamagedError if the files of the
+    checkpoint have changed.
     """
     stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
     if ranks.agree((out / RUN).exists()):
@@ -122,7 +122,7 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
 
 
 def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extends: bool) -> None:
-    """Make room for more steps of the run in `out`. Raises ValueError if it cannot have them, or if more differs."""
+    """Make room for more steps of the run in `out`. Raises ValueError if it cannot have them or differs otherwise."""
     old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, stated))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
@@ -180,7 +180,7 @@ def versions() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Return where this runs: processor, system, threads, device."""
+    """Return the processor, system, threads and device of this process."""
     return {
         "machine": platform.machine(),
         "system": platform.system(),
@@ -190,9 +190,9 @@ def environment() -> dict[str, str]:
 
 
 class LossCurve:
-    """How each term of a run's loss falls, on its training text and on dev text (TAPTER, Figure 1).
+    """Measures how each term of a run's loss falls, on its training text and on dev text (TAPTER, Figure 1).
 
-    batches  of dev text, the same at every look; with none the curve has the training losses only
+    batches  of dev text, the same at every look; without them the curve has the training losses only
     looks    number of evenly spaced looks, the last one after the last step; one more comes before the first step
 
     looks.json   [[step, {term: loss on dev}], ...], written at each look

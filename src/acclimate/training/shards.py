@@ -1,8 +1,8 @@
-"""Two ways to save memory, layer by layer: shards over processes (`plan.shard`), recomputing (`plan.recompute`).
+"""Save memory layer by layer: shard weights over processes (`plan.shard`), or recompute layers (`plan.recompute`).
 
 Sharded, by `fully_shard` of torch.distributed, each process holds its rows of every weight, of its gradient and of the
 optimiser's state, and gathers a layer's whole weights only while the layer works. Everything outside the loop (hooks of
-an objective, looks at dev, states, checkpoints) uses the objective within `unsharded`, where it is as on one process.
+an objective, looks at dev, states, checkpoints) uses the objective within `unsharded`, where its weights are whole.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAME = "_acclimate_shards"  # in a sharded module's __dict__, where the garbage
 def shard(objective: nn.Module) -> None:
     """Cut the objective's weights over the processes, in place: its parameters become DTensors of the same names.
 
-    With one process there is nothing to cut.
+    On one process the objective stays as it is.
     """
     if ranks.world() > 1 and not is_sharded(objective):
         vars(objective)[_NAME] = ShardedModule(objective)
@@ -59,7 +59,7 @@ def let_go(objective: nn.Module) -> None:
 
 @contextmanager
 def unsharded(objective: nn.Module, *, gradients: bool = False) -> Iterator[None]:
-    """In the block, a sharded objective is an ordinary one with whole weights; changes to them last.
+    """In the block, make a sharded objective an ordinary one with whole weights; changes to them last.
 
     All processes enter the block together. An objective that is not sharded is always whole.
     gradients: gather the gradients too
@@ -99,7 +99,7 @@ def gathered(value: Tensor) -> Tensor:
 def clip(parameters: Iterable[nn.Parameter], most: float) -> float:
     """Shorten the gradient to the length `most`; return its L2 norm before that, over all processes.
 
-    Without shards it is `nn.utils.clip_grad_norm_`.
+    Without shards this calls `nn.utils.clip_grad_norm_`.
     """
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
     gradients = [parameter.grad for parameter in with_gradient]
@@ -192,7 +192,7 @@ class ShardedModule:
 
 
 def _shape(module: nn.Module) -> dict[str, Any]:
-    """Return what `fully_shard` changes of a module beside its parameters."""
+    """Return what `fully_shard` changes in a module besides its parameters."""
     return {"class": type(module), **{name: getattr(module, name).copy() for name in _KEPT}}
 
 
@@ -216,7 +216,7 @@ def layers_in(module: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def recomputed(objective: nn.Module) -> Iterator[None]:
-    """In the block, each layer keeps only its input and runs again in the backward pass (`plan.recompute`).
+    """In the block, let each layer keep only its input and run again in the backward pass (`plan.recompute`).
 
     The second run has the same dropout, precision and hooks (Chen et al., 2016, "Training Deep Nets with Sublinear
     Memory Cost"). Raises ValueError if the objective has no layers.
@@ -262,7 +262,7 @@ def hooks_of(module: nn.Module) -> Hooks:
 
 @contextmanager
 def hooked(hooks: Hooks) -> Iterator[None]:
-    """In the block, modules have these hooks instead of their present ones: so gates of an earlier pass work again."""
+    """In the block, give modules these hooks, not their present ones, so that gates of an earlier pass work again."""
 
     def put(hooks: Hooks) -> None:
         for module, kept in hooks:

@@ -1,7 +1,7 @@
-"""Watches that log progress to a dashboard. All are optional, and local unless the package's settings say otherwise.
+"""Log progress to a dashboard. All trackers are optional, and local unless the package's settings say otherwise.
 
-Each is made from the run's name, a directory and the run's settings, and logs every number of a `Progress` as
-`stage/key` at step `done`. Close it (`contextlib.closing`), so that it writes what it still buffers.
+Each tracker takes the run's name, a directory and the run's settings, and logs every number of a `Progress` as
+`stage/key` at step `done`. Close the tracker (`contextlib.closing`), so that it writes what it still buffers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Tracker:
 
 
 def tensorboard(name: str, directory: Path, settings: Mapping[str, Any]) -> Tracker:
-    """Event files in `directory/tensorboard/name`: `tensorboard --logdir DIRECTORY/tensorboard` shows all runs."""
+    """Return a run in `directory/tensorboard/name`; `tensorboard --logdir DIRECTORY/tensorboard` shows all runs."""
     _package("tensorboard", extra="tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
