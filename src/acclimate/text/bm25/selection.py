@@ -278,14 +278,6 @@ class Selection:
         parts = [sums(columns["ranks"] <= self.k, offsets) for columns, offsets in self.blocks()]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
-    def brought_by(self, document: int) -> list[Bringing]:
-        """Return the queries that brought a document, best rank first. Reads 4 bytes of every row."""
-        rows = np.flatnonzero(self._rows["documents"] == document)
-        queries = np.searchsorted(self._offsets, rows, "right") - 1
-        ranks, scores = self._rows["ranks"][rows], self._rows["scores"][rows]
-        bringings = map(Bringing, queries.tolist(), ranks.tolist(), scores.tolist())
-        return sorted((hit for hit in bringings if hit.rank <= self.k), key=lambda hit: (hit.rank, hit.query))
-
     def blocks(self) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         """Yield all rows, those of some queries at a time, and where each query's rows begin; ranks over k included."""
         first = 0
@@ -335,15 +327,6 @@ class Selection:
     @cached_property
     def _facts(self) -> dict[str, Any]:
         return read_facts(self.path)
-
-
-@dataclass(frozen=True, slots=True)
-class Bringing:
-    """The number of a query that brought a document, with the document's rank and score."""
-
-    query: int
-    rank: int
-    score: float
 
 
 def open_selection(path: Path) -> Selection:
