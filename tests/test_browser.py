@@ -24,7 +24,7 @@ import studies
 from acclimate.races import report
 from acclimate.races.compare import Contrast
 from acclimate.races.tables import page_of
-from acclimate.studies.stilt import ALONE, MORE, special
+from acclimate.studies.stilt import ALONE, MORE, matrix
 
 NASTY = (
     "<script>alert(1)</script>",
@@ -131,7 +131,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("pages")
     nasty = studies.report_of_six(studies.race_of_six(NASTY), NASTY)
     made = {"six": nasty, "numbers": studies.report_of_numbers()}
-    page_of(studies.outcome_of_pairs(names=NAMES), special).write(place / "matrix.html")
+    page_of(studies.outcome_of_pairs(names=NAMES), matrix).write(place / "matrix.html")
     found = {name: report.write_page(place / f"{name}.html", report.race_page(study)) for name, study in made.items()}
     return {**found, "matrix": place / "matrix.html"}
 

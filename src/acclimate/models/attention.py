@@ -1,4 +1,4 @@
-"""Where an encoder's heads look: on which key the largest weight of each query falls, counted over many texts.
+"""Count where an encoder's heads look: on which key the largest weight of each query falls, over many texts.
 
 Yao et al. (2022), section 4.4.1, takes the definitions from Voita et al. (2019) and Kovaleva et al. (2019): the share
 of a head's maxima on adjacent tokens, and the share on [CLS], [SEP] or the period, say what kind of head it is.
@@ -27,7 +27,7 @@ READ = 256  # texts that are read at once and sorted by length
 
 @dataclass(frozen=True, eq=False)
 class Maxima:
-    """What the largest weights of an encoder's heads fell on, summed over queries.
+    """Counts of what the largest weights of an encoder's heads fell on, summed over queries.
 
     previous_LH, next_LH  float64: maxima on the token before the query, and on the one after it
     marked_LH             float64: maxima on [CLS], [SEP] or a period
@@ -99,7 +99,7 @@ def find_maxima(
 def show_attention(model: PreTrainedModel) -> None:
     """Switch the model, in place, to transformers' eager attention: the only one that returns its weights.
 
-    Raises ValueError for a family without it.
+    Raises ValueError for a family without eager attention.
     """
     try:
         model.set_attn_implementation("eager")

@@ -1,4 +1,4 @@
-"""Encoders with a head for a labelled task, as transformers' Auto classes know them.
+"""Load encoders with a head for a labelled task, as transformers' Auto classes know them.
 
 kind          problem_type in config.json      outputs
 sequence      single_label_classification      one a label; the largest is predicted
@@ -165,7 +165,7 @@ def load_finetuned(
 def register(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tokens: Sequence[str], *, seed: int) -> None:
     """Let the tokenizer keep these strings whole; those that it did not know get rows of the embeddings.
 
-    The rows are drawn under `seed` as the family draws its embeddings.
+    The new rows are random, drawn from `seed` as the family draws its embeddings.
     """
     tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
     if len(tokenizer) > cast(nn.Embedding, model.get_input_embeddings()).num_embeddings:
@@ -206,7 +206,7 @@ def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Out
 
 
 def _kind_of(architecture: str) -> str:
-    """ "" where the name does not say: of a sequence classifier the configuration does."""
+    """Return the kind that the name of a class says; "" for a sequence classifier, whose config says it."""
     return next((kind for ending, kind in _ENDINGS.items() if architecture.endswith(ending)), "")
 
 
@@ -218,7 +218,7 @@ def labels_of(model: PreTrainedModel) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Head:
-    """What must be the same of two heads so that fine-tuning can go on from one. kind: "" if there is no head.
+    """What two heads must share so that fine-tuning can go on from one of them. kind: "" if there is no head.
 
     Wiese, Weissenborn and Neves, "Neural Domain Adaptation for Biomedical Question Answering", CoNLL 2017: SQuAD, then
     BioASQ. It works if both have the same kind, outputs of the same meaning in the same order, and the same layers.

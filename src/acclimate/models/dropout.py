@@ -1,4 +1,4 @@
-"""The names that each family's config has for its dropout."""
+"""Set dropout by the names that each family's config has for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encoders as transformers knows them: loaded, made with random weights, saved, and what training them costs."""
+"""Load encoders of transformers, make them with random weights, save them, and compute what training them costs."""
 
 from __future__ import annotations
 

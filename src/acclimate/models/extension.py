@@ -1,4 +1,4 @@
-"""New words for an encoder's vocabulary: rows of its embeddings and its output layer, and rules of its tokenizer.
+"""Add words to an encoder's vocabulary: rows of its embeddings and its output layer, and rules of its tokenizer.
 
 Old rows do not change, so a text without new words gives the same hidden states and, for the old pieces, the same
 logits. Shape suffixes: N new words, D hidden.

@@ -1,4 +1,4 @@
-"""The parts of an encoder for which DGA computes importance, and hooks that gate a part's output or its gradient.
+"""Gate the output or the gradient of the parts of an encoder for which DGA computes importance.
 
 Ke et al. (2022), "Adapting a Language Model While Preserving its General Knowledge", Eq. 5 multiplies the output of
 each attention head by a gate, and Eq. 9 its gradient. Table 3 does the same to other parts of a layer:
@@ -46,7 +46,7 @@ Change = Callable[[Tensor, Tensor], Tensor]  # (values (L, W, G, K), factors tha
 
 @dataclass(frozen=True)
 class ModuleNames:
-    """The names that a family's modules have: of the layers in the encoder, and of the linear maps in a layer."""
+    """A family's names of the layers in the encoder, and of the linear maps in a layer."""
 
     layers: str
     into_heads: tuple[str, ...]
@@ -116,12 +116,12 @@ def gated(
 def scale_gradients(model: PreTrainedModel, kept: Mapping[GatedPart, Tensor]) -> list[RemovableHandle]:
     """Multiply, in every backward pass from now on, the gradient of what `gated` would multiply (Ke et al., Eq. 9).
 
-    Forward passes do not change. The gradients of the part's weights, except W_o, and of all that lies below become
-    smaller or larger with it.
+    Forward passes do not change. The gradients of the part's weights, except W_o, and of everything below change with
+    it.
 
     kept  part -> factors of the shape that `gate_shape` says
 
-    Return the hooks; their `remove` ends it. Raises ValueError for factors of another shape.
+    Return the hooks; their `remove` ends this. Raises ValueError for factors of another shape.
     """
     for part, values in kept.items():
         require_shape(model, part, values)
@@ -215,7 +215,7 @@ def linear(layer: nn.Module, name: str) -> nn.Linear:
 
 
 def _of_columns(layer: nn.Module, places: ModuleNames, kept_H: Tensor) -> Tensor:
-    """Return (N,) each head's factor, repeated for all its numbers, which lie side by side."""
+    """Return (N,), each head's factor repeated for all its numbers, which lie side by side."""
     return kept_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(kept_H))
 
 
@@ -259,7 +259,7 @@ def _hook(
 
 
 class _Scaled(torch.autograd.Function):
-    """Forward: the values, unchanged. Backward: their gradient times the factors."""
+    """Returns values unchanged in the forward pass, and multiplies their gradient in the backward pass."""
 
     @staticmethod
     def forward(context: Any, values: Tensor, factors: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Heads on the hidden states of a piece, whose rows may share lines.
+"""Run heads on the hidden states of a piece, whose rows may share lines.
 
-Masked language modelling heads run at the masked positions only (`masked_logits`): at all of them the head of a small
-model costs more than its encoder. Classifiers get the lines of training/pieces.py in the encoder, and each row alone
-before the head (`classify`): of a step with one row a line, a third would be padding.
+Masked language modelling heads run at the masked positions only (`masked_logits`): at all positions the head of a small
+model would cost more than its encoder. The encoder of a classifier reads the lines of training/pieces.py, and its head
+reads each row alone (`classify`): with one row a line, a third of a step would be padding.
 
 Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked positions,
 D hidden, V vocabulary.
@@ -91,7 +91,7 @@ def keeps_rows_apart(model: PreTrainedModel) -> bool:
 
 
 def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
-    """(M, V) logits of a masked language model at some positions of a piece.
+    """Return (M, V), the logits of a masked language model at some positions of a piece.
 
     piece      input_ids (B, T), and attention_mask, token_type_ids (B, T) as `inputs_of` takes them
     positions  (M,) int64 places in the piece laid flat, row after row: row * T + column
@@ -107,7 +107,7 @@ def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions
 def hidden_and_masked_logits(
     model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """(B, T, D) what the encoder hands to its heads, and the logits of `masked_logits`, of one and the same pass."""
+    """Return (B, T, D), what the encoder hands to its heads, and the logits of `masked_logits`, from one pass."""
     inputs = inputs_of(model, piece)
     if has_sparse_head(model):
         hidden_BTD: Tensor = encoder_of(model)(**inputs).last_hidden_state
@@ -119,7 +119,7 @@ def hidden_and_masked_logits(
 def ends_and_masked_logits(
     model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, T, D) what enters the first layer, then as `hidden_and_masked_logits`; all of one and the same pass."""
+    """Return (B, T, D), what enters the first layer, and what `hidden_and_masked_logits` returns, from one pass."""
     inputs = inputs_of(model, piece)
     if has_sparse_head(model):
         outputs = encoder_of(model)(**inputs, output_hidden_states=True)
@@ -132,7 +132,7 @@ def ends_and_masked_logits(
 
 
 def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return what of a piece the model's forward takes; labels and the like stay behind.
+    """Return those arrays of a piece that the model's forward takes, without labels and the like.
 
     Token types go only to a model that knows two: RoBERTa has one, DistilBERT and ModernBERT none. Positions, which a
     piece has where rows share a line, are counted as the family counts them.
@@ -150,13 +150,13 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
 
 @dataclass(frozen=True)
 class RowPlaces:
-    """Where the rows of a piece lie: token t of row r at places_RT[r, t] of the lines laid flat, if there_RT[r, t]."""
+    """Places of rows: token t of row r is at places_RT[r, t] of the lines laid flat, if there_RT[r, t]."""
 
     places_RT: Tensor
     there_RT: Tensor
 
     def alone(self, values_LW: Tensor, fill: int) -> Tensor:
-        """(R, T) a value a token, each row on a separate line, padded."""
+        """Return (R, T), the value of each token, with each row on a separate line, padded."""
         return values_LW.flatten()[self.places_RT].masked_fill(~self.there_RT, fill)
 
 

@@ -1,4 +1,4 @@
-"""The classifier that is trained jointly with a masked language model, and both together as a transformers checkpoint.
+"""Make the classifier that is trained jointly with a masked language model, and write both as one checkpoint.
 
 The classifier is Linear(D, D), GELU, Linear(D, C) on the first position, without pooler or dropout; for tagged words,
 Linear(D, C) on every position. BERT and RoBERTa have other classifiers in transformers. ELECTRA has these two, and its

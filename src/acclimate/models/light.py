@@ -1,4 +1,4 @@
-"""What can be trained while an encoder's weights do not change: adapters in its layers, a prompt behind its rows.
+"""Add what can be trained while an encoder's weights do not change: adapters in its layers, a prompt behind its rows.
 
 adapters  Two in each layer, x + W_2 gelu(W_1 x + b_1) + b_2 with `bottleneck` numbers in between, where Houlsby et al.
           (2019, Figure 2) have them: behind the projection and dropout of the attention and of the feed-forward layers,
@@ -93,7 +93,7 @@ def with_adapters(kind: Any, config: PreTrainedConfig) -> Any:
 
 
 class Adapter(nn.Module):
-    """x + W_2 gelu(W_1 x + b_1) + b_2. Weights come from torch's generator: normal, cut at two standard deviations."""
+    """Computes x + W_2 gelu(W_1 x + b_1) + b_2. Initial weights are normal, cut at two standard deviations."""
 
     def __init__(self, hidden: int, bottleneck: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Loading of checkpoints: where they are, what they contain, and their weights, without messages of transformers.
+"""Load checkpoints: find them, read their config and their weights, and silence the messages of transformers.
 
 Functions import PyTorch and transformers where they need them, so that a path is checked before they are loaded.
 """

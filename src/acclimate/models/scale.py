@@ -1,4 +1,4 @@
-"""Scaling of numbers to predict: a model learns them in standard deviations and predicts them in original units."""
+"""Scale numbers to predict: a model learns them in standard deviations and predicts them in original units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Scale:
 
     @property
     def back(self) -> Scale:
-        """The inverse scale: its `fold` undoes the `fold` of this one."""
+        """Return the inverse scale: its `fold` undoes the `fold` of this one."""
         return Scale(-self.mean / self.deviation, 1 / self.deviation)
 
     def standardised(self, numbers: npt.ArrayLike) -> np.ndarray:

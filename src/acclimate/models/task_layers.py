@@ -1,4 +1,4 @@
-"""Heads that transformers has no class for: layers between an encoder and the labels of a text or its words' tags.
+"""Define heads that transformers lacks: layers between an encoder and the labels of a text or the tags of its words.
 
 Classifiers of a text, by what their linear layer reads:
 
@@ -51,10 +51,10 @@ from acclimate.models.dropout import DROPOUT_FIELDS
 
 
 class FamilyClasses:
-    """Makes and loads models of which each family has a class, as transformers' Auto classes do theirs."""
+    """Makes and loads models of a class for each family, as transformers' Auto classes do."""
 
     def __init__(self, class_for: Callable[[Any], Any]) -> None:
-        """class_for: of the class of a family's configs."""
+        """class_for: returns the model class for the class of a family's configs."""
         self._class_for = class_for
 
     def from_config(self, config: Any, **settings: Any) -> PreTrainedModel:
@@ -66,7 +66,7 @@ class FamilyClasses:
 
 
 def family_base(kind: Any) -> Any:
-    """Return what all models of a family inherit, by the class of its configs."""
+    """Return the base class of all models of a family, by the class of its configs."""
     encoder: Any = MODEL_MAPPING[kind]
     return next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
 
@@ -81,7 +81,7 @@ def encoder_alone(config: PreTrainedConfig) -> Any:
 
 
 def named_for_family(model_class: Any) -> Any:
-    """Return the class, with the family's name in front of the class's."""
+    """Return the class, after putting the family's name in front of its name."""
     encoder: Any = MODEL_MAPPING[model_class.config_class]
     model_class.__name__ = model_class.__qualname__ = encoder.__name__.removesuffix("Model") + model_class.__name__
     return model_class
@@ -107,8 +107,8 @@ def bidirectional(config: PreTrainedConfig) -> nn.LSTM:
 
 
 def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(B, T, D) the LSTM's states from both sides of the real tokens, 0 in the padding; (B, D) the state of each
-    direction once it has read the whole row. Float32 under autocast too.
+    """Return (B, T, D), the LSTM's states from both sides of the real tokens, 0 in the padding; and (B, D), the state
+    of each direction once it has read the whole row. Float32 under autocast too.
 
     mask_BT: 1 on real tokens, which come first; None: there is no padding.
     """
@@ -143,7 +143,7 @@ def sequence_layer_of(config: PreTrainedConfig) -> SequenceLayer:
 
 
 def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer = "linear") -> None:
-    """Say in a config, in place, what the classifier to be made of it reads."""
+    """State in a config, in place, what its classifier reads."""
     for (field, missing), value in zip(_FIELDS.items(), (pooling, layer), strict=True):
         if value != missing:
             setattr(config, field, value)
@@ -152,7 +152,7 @@ def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer
 
 
 def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
-    """(B, D) the mean over the real tokens of each row. mask_BT: 1 on real tokens; None: there is no padding."""
+    """Return (B, D), the mean over the real tokens of each row. mask_BT: 1 on real tokens; None: no padding."""
     if mask_BT is None:
         return states_BTD.mean(1)
     weights_BT1 = mask_BT[..., None].to(states_BTD.dtype)
@@ -160,9 +160,9 @@ def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
 
 
 def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
-    """(B, 2 D): what stands for the first mention, then for the second.
+    """Return (B, 2 D), what stands for the first mention, then for the second.
 
-    places_B22: from which token each mention goes to which, the last excluded.
+    places_B22: each mention's first token, and the one after its last
     """
     if pooling == "starts":
         starts_B2D = places_B22[:, :, :1].expand(-1, -1, states_BTD.shape[-1])
@@ -238,10 +238,9 @@ def transitions_rate_of(config: PreTrainedConfig) -> float:
 def set_layer(
     config: PreTrainedConfig, layer: OutputLayer, transitions: Transitions = "any", transitions_rate: float = 1.0
 ) -> None:
-    """Say in a config, in place, which layer the tagger to be made of it has, what it may predict, and how fast a CRF
-    learns (models/task_layers.py).
+    """State in a config, in place, which layer its tagger has, what it may predict, and how fast a CRF learns.
 
-    Raises ValueError for settings of a CRF where there is none.
+    Raises ValueError for settings of a CRF if the layer has none.
     """
     for name, value, without in (("transitions", transitions, "any"), ("transitions_rate", transitions_rate, 1.0)):
         if value != without and layer not in CRF_LAYERS:
@@ -302,8 +301,8 @@ class ConditionalRandomField(nn.Module):
         score(y) = starts[y_1] + sum_w emissions[w, y_w] + sum_(w > 1) transitions[y_(w-1), y_w] + ends[y_W]
         log p(y) = score(y) - log of the sum of exp(score) over all sequences of tags
 
-    All weights start at 0, where this is the softmax of each word alone. Everything is float32, and sums of
-    exponentials are taken in log space.
+    All weights start at 0; there the probability of a sequence is the product of each word's softmax. Everything is
+    float32, and sums of exponentials are taken in log space.
 
     The parameters transitions[from, to], (C, C), starts and ends, (C,), times `rate` are the weights. Adam moves every
     parameter by about its rate in a step, however large the gradient. At an encoder's rates (3e-5) these few weights,
@@ -332,7 +331,7 @@ class ConditionalRandomField(nn.Module):
         return transitions, starts, ends
 
     def log_likelihood(self, emissions_BWC: Tensor, tags_BW: Tensor, lengths_B: Tensor, edges_B2: Tensor) -> Tensor:
-        """(B,) log p(tags); 0 where there are no words.
+        """Return (B,), log p(tags); 0 where there are no words.
 
         tags_BW   any tag in the padding
         edges_B2  whether the sentence begins with the first word, and ends with the last; where it does not, as in a
@@ -356,7 +355,7 @@ class ConditionalRandomField(nn.Module):
 
     @torch.no_grad()
     def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """(B, W) the tags of the most probable sequence of whole sentences (Viterbi); the last one's in the padding.
+        """Return (B, W), the most probable tags of whole sentences (Viterbi); the padding repeats the last tag.
 
         allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
         word and after the last. Some sequence must be allowed.

@@ -1,6 +1,6 @@
-"""The word embeddings of a model as a matrix: distances between two models', their main axes, a word's neighbours.
+"""Compare the word embeddings of models: distances between two matrices, their main axes, a word's neighbours.
 
-They are the raw rows of the table that the first layer reads (TAPTER's E), without position or normalisation.
+The embeddings are the raw rows of the table that the first layer reads (TAPTER's E), without position or normalisation.
 Only `read_embeddings` loads PyTorch, because report pages import this module too.
 
 Shape suffixes: V pieces of a vocabulary, N pieces that two of them share, H width.

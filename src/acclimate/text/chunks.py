@@ -1,4 +1,4 @@
-"""A tokenizer that tokenises each different chunk of text, between two blanks, only once.
+"""Tokenise each different chunk of text, between two blanks, only once.
 
 Running text repeats itself: nine of ten chunks were met before. Under most encoders' tokenizers a chunk has the same
 tokens in every context, so they can be looked up, which is some ten times as fast as tokenising. This holds if none of

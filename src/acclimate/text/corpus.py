@@ -1,4 +1,4 @@
-"""A corpus: documents on disk, identified by the hash of their content, and their tokens under each tokenizer."""
+"""Write and read corpora: documents on disk, identified by the hash of their content, and their tokens."""
 
 from __future__ import annotations
 
@@ -117,17 +117,17 @@ class Corpus:
 
     @property
     def hash(self) -> str:
-        """64 hex digits: SHA-256 over id, text and source of all documents in order."""
+        """Return 64 hex digits, the SHA-256 over id, text and source of all documents in order."""
         return str(self._facts["hash"])
 
     @property
     def characters(self) -> int:
-        """Number of characters (code points) of all texts together."""
+        """Return the number of characters (code points) of all texts together."""
         return int(self._facts["characters"])
 
     @property
     def empty(self) -> int:
-        """Number of documents that were left out because they held only white space."""
+        """Return the number of documents that were left out because they held only white space."""
         return int(self._facts["empty"])
 
     def __len__(self) -> int:
@@ -135,7 +135,7 @@ class Corpus:
 
     @cached_property
     def _begins(self) -> list[int]:
-        """The number of each record batch's first document, then the number of documents. No text is read."""
+        """Return the number of each record batch's first document, then that of all documents. No text is read."""
         with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
             sizes = (reader.get_batch(number).num_rows for number in range(reader.num_record_batches))
             return list(accumulate(sizes, initial=0))

@@ -1,4 +1,4 @@
-"""Running text of articles in JATS, the XML of PubMed Central's full texts, streamed (text/safe_xml.py).
+"""Stream the running text of articles in JATS, the XML of PubMed Central's full texts (text/safe_xml.py).
 
 Kept are title, abstract and body: headings, paragraphs and lists. Left out is what is not running text or not by the
 authors: tables, figures with their captions, formulas, footnotes, references and the marks that point to them,

@@ -1,10 +1,10 @@
-"""The language of a text, recognised by its script and its commonest words, without a model or a download.
+"""Recognise the language of a text by its script and its commonest words, without a model or a download.
 
 The short words that hold sentences together (the, of, und, que) are two or three of ten words in running text, and they
-hardly occur in other languages. So the language with most of these words is the text's. A word of several languages
-counts an equal share for each. The first language must be clearly ahead of all others but its sisters. A text with too
-few such words (a list of names, a table, a title) stays unknown. A script that only one language or one group of
-languages uses is recognised by its letters.
+hardly occur in other languages. So a text is taken to be in the language with most of these words. A word of several
+languages counts an equal share for each. The first language must be clearly ahead of all others but its sisters. A text
+with too few such words (a list of names, a table, a title) stays unknown. A script that only one language or one group
+of languages uses is recognised by its letters.
 
 By words: Czech, Danish, Dutch, English, French, German, Hungarian, Indonesian, Italian, Norwegian, Polish, Portuguese,
 Romanian, Russian, Spanish, Swedish, Turkish, Ukrainian. By script: Arabic, Chinese, Greek, Hebrew, Hindi, Japanese,

@@ -1,4 +1,4 @@
-"""Masking for masked language models: which tokens of a ragged batch are predicted, and what replaces them.
+"""Mask rows for masked language models: choose the tokens of a ragged batch to predict, and replace them.
 
 Devlin et al. 2019, section 3.1 and appendix A; whole words as in BERT's `create_pretraining_data.py`.
 Legend: B rows, N tokens of all rows together, W words of all rows together.
@@ -22,7 +22,7 @@ FIFTHS = 5  # stages of a rising rate
 
 @dataclass(frozen=True)
 class Replacement:
-    """What replaces a predicted token: the mask, a random ordinary token, or the token itself.
+    """The replacement of a predicted token: the mask, a random ordinary token, or the token itself.
 
     mask        the mask's id
     vocabulary  1 + the largest id
@@ -114,7 +114,10 @@ def mask_words(
 
 
 def _numbered(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of (n,) ascending numbers: (W,) where each is first met, (n,) them without gaps, (W,) how often each is met."""
+    """Return the first place of each different number (W,), the numbers without gaps (n,), and their counts (W,).
+
+    words: (n,), ascending
+    """
     fresh = np.ones(len(words), bool)
     fresh[1:] = words[1:] != words[:-1]
     first = np.flatnonzero(fresh)
@@ -122,14 +125,14 @@ def _numbered(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """(W,) bool: the words that the greedy loop takes.
+    """Return (W,) bool, True for words that the greedy loop takes.
 
     rows     (W,) ascending: the row of each word
     lengths  (W,) its tokens
     budget   (B,) tokens that each row may spend
 
-    All rows at once: take every row's words as far as they fit one after the other, then drop those that are longer
-    than what is left, which includes each row's first that did not fit; again until no word remains.
+    The loop runs over all rows at once. It takes every row's words as far as they fit one after the other, then drops
+    words longer than the rest of the budget, such as each row's first that did not fit, until no word remains.
     """
     chosen = np.zeros(len(rows), bool)
     order = _shuffled(rows, len(budget), generator)
@@ -152,7 +155,7 @@ def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator
 
 
 def _shuffled(rows: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """(W,) the words' numbers, row by row, in random order within each of the `count` rows; rows is (W,) ascending.
+    """Return (W,), the words' numbers row by row, in random order within each of the `count` rows; rows ascend.
 
     Row, random bits and number share 64 bits: sorting these values takes a fifth of the time of a lexsort, and no two
     are equal, so the order does not depend on how a machine sorts.

@@ -1,4 +1,4 @@
-r"""Words of a corpus that a tokenizer breaks: find them, measure them, and add them to its vocabulary.
+r"""Find words of a corpus that a tokenizer breaks, measure them, and add them to its vocabulary.
 
 A tokenizer's rules cut text at white space and mostly at punctuation; each part is then split into pieces by itself. So
 a corpus is counted once, by its distinct parts, and each part is examined once.

@@ -1,4 +1,4 @@
-"""Titles and abstracts from PubMed's XML, streamed (text/safe_xml.py), and which of them count in the end.
+"""Stream titles and abstracts from PubMed's XML (text/safe_xml.py), and find those that later files supersede.
 
 PubMed has yearly baseline files and update files. An article in a later file replaces the same article in an earlier
 one. A list of deletions (`DeleteCitation`) removes articles that came before it. Of an article's versions the latest

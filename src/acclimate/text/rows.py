@@ -1,4 +1,4 @@
-"""The rows of a corpus, made by number: masked segments, or masked pairs of segments for next-sentence prediction.
+"""Make the rows of a corpus by number: masked segments, or masked pairs of segments for next-sentence prediction.
 
 Pairs of segments follow Devlin et al. (2019), section 3.1 and A.2, and BERT's create_pretraining_data.py.
 Legend: B rows, N tokens, R rows of the corpus, V pieces of the vocabulary, D documents.
@@ -30,7 +30,7 @@ class Rows(Protocol):
 
     @property
     def mean_tokens(self) -> float:
-        """Of a row, special tokens included."""
+        """Return the mean number of tokens of a row, special ones included."""
         ...
 
     def __len__(self) -> int: ...
@@ -85,7 +85,7 @@ class Segments:
 
     @property
     def mean_tokens(self) -> float:
-        """Of a row, special tokens included."""
+        """Return the mean number of tokens of a row, special ones included."""
         return float(np.mean(np.diff(self.boundaries)[self.kept])) + self.tokens.frame
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
@@ -193,7 +193,7 @@ class NextSentenceRows:
 
     @property
     def mean_tokens(self) -> float:
-        """Of a row, special tokens included, if every second part followed the first."""
+        """Return the mean number of tokens of a row, special ones included, if every second part followed the first."""
         return self.segments.mean_tokens - self.segments.tokens.frame + self.frame.size
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:

@@ -1,4 +1,4 @@
-"""Streamed XML from files that may be hostile: nothing is fetched, no entity is expanded, memory stays bounded.
+"""Stream XML from files that may be hostile: fetch nothing, expand no entity, and bound the memory.
 
 A file that declares entities is refused, because a few lines of them can expand into gigabytes or read other files. A
 document type (`<!DOCTYPE collection SYSTEM "BioC.dtd">`) may be named; it is not looked up.
@@ -50,7 +50,7 @@ class SafeParser:
         return self._parser.CurrentLineNumber
 
     def feed(self, content: Iterable[bytes]) -> Iterator[None]:
-        """Parse all of it, and yield after every piece.
+        """Parse the content, and yield after every piece.
 
         Raises RefusedError if the content is not well-formed, declares or uses entities, or has a tag without an end.
         """
@@ -109,7 +109,7 @@ class RefusedError(ValueError):
 
 
 def fed(parser: SafeParser, content: Iterable[bytes], items: list[Item]) -> Generator[Item, None, bool]:
-    """Parse, and yield what the parser's functions append to `found`. Returns True if they appended anything."""
+    """Parse, and yield what the parser's functions append to `items`. Return True if they appended anything."""
     any_items = False
     for _ in parser.feed(content):
         any_items |= bool(items)

@@ -1,4 +1,4 @@
-"""Streams of batches: the batch of a step depends only on the seed and the step."""
+"""Make streams of batches: the batch of a step depends only on the seed and the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that say what a text is about: the terms of a domain against general text, and the keywords of one text.
+"""Find words that say what a text is about: terms of a domain against general text, and keywords of one text.
 
 Terms (`characteristic`). Monroe, Colaresi and Quinn (2008), "Fightin' Words: Lexical Feature Selection and Evaluation
 for Identifying the Content of Political Conflict", log-odds with an informative Dirichlet prior. A word w occurs y_w

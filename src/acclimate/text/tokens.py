@@ -1,4 +1,4 @@
-"""The tokens of a corpus under one tokenizer: memory-mapped arrays of ids and of word starts."""
+"""Write and read the tokens of a corpus under one tokenizer: memory-mapped arrays of ids and of word starts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Tokens:
 
     @property
     def frame(self) -> int:
-        """Number of ids that prefix and suffix add to a sequence."""
+        """Return the number of ids that prefix and suffix add to a sequence."""
         return len(self.prefix) + len(self.suffix)
 
 

@@ -1,4 +1,4 @@
-"""Files that may be hostile, read as blocks, lines or JSON objects in bounded memory; and how messages show values.
+"""Read files that may be hostile as blocks, lines or JSON objects, in bounded memory; spell values for messages.
 
 Neither the name, the length nor the line ends of a file are trusted. A fault of the file as a whole raises one
 ValueError that names it.

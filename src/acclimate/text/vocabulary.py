@@ -1,4 +1,4 @@
-"""A vocabulary that is learnt from a corpus (as PubMedBERT's): WordPiece, byte-level BPE or Unigram, as a tokenizer.
+"""Learn a vocabulary from a corpus, as PubMedBERT does: WordPiece, byte-level BPE or Unigram, as a tokenizer.
 
 The corpus is streamed: `survey` reads it once and counts its characters and words, from which a vocabulary is learnt.
 Memory grows with the number of different words. It holds at most `words` of them; beyond that the rarest are left out,
@@ -259,14 +259,14 @@ def _read(corpus: DocumentSource, normalise: Callable[[str], str], survey: Surve
 
 
 def _joins(character: str, tokenizer: Tokenizer) -> bool:
-    """True if the character can stand within a word; punctuation and ideographs cannot."""
+    """Return True if the character can stand within a word; punctuation and ideographs cannot."""
     normal = tokenizer.normalizer.normalize_str(f"a{character}a")
     return len(tokenizer.pre_tokenizer.pre_tokenize_str(normal)) == 1
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What one pass over a corpus counted.
+    """Counts of one pass over a corpus.
 
     points  (1,114,112,) int64: occurrences of each code point, after normalisation
     words   their counts; the same word with and without a space before it counts as two
