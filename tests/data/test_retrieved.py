@@ -132,7 +132,7 @@ def test_a_page_has_so_many_queries_and_says_of_how_many(lean):
     assert f"The first {QUERIES} of {QUERIES + 9}." in page
     assert f"The first {DOCUMENTS} of {DOCUMENTS + 5}." in page
     assert len(page) < 1_000_000
-    assert "It brought none." in race_page(studies.altered(lean, retrieved=[replace(QUERY, documents=())])).as_html()
+    assert "It retrieved none." in race_page(studies.altered(lean, retrieved=[replace(QUERY, documents=())])).as_html()
 
 
 def test_the_whole_page_of_a_race_can_have_them():

@@ -479,21 +479,21 @@ def _search(report: RaceReport) -> Section:
 def _retrieved(report: RaceReport) -> Section:
     parts = []
     for number, example in enumerate(page_examples(report.facts.retrieved)):
-        brought = report.facts.retrieved[number].documents
+        documents_found = report.facts.retrieved[number].documents
         documents = [Passage(each.about, each.parts, each.words) for each in example.documents]
         parts.append(
             Section(
                 beginning(f"Query {example.query.about}", 200),
-                lead=_first_of(brought, DOCUMENTS),
+                lead=_first_of(documents_found, DOCUMENTS),
                 passages=(
                     Passage("Text of the task", example.query.parts),
-                    *(documents or [Passage("Documents", "It brought none.")]),
+                    *(documents or [Passage("Documents", "It retrieved none.")]),
                 ),
                 fold="closed" if number else "open",
             )
         )
     lead = (
-        "Texts of the task as queries, and what they brought from the general corpus. Marked: the words that make up "
+        "Texts of the task as queries, and what they retrieved from the general corpus. Marked: the words that make up "
         "nine tenths of a document's score; they are listed below it with their parts of it. Long texts are cut to "
         f"where most of these words stand. {_first_of(report.facts.retrieved, QUERIES)}"
     )

@@ -1,4 +1,4 @@
-"""What queries retrieve from a corpus: the union of their best documents, and which query brought which.
+"""Select what queries retrieve from a corpus: the union of their best documents, and which query retrieved which.
 
 A document's rank in the union is its best rank over the queries. Documents are ordered by that rank, then by their
 number in the corpus. A rank does not depend on k, so the selection with a smaller k is the beginning of the one with a
@@ -11,7 +11,7 @@ and floats are little-endian):
     documents.bin    (D,) int64 documents of the union, by their number in the corpus
     ranks.bin        (D,) uint16 their best ranks, rising, from 1
     offsets.bin      (Q + 1,) int64 where a query's rows begin
-    rows.*.bin       (R,) a row for each document that a query brought, in rank order: documents uint32, ranks uint16,
+    rows.*.bin       (R,) a row for each document that a query found, in rank order: documents uint32, ranks uint16,
                      scores float32; 10 bytes a row
     similar.bin      uint16 ranks, rising, of documents that were dropped because they resemble a better one
     queries.arrow    (Q,) id and text of the queries
@@ -45,7 +45,7 @@ QUERIES = "queries.arrow"
 ROWS: dict[str, np.dtype[Any]] = {"documents": np.dtype("<u4"), "ranks": RANK, "scores": np.dtype("<f4")}
 BATCH = 256  # queries that are searched at a time
 _BLOCK = 1 << 20  # rows that are copied at a time
-_UNSEEN = np.iinfo(RANK).max  # rank of a document that no query has brought
+_UNSEEN = np.iinfo(RANK).max  # rank of a document that no query has found
 _VERSION = 1
 
 Query = tuple[str, str]  # id, text
@@ -66,7 +66,7 @@ def select(
     """Search for all queries and write the union of their best k documents, with the rank and score of each.
 
     left_out   (documents of the corpus,) bool: documents that are treated as if the corpus did not have them; only
-               the others get ranks. If a query's first 10,000 hits hold fewer than k others, it brings fewer
+               the others get ranks. If a query's first 10,000 hits hold fewer than k others, it finds fewer
     dropping   decides which documents of the union, in order, to drop; the ranks of the others do not change
 
     Memory: three bytes a document of the corpus, and the hits of BATCH queries. Raises ValueError unless k is between
@@ -264,7 +264,7 @@ class Selection:
         return row["id"], row["text"]
 
     def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return documents (int64), ranks and scores of what a query brought, best first.
+        """Return documents (int64), ranks and scores of what a query retrieved, best first.
 
         The ranks have gaps where documents were dropped because they resemble others.
         """
@@ -274,7 +274,7 @@ class Selection:
         return documents.astype(np.int64), ranks, scores
 
     def counts(self) -> np.ndarray:
-        """Return (Q,) the number of documents that each query brought."""
+        """Return (Q,) the number of documents that each query retrieved."""
         parts = [sums(columns["ranks"] <= self.k, offsets) for columns, offsets in self.blocks()]
         return np.concatenate([np.zeros(0, np.int64), *parts])
 
