@@ -51,7 +51,7 @@ def test_a_word_has_the_tag_that_scores_best(tmp_path):
     task = task_of("tokens", "entity_f1", train, labels=labels, test=[("O", "B", "O")], place=tmp_path / "2")
     fitted = baselines.fit_constant(task)
     assert fitted.dev == pytest.approx(2 * 2 / (5 + 2))
-    assert baselines.test_baseline(fitted, task, by="me")["predicted"] == [("B", "B", "B")]
+    assert baselines.test_baseline(fitted, task, by="me")["predicted"] == (("B", "B", "B"),)
 
 
 def test_a_number_is_the_mean_and_correlates_with_nothing(tmp_path):
@@ -59,7 +59,7 @@ def test_a_number_is_the_mean_and_correlates_with_nothing(tmp_path):
     fitted = baselines.fit_constant(task)
     assert (fitted.predicted_dev, fitted.dev) == ((3.0, 3.0, 3.0), 0.0)
     tested = baselines.test_baseline(fitted, task, by="me")
-    assert (tested["predicted"], tested["test"]) == ([3.0, 3.0], 0.0)
+    assert (tested["predicted"], tested["test"]) == ((3.0, 3.0), 0.0)
     assert [look["by"] for look in task.looks()] == ["me"]
 
 

@@ -31,7 +31,7 @@ def test_a_word_gets_its_most_frequent_tag(tmp_path: Path) -> None:
     assert fitted.dev == pytest.approx(2 * 3 / (3 + 4))
     assert fitted.tokens == 14
     tested = baselines.test_baseline(fitted, task, by="me")
-    assert tested["predicted"] == [("B", "B", "B")]
+    assert tested["predicted"] == (("B", "B", "B"),)
     assert task.looks()[-1]["by"] == "me"
 
 
