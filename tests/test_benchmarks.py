@@ -162,6 +162,7 @@ def test_start_and_memory_writes_seconds_and_peak_memory(report_of, corpus, tmp_
     assert "| tokenise |" in report
 
 
+@pytest.mark.slow
 def test_corpus_speed_writes_speeds_and_their_ratio(report_of, corpus, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     options = ["--model", str(base / "checkpoint"), "--megabytes", "0.01", "--rounds", "2"]
@@ -171,6 +172,7 @@ def test_corpus_speed_writes_speeds_and_their_ratio(report_of, corpus, toy_race,
     assert "nan" not in report
 
 
+@pytest.mark.slow
 def test_corpus_size_is_killed_and_goes_on(report_of, corpus, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     options = ["--model", str(base / "checkpoint"), "--gigabytes", "0.0003", "--kill-after", "2"]
@@ -220,6 +222,7 @@ def test_overlap_finds_what_it_planted_and_writes_speeds(report_of, corpus, tmp_
     assert "flag the same ones" in report
 
 
+@pytest.mark.slow
 def test_budgeted_race_compares_its_winner_with_the_grids(report_of, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = tmp_path / "papers"
