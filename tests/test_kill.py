@@ -29,7 +29,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
 from launcher import launcher
-from toys import SIZES, race_command, write_inputs
+from toys import SIZES, outcome_without_seconds, race_command, write_inputs
 
 STAGES = ("pretrain", "adapt", "fine-tune")  # in the order of a race
 KILLS = 20
@@ -204,13 +204,7 @@ def _results(run: Path) -> dict[str, Any]:
     for file in sorted((run / "jobs").rglob("*")) + sorted((run / "winner").rglob("*")):
         if file.is_file() and file.name not in CLOCKS and not file.name.endswith(".tmp"):
             kept[str(file.relative_to(run))] = files.sha256_of(file)
-    outcome = json.loads((run / "race.outcome.json").read_text())
-    for result in outcome["results"]:
-        for cost in result["costs"].values():
-            del cost["seconds"]
-        for score in result["scores"]:
-            for part in ("adapting", "finetuning"):
-                del score[part]["seconds"]
+    outcome = outcome_without_seconds(run)
     # seconds of pretraining; how Python was started; a race that is killed while it looks at the test set looks again
     del outcome["notes"], outcome["race"]["commands"], outcome["race"]["looks"]
     return kept | {"outcome": outcome}

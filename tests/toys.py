@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pytest
@@ -99,3 +99,15 @@ def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
     stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
     raw = ["--corpus", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt"]
     return [*stated, *raw, "--max-tokens", "32", "--out", str(out), *SETTINGS, *settings]
+
+
+def outcome_without_seconds(run: Path) -> dict[str, Any]:
+    """What a race recorded in race.outcome.json, without the seconds that results took."""
+    outcome: dict[str, Any] = json.loads((run / "race.outcome.json").read_text())
+    for result in outcome["results"]:
+        for cost in result["costs"].values():
+            del cost["seconds"]
+        for score in result["scores"]:
+            for part in ("adapting", "finetuning"):
+                del score[part]["seconds"]
+    return outcome

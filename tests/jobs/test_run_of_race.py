@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,7 @@ def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     with working(Where(workers=workers)):
         run_race(recipe, materials, run, command="acclimate race")
     kept = {path.parent.name: path.read_text() for path in sorted((run / "jobs").glob("*/result.json"))}
-    outcome = json.loads((run / "race.outcome.json").read_text())
-    for result in outcome["results"]:
-        for cost in result["costs"].values():
-            del cost["seconds"]
-        for score in result["scores"]:
-            for part in ("adapting", "finetuning"):
-                del score[part]["seconds"]
+    outcome = toys.outcome_without_seconds(run)
     return kept | {"results": outcome["results"], "searches": outcome["searches"]}
 
 

@@ -62,7 +62,16 @@ def examined(
 ) -> Examination:
     """Return the doctor's examination of a task. Parameters as those of `doctor.examine`."""
     model = resolved(model) if model else None
-    return _said_of(labelled, raw, model=model, seeds=seeds, comparisons=comparisons, spread=spread, watch=watch)
+    return examine(
+        labelled,
+        model=model,
+        corpora=raw.places(),
+        separated=raw.separated,
+        seeds=seeds,
+        comparisons=comparisons,
+        spread=spread,
+        watch=watch,
+    )
 
 
 def made_ready(
@@ -84,18 +93,18 @@ def made_ready(
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
     settings: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
     # an examination may take a minute of all cores: the first of several processes does it and sends the result
-    examination = ranks.agree(_said_of(labelled, raw, **settings).to_json() if ranks.is_first() else {})
-    examined = Examination.from_json(examination)
-    if examined.errors:
-        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examined.errors))
+    plain = ranks.agree(examined(labelled, raw, **settings).to_json() if ranks.is_first() else {})
+    examination = Examination.from_json(plain)
+    if examination.errors:
+        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
     if leaks == "drop":
-        labelled, examined = removed(labelled, examined), after_removal(examined)
+        labelled, examination = removed(labelled, examination), after_removal(examination)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
     if (learnt := on_model(model, task.hashes)) is not None:
-        examined = replace(examined, findings=(learnt, *examined.findings))
+        examination = replace(examination, findings=(learnt, *examination.findings))
     if ranks.is_first():
-        files.write_json(run / EXAMINATION, examined.to_json())
-    return task, labelled, examined
+        files.write_json(run / EXAMINATION, examination.to_json())
+    return task, labelled, examination
 
 
 def gather(
@@ -258,28 +267,6 @@ class _Counts:
         sentence = f"{self.leaked:,} that hold a dev or test text were left out"
         sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
         return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."
-
-
-def _said_of(
-    labelled: Labelled,
-    raw: Raw,
-    *,
-    model: str | None,
-    seeds: int,
-    comparisons: int,
-    spread: PowerDesign | None = None,
-    watch: Watch,
-) -> Examination:
-    return examine(
-        labelled,
-        model=model,
-        corpora=raw.places(),
-        separated=raw.separated,
-        seeds=seeds,
-        comparisons=comparisons,
-        spread=spread,
-        watch=watch,
-    )
 
 
 def _held(document: Document, one_in: int) -> bool:

@@ -295,7 +295,6 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_json(path)
-    values.setdefault("study", str(values.get("name", "")).partition("-")[0])  # the first records did not say it
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
