@@ -143,10 +143,14 @@ def test_states_of_words_are_those_of_their_first_pieces(encoder, toy_task):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_learns_the_toy_opens_the_test_set_last_and_repeats_itself(kind, encoder, toy_task):
+def test_it_learns_the_toy_opens_the_test_set_last_and_repeats_itself(kind, encoder, toy_task, tmp_path):
+    """The layer that is tested is the one that was written."""
     task = toy_task(kind)
     found = [probe.probe(str(encoder), task) for _ in range(2)]
-    tests = [probe.test_probe(one, task, by="me", watch=unwatched) for one in found]
+    probe.write_layer(found[1].layer, tmp_path)
+    layers = [found[0].layer, probe.read_layer(tmp_path)]
+    tests = [probe.test_probe(layer, str(encoder), task, by="me", watch=unwatched) for layer in layers]
+    assert found[0].learnt
     assert tests[0] == tests[1]
     assert (found[0].dev, found[0].predicted_dev) == (found[1].dev, found[1].predicted_dev)
     gold = [example.label for example in task.examples("dev")]

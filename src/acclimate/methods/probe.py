@@ -37,14 +37,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors.numpy import load, save
 from scipy.optimize import minimize
 from transformers import PreTrainedModel
 
+from acclimate.core import files
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
@@ -65,6 +69,7 @@ CHOOSING = 20_000  # rows at most that choose read-out and strength
 STEPS = 200  # of L-BFGS at most; while choosing, CHOOSING_STEPS suffice to rank
 CHOOSING_STEPS = 40
 POOLED_FAMILIES = ("albert", "bert", "ernie")  # whose classifiers in transformers read the encoder's pooler
+WEIGHTS, ABOUT = "probe.safetensors", "probe.json"  # files of a fitted layer
 PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
 
 
@@ -94,15 +99,18 @@ class Probe:
 
     losses  read-out -> its least loss on the folds left out
     dev     score on dev; predicted_dev: its predictions, in dev's order
+    learnt  False if it does no better than a constant answer: its dev score is not above that of the best one, or its
+            loss on rows left out is not below that of constant outputs
+    tokens  that the encoder read, of train and dev
     """
 
     layer: ProbeLayer
     losses: Mapping[ReadOut, float]
     dev: float
     predicted_dev: tuple[Label, ...]
+    learnt: bool
+    tokens: int
     seconds: float
-    model: PreTrainedModel
-    tokenizer: Any
 
 
 def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
@@ -120,20 +128,47 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, watch=watch)
-    layer, losses = fit(states, probe_targets(rows), task.kind, max(1, len(task.labels)))
+    target_R, labels = probe_targets(rows), max(1, len(task.labels))
+    layer, losses = fit(states, target_R, task.kind, labels)
     dev = task.examples("dev")
-    predicted = _predicted(encoder, encoded(task, "dev", dev, tokenizer), layer, task, watch)
+    rows_of_dev = encoded(task, "dev", dev, tokenizer)
+    predicted = _predicted(encoder, rows_of_dev, layer, task, watch)
     score = task.score([example.label for example in dev], predicted)
-    return Probe(layer, losses, score, tuple(predicted), time.perf_counter() - begun, encoder, tokenizer)
+    constant = constant_on_dev(task)
+    above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
+    return Probe(
+        layer=layer,
+        losses=losses,
+        dev=score,
+        predicted_dev=tuple(predicted),
+        learnt=above and layer.loss < _constant_loss(target_R, task.kind, labels),
+        tokens=len(rows.ids) + len(rows_of_dev.ids),
+        seconds=time.perf_counter() - begun,
+    )
 
 
-def test_probe(probe: Probe, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
+def test_probe(layer: ProbeLayer, model: str, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold and predicted labels, and the
-    score as `test`.
+    score as `test`. model: the checkpoint that the layer was fitted on
     """
+    encoder, _ = load_encoder(model)
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     examples = task.examples("test")
-    predicted = _predicted(probe.model, encoded(task, "test", examples, probe.tokenizer), probe.layer, task, watch)
+    predicted = _predicted(encoder, encoded(task, "test", examples, load_tokenizer(model)), layer, task, watch)
     return task.open_and_score(examples, predicted, by=by)
+
+
+def write_layer(layer: ProbeLayer, out: Path) -> None:
+    """Write the layer to `out/probe.json` and `out/probe.safetensors`."""
+    files.write_bytes(out / WEIGHTS, save({"weight": layer.weight_CD, "bias": layer.bias_C}))
+    about = {"read_out": layer.read_out, "strength": layer.strength, "loss": layer.loss}
+    files.write_json(out / ABOUT, about)
+
+
+def read_layer(out: Path) -> ProbeLayer:
+    """Return the layer that `write_layer` wrote."""
+    weights = load((out / WEIGHTS).read_bytes())
+    return ProbeLayer(**files.read_json(out / ABOUT), weight_CD=weights["weight"], bias_C=weights["bias"])
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
@@ -284,9 +319,7 @@ def _path(
             yield (vectors_DD @ (along_D / (np.maximum(values_D, 0) + strength)))[None], wanted_RC.mean(0)
         return
     labels, loss_of = wanted_RC.shape[1], _LOSSES[kind]
-    rates_C = np.clip(wanted_RC.mean(0), 1 / (2 * rows), 1 - 1 / (2 * rows))
-    start_C = np.log(rates_C) if kind != "multilabel" else np.log(rates_C / (1 - rates_C))
-    flat = np.concatenate([np.zeros(labels * size), start_C])
+    flat = np.concatenate([np.zeros(labels * size), _constant_outputs(wanted_RC, kind)])
     for strength in strengths:
 
         def objective(flat: np.ndarray, strength: float = strength) -> tuple[float, np.ndarray]:
@@ -298,6 +331,21 @@ def _path(
 
         flat = minimize(objective, flat, jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": 1e-4}).x
         yield flat[:-labels].reshape(labels, size), flat[-labels:]
+
+
+def _constant_outputs(wanted_RC: np.ndarray, kind: str) -> np.ndarray:
+    """(C,) the logits that are best if they are the same for all rows."""
+    rates_C = np.clip(wanted_RC.mean(0), 1 / (2 * len(wanted_RC)), 1 - 1 / (2 * len(wanted_RC)))
+    return np.log(rates_C) if kind != "multilabel" else np.log(rates_C / (1 - rates_C))
+
+
+def _constant_loss(target_R: np.ndarray, kind: str, labels: int) -> float:
+    """Return the mean loss of constant outputs over the rows, in the unit of `ProbeLayer.loss`."""
+    if kind == "score":
+        return 1.0
+    wanted_RC = _wanted(target_R, kind, labels, 0.0, 1.0)
+    outputs_RC = np.broadcast_to(_constant_outputs(wanted_RC, kind), wanted_RC.shape)
+    return float(_LOSSES[kind](outputs_RC, wanted_RC)[0].mean())
 
 
 def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -249,6 +249,27 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
     return with_model(job, model, materials)
 
 
+def probed(name: str, model: Job | None, materials: Materials) -> Job:
+    """Return the job that fits a probe on the frozen encoder of a job, or on the given one.
+
+    name: what is probed, such as "DAPT"; materials: their task may also be a part of the rows
+    """
+    task = materials.task
+    contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+    job = Job(f"probe {name}", work.PROBE, contents=contents, places={"task": task.path}, alone=True)
+    return with_model(job, model, materials)
+
+
+def tested_probe(fitted: Job, task: Prepared) -> Job:
+    """Return the job that is the one look of a fitted probe at the test set."""
+    contents = {name: task.hashes[name] for name in ("about", "test")}
+    label = f"test {fitted.label}"
+    stated = {"by": label, **fitted.settings}
+    contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
+    places = {**fitted.places, "task": task.path}
+    return Job(label, work.TEST_PROBE, stated, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
+
+
 def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
     """Return the job that retrieves from the general text, with the training texts as queries."""
     task, general = materials.task, materials.general

@@ -5,6 +5,7 @@ Each function gets the speeds, a job and the share of it that will be done, and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import settings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
+PROBED_A_SECOND = 250.0  # training rows that a probe's layer is fitted on, read-outs and strengths together
 LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
 
 
@@ -96,6 +98,20 @@ def testing_together(speeds: SpeedTest, job: Job, share: float) -> Stage:
     stated, prompt = tuning_of(job.needs["first"]), speeds.prompt(job)
     tokens = speeds.test_tokens(stated, prompt) + speeds.tried(stated, prompt).dev
     return speeds.reading(job, stated, len(job.needs) * tokens, "test")
+
+
+def probing(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what fitting a probe takes: train and dev are read once, then the layer is fitted."""
+    stated, rows = speeds.recipe.finetune, speeds.materials.task.sizes["train"]
+    tried = speeds.tried(stated, speeds.prompt(job))
+    read = speeds.reading(job, stated, rows * tried.row + tried.dev, "fixed")
+    return replace(read, seconds=read.seconds + rows / PROBED_A_SECOND)
+
+
+def testing_probe(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what scoring a probe on the test set takes."""
+    stated = speeds.recipe.finetune
+    return speeds.reading(job, stated, speeds.test_tokens(stated, speeds.prompt(job)), "fixed")
 
 
 def testing_baseline(speeds: SpeedTest, job: Job, share: float) -> Stage:

@@ -15,7 +15,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work
-from acclimate.methods import baselines, finetune, method_called, mlm, scratch
+from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.races import estimates
 from acclimate.tasks.prepared import Prepared, open_prepared
@@ -173,6 +173,30 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
     return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
 
 
+def probed(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
+    """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
+    found = probe.probe(checkpoint_of(model), open_prepared(task), watch=watch)
+    probe.write_layer(found.layer, out)
+    files.write_json(out / CLOCK, {"seconds": found.seconds})
+    return {
+        "dev": found.dev,
+        "predicted_dev": list(found.predicted_dev),
+        "learnt": found.learnt,
+        "read_out": found.layer.read_out,
+        "strength": found.layer.strength,
+        "losses": dict(found.losses),
+        "tokens": found.tokens,
+    }
+
+
+def test_probe(*, out: Path, watch: Watch, by: str, task: Path, model: str | Path, fitted: Path) -> Result:
+    """Score a fitted probe on the test set, once; the look is recorded under the name `by`."""
+    layer, prepared = probe.read_layer(fitted), open_prepared(task)
+    seen = files.read_json(fitted / RESULT)
+    tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, watch=watch)
+    return tested | {name: seen[name] for name in ("dev", "learnt")}
+
+
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its strength on dev."""
     fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
@@ -229,16 +253,18 @@ CUT = Work("cut", cut, estimate=estimates.fitting)
 HELDOUT = Work("held-out loss", heldout, estimate=estimates.measuring)
 MOVE = Work("embedding distance", move, estimate=estimates.loading)
 FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task")
+PROBE = Work("probe", probed, estimate=estimates.probing)
 TERMS = Work("baseline", terms, estimate=estimates.fitting, quick=True)
 TEST = Work("test", test, estimate=estimates.testing, opens_test=True)
 TEST_TOGETHER = Work("test together", test_together, estimate=estimates.testing_together, opens_test=True)
+TEST_PROBE = Work("test probe", test_probe, estimate=estimates.testing_probe, opens_test=True)
 TEST_TERMS = Work("test baseline", test_terms, estimate=estimates.testing_baseline, opens_test=True)
 CONSTANT = Work("constant answer", constant, estimate=estimates.fitting, opens_test=True)
 
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, FINE_TUNE,
-        TERMS, TEST, TEST_TOGETHER, TEST_TERMS, CONSTANT,
+        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FINE_TUNE,
+        TERMS, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, CONSTANT,
     )
 }  # fmt: skip
