@@ -3,11 +3,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from acclimate.core.types import Example, Label, Split
-from acclimate.tasks.splitting import SHARES, divide, split_off
+from acclimate.tasks.splitting import SHARES, divide, nested_subsets, split_off
 from acclimate.tasks.task import Kind
 
 ALL = SHARES[("dev", "test")]
@@ -165,3 +166,26 @@ def test_texts_of_one_pattern_are_not_tied_together() -> None:
     assert {split: len(rows) for split, rows in splits.items()} == {"train": 73, "dev": 10, "test": 21}
     assert "nearly alike" in note
     assert "10 rows that share their text" in note
+
+
+def test_subsets_are_nested_and_each_class_has_its_share_of_each():
+    examples = labelled({"a": 200, "b": 97, "c": 3})
+    for seed in range(5):
+        subsets = nested_subsets(examples, (38, 75, 150, 300), kind="sequence", seed=seed)
+        assert [len(set(subset)) for subset in subsets] == [38, 75, 150, 300]
+        assert all(set(small) < set(large) for small, large in pairwise(subsets))
+        for subset in subsets:
+            counts = Counter(examples[place].label for place in subset)
+            for label, size in (("a", 200), ("b", 97), ("c", 3)):
+                assert abs(counts[label] - size * len(subset) / 300) <= 1.5
+    again = nested_subsets(examples, (38,), kind="sequence", seed=0)
+    assert again == nested_subsets(examples, (38,), kind="sequence", seed=0)
+    assert again != nested_subsets(examples, (38,), kind="sequence", seed=1)
+
+
+def test_every_row_is_as_likely_to_be_in_a_subset():
+    examples = labelled({"a": 5, "b": 11})
+    counts = Counter(
+        place for seed in range(800) for place in nested_subsets(examples, (4,), kind="sequence", seed=seed)[0]
+    )
+    assert all(abs(counts[place] / 800 - 0.25) < 0.07 for place in range(16))

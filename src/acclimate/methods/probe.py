@@ -374,7 +374,11 @@ _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "s
 
 def _predicted(encoder: PreTrainedModel, rows: Batch, layer: ProbeLayer, task: Prepared, watch: Watch) -> list[Label]:
     states_RD = states_of(encoder, rows, (layer.read_out,), watch=watch)[layer.read_out]
-    outputs_RC = layer(states_RD)
+    return decoded(layer(states_RD), rows, task)
+
+
+def decoded(outputs_RC: np.ndarray, rows: Batch, task: Prepared) -> list[Label]:
+    """Return the label of each example. outputs_RC: of a layer on the states of `rows` (of tags: of their words)"""
     if task.kind != "tokens":
         return PREDICTIONS[task.kind](outputs_RC, task.labels)
     codes_N = np.zeros(len(rows.ids), np.int64)

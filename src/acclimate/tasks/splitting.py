@@ -114,6 +114,25 @@ def divide(
     return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
 
 
+def nested_subsets(examples: Sequence[Example], sizes: Sequence[int], *, kind: Kind, seed: int) -> list[list[int]]:
+    """Return the rows of a sample of each size, as ascending places; a smaller sample is a part of every larger one.
+
+    Each stratum (as of `divide`) has its share of every sample, rounded up or down at random: its rows stand in a drawn
+    order at (r + u) / count, r = 0, 1, ..., with one drawn u from 0 to 1, and a sample is the first rows of all strata.
+    So a rare class may be missing in a small sample, as it may in what somebody labels.
+    """
+    generator = np.random.default_rng(seed)
+    bare = [replace(example, label=()) for example in examples] if kind == "span" else examples
+    members: dict[str, list[int]] = {}
+    for place, stratum in enumerate(_strata(bare, kind)):
+        members.setdefault(stratum, []).append(place)
+    position = np.empty(len(examples))
+    for _, places in sorted(members.items()):
+        position[generator.permutation(places)] = (np.arange(len(places)) + generator.random()) / len(places)
+    order = np.argsort(position, kind="stable")
+    return [sorted(order[:size].tolist()) for size in sizes]
+
+
 def _same_texts(examples: Sequence[Example]) -> tuple[list[int], str]:
     """Return a number for each example, equal for those with the same text, and a note on the number of copies.
 
