@@ -42,7 +42,7 @@ def test_a_kept_head_begins_with_what_the_checkpoint_predicts(tuned, tmp_path):
     task, checkpoint = tuned
     begun = loaded(recipe_for(checkpoint, task, head="kept"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
-        score, _, predicted = begun.look()
+        score, _, predicted, _ = begun.look()
         weights = {name: weight.clone() for name, weight in begun.model.state_dict().items()}
     before = read_json(checkpoint.parent / "predicted_dev.json")
     if task.kind == "score":

@@ -34,7 +34,7 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
     task = toy_task(kind)
     tuning = Tuning(recipe_for(encoder, task), task, tmp_path, unwatched)
     with finetune.folded(tuning.model, tuning.scale):
-        score, _, predicted = tuning.look()
+        score, _, predicted, _ = tuning.look()
     found = probe.probe(str(encoder), task)
     if kind == "score":
         assert predicted == pytest.approx(found.predicted_dev, abs=0.05)

@@ -50,6 +50,7 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -89,6 +90,7 @@ from acclimate.methods.method import Method
 from acclimate.methods.mlm import Epochs, check_length, with_steps
 from acclimate.methods.perturbation import Ascents, with_noise
 from acclimate.methods.task_loss import (
+    PREDICTIONS,
     Tagging,
     TaskLoss,
     allowed_transitions,
@@ -96,9 +98,10 @@ from acclimate.methods.task_loss import (
     as_trained,
     learnable,
     merged,
+    outputs_and_loss,
     outputs_of,
     predict,
-    predict_and_measure,
+    predictions_of,
     probabilities,
     trained_labels,
 )
@@ -112,7 +115,8 @@ from acclimate.models.classifier import (
 )
 from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
-from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of
+from acclimate.models.lora import LoraAdapters, LoraLayers, require_peft
+from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
 from acclimate.models.task_layers import (
     CRF_LAYERS,
     OF_MENTIONS,
@@ -139,12 +143,16 @@ DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt}
+# probabilities that threshold = "dev" tries: where probabilities are right, the best for F1 is half of the F1 that it
+# reaches (Lipton, Elkan and Narayanaswamy, 2014, 1402.1892)
+THRESHOLDS = (0.01, 0.02, *(round(0.05 * twentieths, 2) for twentieths in range(1, 20)))
 LAST = 10  # steps at least whose loss says whether anything was learnt
 RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt, in multiples of the first one's
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
+OF_SEVERAL = ("base_rates", "threshold")  # settings for several labels a text alone
 
 # pooling -> a function that gives the places of the pooled mentions in a text
 SPANS: dict[str, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
@@ -215,6 +223,16 @@ class FinetuneRecipe:
     head_rate: AboveZero = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
 
+    # LoRA (Hu et al., 2021)
+    lora_rank: Count = 0
+    """Rank of the low-rank adapters through which the encoder is trained, r; 0: all its weights are trained. The head
+    is trained in full. It needs the package peft (`pip install acclimate[lora]`) and higher rates than full training.
+    """
+    lora_alpha: AboveZero = 16.0  # what the adapters' product is multiplied by is this number divided by the rank
+    lora_dropout: Dropout = 0.0  # dropout before the adapters, 0 to 1
+    lora_layers: LoraLayers = "attention"
+    """Which linear layers have adapters: those of "attention", or "all", those of the feed-forward part included."""
+
     # the head of whole texts
     pooling: Literal[Pooling, "auto"] = "pooler"
     """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
@@ -224,6 +242,14 @@ class FinetuneRecipe:
     """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
     """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
+
+    # the head of texts with several labels each
+    base_rates: bool = False
+    """Whether the biases of a drawn head start at the labels' frequencies in the training rows, in place of 0. A head
+    that begins as a probe has them anyway."""
+    threshold: Literal["half", "dev"] = "half"
+    """Probability above which a label is predicted. "half": 0.5. "dev": the one, the same for all labels, that scores
+    best on dev; the checkpoint has it in its biases, so that in transformers 0.5 is right."""
 
     # the head of tagged words
     tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
@@ -256,6 +282,17 @@ class FinetuneRecipe:
                     f"{name} = {getattr(self, name)!r} is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
                     f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
                 )
+        for name, without in (("lora_alpha", 16.0), ("lora_dropout", 0.0), ("lora_layers", "attention")):
+            if getattr(self, name) != without and not self.lora_rank:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} is for LoRA, but lora_rank is 0. Set lora_rank to 8, or leave "
+                    f"{name} out"
+                )
+        if self.lora_rank and self.special_tokens:
+            raise ValueError(
+                f"special_tokens = {list(self.special_tokens)} adds rows to the embeddings, which LoRA does not train. "
+                f"Set lora_rank=0, or leave special_tokens out"
+            )
         check_smart(self)
 
 
@@ -275,6 +312,8 @@ ROBUST = FinetuneRecipe(
     head="probe",
     pooling="auto",
     pooler="kept",
+    base_rates=True,
+    threshold="dev",
 )
 FinetuneRecipe.presets = MappingProxyType({"papers": FinetuneRecipe(), "robust": ROBUST})
 
@@ -374,11 +413,15 @@ def load_tested(
 
 
 class Look(NamedTuple):
-    """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev."""
+    """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev.
+
+    threshold  probability above which each of several labels was predicted
+    """
 
     score: float
     loss: float
     predicted: list[Label]
+    threshold: float = 0.5
 
 
 def constant_loss(rows: Batch, kind: str) -> float:
@@ -415,8 +458,21 @@ class Tuning:
         if self.scale is not None and recipe.head == "kept":
             fold(self.model, self.scale.back)  # the kept head's outputs are in the unit of the numbers
         self.head_rate = recipe.head_rate
-        if recipe.head == "probe" and not self.start.put_into(self.model, self.rows):
+        begins_as_probe = recipe.head == "probe" and self.start.put_into(self.model, self.rows)
+        if recipe.head == "probe" and not begins_as_probe:
             self.head_rate *= NO_PROBE_RATE
+        if recipe.base_rates and task.kind == "multilabel" and recipe.head != "kept" and not begins_as_probe:
+            start_at_base_rates(self.model, self.rows)
+        self.adapters: LoraAdapters | None = None
+        if recipe.lora_rank:
+            self.adapters = LoraAdapters(
+                self.model,
+                rank=recipe.lora_rank,
+                alpha=recipe.lora_alpha,
+                dropout=recipe.lora_dropout,
+                layers=recipe.lora_layers,
+                seed=recipe.plan.seed,
+            )
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
             note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
@@ -479,17 +535,31 @@ class Tuning:
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
     def look(self) -> Look:
-        """Return the look at dev of the present weights."""
-        learnt, loss = predict_and_measure(self.measured, self.dev_rows, self.labels, texts=self.dev_texts)
+        """Return the look at dev of the present weights, with adapters as they are once they are merged."""
+        with self.adapters.merged() if self.adapters else nullcontext():
+            outputs, loss = outputs_and_loss(self.measured, self.dev_rows, self.labels)
+        if self.recipe.threshold == "dev" and self.task.kind == "multilabel":
+            threshold, predicted, score = best_threshold(outputs, self.gold, self.labels, self.task)
+            return Look(score, loss, predicted, threshold)
+        learnt = predictions_of(self.model, outputs, self.dev_rows, self.labels, texts=self.dev_texts)
         predicted = as_given(learnt, self.labels, self.task)
         return Look(self.task.score(self.gold, predicted), loss, predicted)
 
     def choose(self) -> None:
-        """Put the chosen weights into the model, and write their predictions for dev."""
+        """Put the chosen weights into the model, adapters and the chosen threshold among them, and write their
+        predictions for dev.
+        """
         if self.recipe.choose == "best":
             self.looks.load(self.model, self.look)
         elif self.scale is not None:
             fold(self.model, self.scale)
+        threshold = self.look().threshold if self.recipe.threshold == "dev" and self.task.kind == "multilabel" else 0.5
+        if self.adapters:
+            self.adapters.merge()
+        if threshold != 0.5:
+            shift(self.model, -math.log(threshold / (1 - threshold)))
+            note = f"each label is predicted from a probability of {threshold:g} on, which scores best on dev"
+            self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.looks.write_predicted()
 
     def finish(self) -> bool:
@@ -510,6 +580,37 @@ class Tuning:
         log = read_log(self.out)
         last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
         return bool(np.mean(last) < constant_loss(self.rows, self.task.kind))
+
+
+@torch.no_grad()
+def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
+    """Set the biases of the output layer to the log odds of the labels' frequencies in the rows: log r / (1 - r).
+
+    A label that no row has, or every row, counts as in half a row more, or less.
+    """
+    label_RC = rows.rows["label"]
+    half = 1 / (2 * len(label_RC))
+    rates_C = np.clip(label_RC.mean(0, dtype=np.float64), half, 1 - half)
+    output_layer(model).bias.copy_(torch.from_numpy(np.log(rates_C / (1 - rates_C))))
+
+
+def best_threshold(
+    outputs_RC: np.ndarray, gold: Sequence[Label], labels: Sequence[str], task: Prepared
+) -> tuple[float, list[Label], float]:
+    """Return the one of THRESHOLDS at which the outputs score best, the predictions and the score there; of equals the
+    one that is nearest to 0.5.
+
+    outputs_RC  log odds of each label
+    """
+    best: tuple[float, list[Label], float] | None = None
+    for threshold in sorted(THRESHOLDS, key=lambda threshold: abs(threshold - 0.5)):
+        log_odds = np.float32(math.log(threshold / (1 - threshold)))
+        predicted = PREDICTIONS["multilabel"](outputs_RC - log_odds, labels)
+        score = task.score(gold, predicted)
+        if best is None or score > best[2]:
+            best = threshold, predicted, score
+    assert best is not None
+    return best
 
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
@@ -671,7 +772,7 @@ class DevLooks:
     def add(self, step: int, look: Look, model: PreTrainedModel) -> None:
         if not ranks.is_first():
             return
-        score, loss, predicted = look
+        score, loss, predicted, _ = look
         self.now, self.predicted = step, predicted
         self.losses[step] = loss
         files.write_json(self.out / DEV_LOSS, sorted(self.losses.items()))
@@ -679,7 +780,7 @@ class DevLooks:
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
             if step in ranked:
-                tensors = {name: value.detach().cpu().contiguous() for name, value in model.named_parameters()}
+                tensors = {name: value.detach().cpu().contiguous() for name, value in trained(model)}
                 # one file, so that a kill never leaves weights with the predictions of others
                 about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
                 files.write_bytes(self._place(step), save(tensors, metadata=about))
@@ -700,11 +801,11 @@ class DevLooks:
         """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
         kept: list[int] = ranks.agree(self._ranked(self.kept))
         if len(kept) > 1:
-            for parameter in model.parameters():
+            for _, parameter in trained(model):
                 parameter.zero_()
             for step in kept:
                 with safe_open(self._place(step), framework="pt") as file:
-                    for name, parameter in model.named_parameters():
+                    for name, parameter in trained(model):
                         parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
             mean = look()
             best = ranks.agree(self.kept.get(kept[0], 0.0))
@@ -713,7 +814,7 @@ class DevLooks:
                 self._note({"averaged": kept, "dev": mean.score, "loss": mean.loss})
                 return
         with safe_open(self._place(kept[0]), framework="pt") as file:
-            for name, parameter in model.named_parameters():
+            for name, parameter in trained(model):
                 parameter.copy_(file.get_tensor(name))
             self.predicted = json.loads(file.metadata()["predicted"])
 
@@ -732,6 +833,11 @@ class DevLooks:
         """Write the chosen weights' predictions for dev."""
         if ranks.is_first():
             files.write_json(self.out / PREDICTED_DEV, self.predicted)
+
+
+def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
+    """Return the weights that are trained, by name: all of them but those that adapters stand beside."""
+    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
 
 
 def drop_best(out: Path) -> None:
@@ -831,6 +937,8 @@ def check_task(recipe: FinetuneRecipe, task: Prepared) -> None:
             f"{task.name} has examples of up to {task.max_tokens} tokens, but {recipe.model} reads at most {longest}. "
             f"Prepare it with max_tokens={longest}"
         )
+    if recipe.lora_rank:
+        require_peft()
     if recipe.tag_transitions == "scheme":
         allowed_transitions(trained_labels(task, recipe.tag_scheme))
 
@@ -870,7 +978,7 @@ def without_idle_settings(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRec
 
 def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
     """Raises ValueError for a setting that was changed but has no effect on any of the tasks."""
-    default = FinetuneRecipe()
+    default = FinetuneRecipe.presets[recipe.preset]
     for name in sorted(set.intersection(*(_idle(recipe, task) for task in tasks))):
         if (value := getattr(recipe, name)) != getattr(default, name):
             raise ValueError(
@@ -888,6 +996,7 @@ def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     of_words = task.kind in ("tokens", "span")
     idle = {"pooling"} if of_words or (recipe.pooling in OF_MENTIONS and not mentions_stand(task)) else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
+    idle |= {*OF_SEVERAL} if task.kind != "multilabel" else set()
     return idle | ({*OF_TEXTS} if of_words else set())
 
 

@@ -29,7 +29,7 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
-from acclimate.models.encoder import training_flops
+from acclimate.models.encoder import training_flops, weights_by_part
 from acclimate.models.heads import classify, inputs_of, keeps_rows_apart, rows_of
 from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import ConditionalRandomField, crf_of, transitions_of
@@ -145,6 +145,7 @@ class TaskLoss(Objective):
         if classifier_kind(model) == SPAN:
             # the softmax over tokens cancels this bias; Adam would make steps of its gradient, which is rounding errors
             output_layer(model).bias.requires_grad_(False)
+        self.frozen, _ = weights_by_part(model, among=lambda weight: not weight.requires_grad)
         self.shares_lines = keeps_rows_apart(model)
 
     def rate_multiple(self, name: str) -> float:
@@ -174,8 +175,9 @@ class TaskLoss(Objective):
         return -crf.log_likelihood(emissions_BWC, tags_BW, lengths_B, piece[EDGES]).sum()  # - log p(the row's tags)
 
     def flops(self, batch: Batch) -> float:
+        """With LoRA, without the gradients of frozen weights: 4 operations a weight, not 6."""
         heads = len(batch.ids) if classifier_kind(self.model) in (TOKENS, SPAN) else len(batch)
-        return training_flops(self.model, batch.lengths, predicted=heads)
+        return training_flops(self.model, batch.lengths, predicted=heads) - 2.0 * self.frozen * len(batch.ids)
 
 
 def _tagged_words(tags_BT: Tensor) -> tuple[Tensor, Tensor]:
@@ -213,7 +215,6 @@ def predict(
     *,
     texts: Sequence[str] = (),
     watch: Watch = unwatched,
-    after_piece: AfterPiece | None = None,
 ) -> list[Label]:
     """Return the model's predictions, in float32, by its kind of task.
 
@@ -221,11 +222,16 @@ def predict(
     For each example, which may have several rows: the most probable tag of each word, with a CRF the most probable
     tags of all words together; or the best answers out of its text, best first.
 
-    texts        those of the examples, where answers are predicted
-    after_piece  gets the outputs for each piece, and the piece
+    texts  those of the examples, where answers are predicted
     """
+    return predictions_of(model, _outputs(model, rows, len(labels), watch), rows, labels, texts=texts)
+
+
+def predictions_of(
+    model: PreTrainedModel, outputs: np.ndarray, rows: Batch, labels: Sequence[str], *, texts: Sequence[str] = ()
+) -> list[Label]:
+    """Return what `predict` does, from the outputs of the rows as `outputs_and_loss` has them."""
     kind, crf = classifier_kind(model), crf_of(model)
-    outputs = _outputs(model, rows, len(labels), watch, after_piece)
     if kind in PREDICTIONS:
         return PREDICTIONS[kind](outputs, labels)
     if kind == SPAN:
@@ -240,14 +246,25 @@ def predict_and_measure(
     objective: TaskLoss, rows: Batch, labels: Sequence[str], *, texts: Sequence[str] = ()
 ) -> tuple[list[Label], float]:
     """`predict`, and the loss of the same outputs: the mean over `targets` of the rows, which have their labels."""
+    outputs, loss = outputs_and_loss(objective, rows, labels)
+    return predictions_of(objective.model, outputs, rows, labels, texts=texts), loss
+
+
+@torch.no_grad()
+def outputs_and_loss(objective: TaskLoss, rows: Batch, labels: Sequence[str]) -> tuple[np.ndarray, float]:
+    """Return the head's outputs without dropout, and their loss: the mean over `targets` of the rows.
+
+    Outputs are float32, (B, C); of spans (N, 2); of tags with a CRF (N, C), and without one the most probable tag of
+    each token, (N,) int64.
+    """
     total = 0.0
 
     def add(outputs: Tensor, piece: Piece) -> None:
         nonlocal total
         total += float(objective.of(outputs, piece))
 
-    predicted = predict(objective.model, rows, labels, texts=texts, after_piece=add)
-    return predicted, total / max(1, targets(rows))
+    outputs = _outputs(objective.model, rows, len(labels), unwatched, add)
+    return outputs, total / max(1, targets(rows))
 
 
 @torch.no_grad()
@@ -261,9 +278,7 @@ def probabilities(
 def _outputs(
     model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, after_piece: AfterPiece | None = None
 ) -> np.ndarray:
-    """Return the head's outputs, float32, without dropout: (B, C); of spans (N, 2); of tags with a CRF (N, C), and
-    without one the most probable tag of each token, (N,) int64.
-    """
+    """Return the outputs that `outputs_and_loss` returns. after_piece: gets those of each piece, and the piece."""
     where, training, kind = model.device, model.training, classifier_kind(model)
     tokens = len(rows.ids)
     each_alone = kind == TOKENS and crf_of(model) is None

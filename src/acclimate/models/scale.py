@@ -76,6 +76,12 @@ def fold(model: PreTrainedModel, scale: Scale) -> None:
     layer.bias.mul_(scale.deviation).add_(scale.mean)
 
 
+@torch.no_grad()
+def shift(model: PreTrainedModel, by: float) -> None:
+    """Add a number to every output of a model, in the biases of its output layer."""
+    output_layer(model).bias.add_(by)
+
+
 def output_layer(model: PreTrainedModel) -> nn.Linear:
     """Return the last linear layer of the head. Raises ValueError if there is none or it has no bias."""
     encoder = f"{model.base_model_prefix}."
@@ -88,7 +94,7 @@ def output_layer(model: PreTrainedModel) -> nn.Linear:
     ]
     if not layers or layers[-1].bias is None:
         raise ValueError(
-            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, so it cannot predict "
-            "numbers in their original units. Use another model"
+            f"the head of '{model.config.model_type}' does not end in a linear layer with a bias, which the unit of "
+            "numbers, base rates and a threshold need. Use another model"
         )
     return layers[-1]
