@@ -44,6 +44,21 @@ def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, 
     assert not model.base_model._forward_hooks
 
 
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("family", FIRST_POSITION)
+def test_a_line_may_be_longer_than_the_longest_row_that_the_model_reads(family, alone):
+    """Also in a piece in which no rows share a line, while those of other pieces of the step do."""
+    config = FAMILIES[family]().config
+    config.max_position_embeddings = int(LENGTHS.max()) + FIRST_POSITION[family](FAMILIES[family]())
+    assert config.max_position_embeddings < SHARED.width
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    batch = rows_of_tokens(config.pad_token_id or 0)
+    layout = Layout(SHARED.rows_R, np.arange(4), np.zeros(4, np.int64), lines=4, width=13) if alone else SHARED
+    assert layout.shared is not alone
+    expected = outputs_of(model, pad(batch, together(LENGTHS), CPU))[SHARED.rows_R]
+    torch.testing.assert_close(outputs_of(model, pad(batch, layout, CPU)), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_values_of_tokens_stand_by_rows_again():
     batch = rows_of_tokens(0)
     piece = pad(batch, SHARED, CPU)

@@ -143,8 +143,14 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     if pooling_of(model.config) in OF_MENTIONS:
         names.append(MENTIONS)
     inputs = {name: piece[name] for name in names if name in piece}
+    name, width = family(model), piece["input_ids"].shape[1]
     if "position_ids" in piece:
-        inputs["position_ids"] = piece["position_ids"] + FIRST_POSITION[family(model)](model)
+        inputs["position_ids"] = piece["position_ids"] + FIRST_POSITION[name](model)
+    elif name in FIRST_POSITION and width > model.config.max_position_embeddings:
+        # all pieces of a step have lines of one width, which may be more than a row may have; only padding lies beyond
+        first = FIRST_POSITION[name](model)
+        places_W = torch.arange(width, device=piece["input_ids"].device) + first
+        inputs["position_ids"] = places_W.clamp(max=model.config.max_position_embeddings - 1)[None]
     return inputs
 
 

@@ -48,9 +48,10 @@ class LoraAdapters:
                 f"no linear layer of attention was found in a '{model.config.model_type}', so LoRA has no place in it. "
                 f"Set lora_rank=0, or take another model"
             )
-        config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules=names)
+        settings: dict[str, Any] = {"r": rank, "lora_alpha": alpha, "lora_dropout": dropout, "target_modules": names}
         with seeded(seed):
-            self.tuner: Any = LoraModel(model, config, ADAPTER)  # replaces the layers in the model, in place
+            # replaces the layers in the model, in place
+            self.tuner: Any = LoraModel(model, LoraConfig(**settings), ADAPTER)
         self.model = model
         self.places: list[Any] = [place for place in model.modules() if isinstance(place, LoraLayer)]
         for name, weight in model.named_parameters():
