@@ -33,7 +33,7 @@ def test_fine_tuning_seed_k_starts_from_adaptation_k_mod_adapt_seeds(once, toy_r
     assert second.needs["model"].name == several.model("DAPT", 1).name  # the whole chain is drawn again
     assert first.needs["model"].name == several.model("DAPT", 0).name
     assert {job.name for job in single.prepared()} < {job.name for job in several.prepared()}
-    assert len(several.prepared()) == len(single.prepared()) + 3
+    assert len(several.prepared()) == len(single.prepared()) + 2 * 3  # each with its probe
 
 
 def test_a_race_of_several_adaptations_counts_them(once, toy_race, tmp_path):

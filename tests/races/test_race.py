@@ -106,7 +106,9 @@ def test_the_page_and_the_tables_are_there(toy_race):
     table = (toy_race.run / "table.txt").read_text()
     assert report_of(recorded(toy_race.run)).verdict in " ".join(table.split())
     assert all("general loss" in text.lower() for text in (page, table))
-    assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES)
+    probes = [f"{name}, probe" for name in NAMES if name != "TF-IDF"]
+    assert all(name in page and name in table for name in probes)
+    assert len((toy_race.run / "table.csv").read_text().splitlines()) == 1 + len(NAMES) + len(probes)
 
 
 def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
@@ -147,6 +149,8 @@ def test_another_setting_repeats_only_what_depends_on_it(toy_race):
         "TAPT",
         "held-out loss, TAPT",
         "general loss, TAPT",
+        "probe TAPT",
+        "test probe TAPT",
         *(f"{stage} TAPT, seed {seed}" for stage in ("fine-tune", "test") for seed in (0, 1)),
     }
     longer = replace(toy_race.recipe, seeds=3)

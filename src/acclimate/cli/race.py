@@ -122,6 +122,14 @@ def race(
     budget: Annotated[
         str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
     ] = None,
+    probe_only: Annotated[
+        bool,
+        typer.Option(
+            "--probe-only",
+            help="Adapt, and probe each frozen encoder: what did adapting change? No fine-tuning. The race itself can "
+            "go on from there.",
+        ),
+    ] = False,
     labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
@@ -141,10 +149,10 @@ def race(
         with_search(stated)  # raises where the two do not go together
     models = () if model is None else (model,)
     given = {"raw": raw, "data": data, "leaks": leaks, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, stated, budget, task=labelled, models=models, **given)
+    _race(session, stated, budget, probe_only=probe_only, task=labelled, models=models, **given)
 
 
-def _race(session: Session, stated: Any, budget: str | None, **given: Any) -> None:
+def _race(session: Session, stated: Any, budget: str | None, *, probe_only: bool = False, **given: Any) -> None:
     """Run a race and print its table, or say what it would still do and cost. given: fields of `Inputs`"""
     from acclimate.data.sources import Inputs
     from acclimate.jobs.job import check_format
@@ -152,13 +160,14 @@ def _race(session: Session, stated: Any, budget: str | None, **given: Any) -> No
 
     out = session.parameters["out"]
     if session.parameters["dry_run"]:
-        session.say(race.dry_run_text(Inputs(out, **given), stated, budget=budget))
+        session.say(race.dry_run_text(Inputs(out, **given), stated, budget=budget, probe_only=probe_only))
         return
     check_format(out)
     with session.watched() as watch:
         materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
         session.tell_findings(materials.examination)
-        report = race.run_and_write(stated, materials, out, budget=budget, command=command(), watch=watch)
+        stated_too: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
+        report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
     _show(session, out)
     session.status = FAILED if report.failed else 0
 
@@ -250,6 +259,7 @@ def _tell_winner(session: Session, run: Path) -> None:
         return
     outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
-    winner = ALONE if len(outcome.results) == 1 and outcome.race.winner else outcome.race.winner
-    where = f"{run / WINNER} ({winner}, chosen on dev)" if winner else "none: no encoder has learnt the task"
+    winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
+    none = "none: nothing was fine-tuned" if outcome.only_probed else "none: no encoder has learnt the task"
+    where = f"{run / WINNER} ({winner}, chosen on dev)" if winner else none
     session.say(f"Report: {run / PAGE}\nWinner: {where}")

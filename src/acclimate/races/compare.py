@@ -2,7 +2,8 @@
 
 Intervals and tests count seeds and test items (statistics/significance.py); beside each stands the t test over seeds
 alone. Means over tasks are those of statistics/means.py. Every metric of a cell comes out of the same predictions. A
-cell of which no run learnt anything has a score, and is compared with nothing.
+cell of which no run learnt anything has a score, and is compared with nothing. Of a probe, which has no seed, items
+alone are chance, and adaptations where the encoder was adapted several times.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ import numpy as np
 
 from acclimate.core.types import Cost
 from acclimate.statistics.means import mean_difference, mean_interval
-from acclimate.statistics.significance import LEVEL, Comparison, Interval, compare_of, holm, interval_of, resample
+from acclimate.statistics.significance import (
+    FEWEST_SEEDS,
+    LEVEL,
+    Comparison,
+    Interval,
+    compare_of,
+    holm,
+    interval_of,
+    resample,
+)
 from acclimate.statistics.variance import Resampled
 from acclimate.tasks.metrics import metric_named
 
@@ -109,19 +119,9 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
 
     Raises ValueError where two cells that are compared were not scored on the same items.
     """
-    draws: dict[tuple[Key, str], Resampled] = {}
-    for key, cell in cells.items():
-        if cell.failed:
-            continue
-        for metric in map(metric_named, cell.task.metrics):
-            name = MAIN if metric.name == cell.task.metric else metric.name
-            anew = [
-                replace(score, metric=metric.name, test=metric.compute(score.gold, score.predicted))
-                for score in cell.scores
-            ]
-            [draws[key, name]] = resample(anew, metric).values()
+    draws = _draws(cells)
     untaught = {key for key, cell in cells.items() if not cell.learnt}
-    intervals = {at: interval_of(drawn) for at, drawn in draws.items()}
+    intervals = {at: _interval(drawn, probe=cells[at[0]].probe) for at, drawn in draws.items()}
     by_key = {mean.key: mean for mean in means}
     for mean in means:
         parts = _parts(mean, draws)
@@ -144,9 +144,57 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
             else:
                 _check_items(cells[asked.key], cells[reference])
                 found = compare_of(draws[asked.key, name], draws[reference, name])
+                if cells[asked.key].probe:
+                    found = _of_probes(found, len(cells[asked.key].scores))
             if found is not None:
                 made.append((asked, reference, name, found))
     return Compared(draws, intervals, tuple(_corrected(made)))
+
+
+def _draws(cells: Mapping[Key, CellResult]) -> dict[tuple[Key, str], Resampled]:
+    """Return the scores of each cell that did not fail, by every metric of its task, with each item's influence."""
+    equal_runs = _equal_runs(cells.values())
+    draws: dict[tuple[Key, str], Resampled] = {}
+    for key, cell in cells.items():
+        if cell.failed:
+            continue
+        for metric in map(metric_named, cell.task.metrics):
+            name = MAIN if metric.name == cell.task.metric else metric.name
+            anew = [
+                replace(score, metric=metric.name, test=metric.compute(score.gold, score.predicted))
+                for score in cell.scores
+            ]
+            if len(anew) == 1 and cell.probe:
+                anew = [replace(anew[0], seed=number) for number in range(equal_runs)]
+            [draws[key, name]] = resample(anew, metric).values()
+    return draws
+
+
+def _interval(drawn: Resampled, *, probe: bool) -> Interval:
+    found = interval_of(drawn)
+    return replace(found, caution=_of_adaptations(found.caution)) if probe else found
+
+
+def _equal_runs(cells: Iterable[CellResult]) -> int:
+    """Return for how many equal runs the one score of a probe stands, which no seed changes: as many as other probes
+    have adaptations, or FEWEST_SEEDS. Nothing varies between equal runs, so chance is that of items alone, and where
+    the other side has several adaptations, each is compared with the same score.
+    """
+    most = max((len(cell.scores) for cell in cells if cell.probe), default=1)
+    return most if most > 1 else FEWEST_SEEDS
+
+
+def _of_probes(found: Comparison, adaptations: int) -> Comparison:
+    """Return the comparison of two probes without what is said of seeds. adaptations: that the first one rests on"""
+    test = "Student's t over paired test items"
+    if adaptations == 1:
+        return replace(found, test=test, p_seeds=None, p_permutation=None, seeds=1)
+    return replace(found, test=f"{test} and adaptations", caution=_of_adaptations(found.caution))
+
+
+def _of_adaptations(caution: str) -> str:
+    """Return the caution with the word for what varies between the runs of a probe."""
+    return caution.replace("seeds", "adaptations")
 
 
 def _corrected(made: Sequence[tuple[Against, Key, str, Comparison]]) -> Iterable[Contrast]:

@@ -19,6 +19,7 @@ from acclimate.jobs.job import Job, Work
 from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
 from acclimate.methods.baselines import BASELINE, baseline_of
+from acclimate.methods.probe import PROBED
 from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
@@ -319,6 +320,9 @@ class Entries:
     fresh           contestants whose weights owe nothing to the untouched model
     further         contestant -> the jobs of its further adaptations, where the recipe asks for several; losses and
                     moves are of the first
+    probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
+                    be probed
+    fine_tunes      False if contestants are only adapted and probed
     """
 
     recipe: RaceRecipe
@@ -331,6 +335,8 @@ class Entries:
     baseline: Job | None
     fresh: tuple[str, ...] = ()
     further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+    probes: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+    fine_tunes: bool = True
 
     def model(self, contestant: str, seed: int) -> Job | None:
         """Return the job of the model that fine-tuning with this seed starts from; None: the given model itself."""
@@ -349,11 +355,20 @@ class Entries:
         baseline = [self.baseline] if self.baseline else []
         measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
         further = [job for jobs in self.further.values() for job in jobs]
-        return [*baseline, *(job for job in self.models.values() if job), *further, *measured]
+        probes = [job for jobs in self.probes.values() for job in jobs]
+        return [*baseline, *(job for job in self.models.values() if job), *further, *measured, *probes]
+
+    def probe_tests(self) -> dict[str, tuple[Job, ...]]:
+        """Return contestant -> the look of its probe at the test set, one for each adaptation."""
+        task = self.materials.task
+        return {name: tuple(tested_probe(job, task) for job in jobs) for name, jobs in self.probes.items()}
 
 
-def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
-    """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task."""
+def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) -> Entries:
+    """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task.
+
+    fine_tunes: False if contestants are only adapted and probed
+    """
     _check(recipe, materials)
     given = materials.model
     if given is not None:
@@ -408,7 +423,21 @@ def enter(recipe: RaceRecipe, materials: Materials) -> Entries:
     moving = any(method.moves for method, _, _ in linked.values())
     fresh = (*other, scratch.CONTROL)
     moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
-    return Entries(recipe, materials, base, racing, losses, general_losses, moves, baseline, fresh, further)
+    probes = _probes(racing, further, materials) if materials.task.kind in PROBED else {}
+    measured_jobs = (losses, general_losses, moves)
+    return Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
+
+
+def _probes(
+    models: Mapping[str, Job | None], further: Mapping[str, Sequence[Job]], materials: Materials
+) -> dict[str, tuple[Job, ...]]:
+    """Return contestant -> the jobs that probe its model, one for each adaptation, in their order."""
+    probes: dict[str, tuple[Job, ...]] = {}
+    for name, model in models.items():
+        others = enumerate(further.get(name, ()), start=1)
+        anew = (probed(f"{name}, adaptation {number}", other, materials) for number, other in others)
+        probes[name] = (probed(name, model, materials), *anew)
+    return probes
 
 
 def _known(recipe: RaceRecipe) -> Iterable[str]:

@@ -38,6 +38,8 @@ class Cell:
     model         its name in a study that is repeated for several models; "" elsewhere
     facts         column of the tables -> value
     encoder       False for a baseline without one, which cannot fail to learn
+    probe         True for a probe of a frozen encoder: no seed changes it, so `jobs_by_seed` has a job for each
+                  adaptation of the encoder, numbered from 0
     shown         False for what only stands as a reference of comparisons: the CSV has it, tables do not
     """
 
@@ -49,6 +51,7 @@ class Cell:
     model: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     encoder: bool = True
+    probe: bool = False
     shown: bool = True
 
     @property

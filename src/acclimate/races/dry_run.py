@@ -10,6 +10,7 @@ from typing import Any
 from acclimate.core.figures import duration, si
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
+from acclimate.races import work
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
@@ -19,10 +20,17 @@ from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
 from acclimate.tasks.prepared import Prepared, open_prepared
 
+PROBES = "probes"  # their line in the plan
+
 
 @dataclass(frozen=True)
 class DryRunLine:
-    """A line of a dry run. trained: rows of the train set; tunings: fine-tunings left, given up or not"""
+    """A line of a dry run.
+
+    trained  rows of the train set
+    seeds    0 for what has none
+    tunings  fine-tunings that are left, given up or not
+    """
 
     label: str
     trained: int
@@ -54,13 +62,15 @@ class DryRun:
         """Return a table for the terminal, at most 110 columns wide."""
         rows = []
         for line in self.lines:
-            counts = f"{line.trained:,}", str(line.seeds), str(line.tunings)
+            counts = f"{line.trained:,}", str(line.seeds or "-"), str(line.tunings)
             rows.append((line.label, *counts, si(line.tokens), si(line.flops), duration(line.seconds)))
+        probed = any(line.label.endswith(PROBES) for line in self.lines)
         columns = ("", "train", "seeds", "tunings", "tokens", "FLOP", "time")
         sentences = [
             f"Together {duration(self.seconds)} on this machine, memory {self.memory / 1e9:.1f} GB, disk "
             f"{self.disk / 1e9:.2f} GB; {self.left} jobs are left, {self.done} are done. Tunings: fine-tunings that "
             f"are left, those too that are given up on the way. What several lines share stands in the first.",
+            *([f"{PROBES}: of each frozen encoder, before fine-tuning; they have no seed."] if probed else []),
             *self.notes,
             *self.design.notes,
             *(f"{name} is left out: {why}" for name, why in self.design.absent.items()),
@@ -101,10 +111,14 @@ def dry_run(design: Design, out: Path) -> DryRun:
         place = f"{search.column}, " if several or search.row else ""
         names = _by_contestant(entries)
         for name in [search.row] if search.row else dict.fromkeys(names.values()):
-            line(place + name, entries.materials.task, entries.recipe.seeds)
+            line(place + name, entries.materials.task, entries.recipe.seeds if entries.fine_tunes else 0)
+        if entries.probes:
+            line(place + PROBES, entries.materials.task, 0)
         everything += (job for job, _ in foreseen_of(entries, out, budgeted=budgeted))
         for job, share in left_of(entries, out, budgeted=budgeted):
             label = place + (search.row or _contestant_of(job, names))
+            if job.work in (work.PROBE, work.TEST_PROBE):
+                label = place + PROBES
             waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
     for at, cell in enumerate(design.cells):

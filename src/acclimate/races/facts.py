@@ -17,6 +17,7 @@ from acclimate.jobs.job import RESULT, Job, decided
 from acclimate.methods import method_called
 from acclimate.methods.baselines import baseline_of
 from acclimate.methods.mlm import NO_HEAD
+from acclimate.methods.probe import PROBED
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost
@@ -30,9 +31,11 @@ from acclimate.training.run import CHECKPOINT, environment, versions
 if TYPE_CHECKING:
     from acclimate.data.materials import Materials
     from acclimate.races.contestants import Entries
+    from acclimate.races.design import Cell
     from acclimate.races.search import FineTuned
 
 
+NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
 POINTS = 120  # of a learning curve
 
 
@@ -40,11 +43,13 @@ def with_facts(outcome: Outcome, tuned: FineTuned, run: Path, *, command: str, w
     """Return the outcome of a race with its facts: contestants by falling mean after the untouched model, their costs,
     losses on held-out general text, and notes.
     """
-    failed = {row: why for (_, row, _), why in outcome.failed.items()}
+    counted = [result for result in outcome.results if outcome.only_probed or not result.probe]
+    failed = {result.contestant: result.failed for result in counted if result.failed}
     facts = facts_of(tuned, run, command, winner=winner, failed=failed)
     pretraining = _pretraining(tuned.entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
-    losses = beside([result.row for result in results], facts.general_losses)
+    names = [result.row for result in results if not result.probe]
+    losses = {} if outcome.only_probed else beside(names, facts.general_losses)
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
         outcome,
@@ -56,12 +61,24 @@ def with_facts(outcome: Outcome, tuned: FineTuned, run: Path, *, command: str, w
     )
 
 
-def _place(result: CellResult) -> tuple[bool, bool, float, str]:
-    """Return what contestants are sorted by: the untouched model first, the others by falling mean, then the failed."""
+def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
+    """Return what is known of a probe beside its score; nothing of other cells. Of several adaptations that of each."""
+    if not cell.probe:
+        return {}
+    fitted = [_result(test.needs["fitted"], out) for test in cell.jobs_by_seed.values()]
+    strengths = dict.fromkeys(f"{each['strength']:g}" for each in fitted)
+    read_outs = dict.fromkeys(each["read_out"] for each in fitted)
+    return {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+
+
+def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
+    """Return what contestants are sorted by: the untouched model first, the others by falling mean, then the failed;
+    then their probes likewise.
+    """
     if result.failed:
-        return True, True, 0.0, ""
+        return result.probe, True, True, 0.0, ""
     mean = sum(score.test for score in result.scores) / len(result.scores)
-    return False, result.row != UNTOUCHED, -mean, result.row
+    return result.probe, False, result.contestant != UNTOUCHED, -mean, result.row
 
 
 def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResult:
@@ -70,10 +87,12 @@ def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResu
         return replace(result, scores=(), jobs=(), costs={})
     costs = {
         "adapting": mean_cost(score.adapting for score in result.scores),
-        "tuning": mean_cost(score.finetuning for score in result.scores),
+        **({} if result.probe else {"tuning": mean_cost(score.finetuning for score in result.scores)}),
     }
+    if result.probe:
+        costs["probe"] = result.costs["probe"]
     if pretraining:
-        costs["pretraining"] = pretraining.get(result.row, Cost())
+        costs["pretraining"] = pretraining.get(result.contestant, Cost())
     return replace(result, costs=costs)
 
 
@@ -99,11 +118,12 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
     for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
         title, unit = TERMS[term]
         curves[f"{title}, on train and dev"] = Curves("steps", unit, lines)
-    curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
-        "steps",
-        f"dev {metric_text(task.metric.name)}, points",
-        {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
-    )
+    if tuned.tuned:
+        curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
+            "steps",
+            f"dev {metric_text(task.metric.name)}, points",
+            {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
+        )
     examined = materials.examination
     baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
     racing = (*jobs.models, *(baselines if jobs.baseline else []))
@@ -124,6 +144,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
             for name, job in jobs.moves.items()
         },
         given={name: _given(name, tuned, run, failed) for name in racing},
+        unprobed="" if task.kind in PROBED else f"A task of kind '{task.kind}' cannot be probed: {NOT_OF_A_STATE}.",
         search_note=tuned.search.note,
         stopped=tuned.search.stopped,
         chosen={candidate.contestant: candidate.setting.name for candidate in tuned.search.finalists},
@@ -220,6 +241,8 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     }
     if name in failed:
         return given | {"fine-tuning": f"failed: {failed[name]}"}
+    if not jobs.fine_tunes:
+        return {"adapting": given["adapting"], "fine-tuning": "none: it was probed only"}
     if name not in tuned.tuned:
         return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
     results = [_result(job, run) for job in tuned.tuned[name]]

@@ -35,7 +35,7 @@ def leakage_of(leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str])
 
     leaked: ids of the test items that the training data contains
     """
-    scored = outcome.scores[0].ids
+    scored = next(score.ids for result in outcome.results for score in result.scores)
     ids, items = frozenset(leaked).intersection(scored), len(scored)
     if not ids or items - len(ids) < 2:
         return Leakage(leaks, items, len(ids))

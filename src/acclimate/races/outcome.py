@@ -26,6 +26,7 @@ from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
 WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
+PROBE = ", probe"  # ends the row of a probe
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ScoredTask:
 class CellResult:
     """What a cell came to.
 
-    model, row, column  as of `races/design.py::Cell`; encoder, shown: likewise
+    model, row, column  as of `races/design.py::Cell`; encoder, probe, shown: likewise
     scores  of the seeds that are there, ascending; jobs: the names of the jobs that made them
     failed  why a score is missing; "" where none is
     costs   stage -> the mean over seeds of what it took
@@ -64,11 +65,17 @@ class CellResult:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     encoder: bool = True
+    probe: bool = False
     shown: bool = True
 
     @property
     def key(self) -> Key:
         return self.model, self.row, self.column
+
+    @property
+    def contestant(self) -> str:
+        """The row; of a probe, the contestant whose model was probed."""
+        return self.row.removesuffix(PROBE) if self.probe else self.row
 
     @property
     def untaught(self) -> int:
@@ -79,6 +86,11 @@ class CellResult:
     def learnt(self) -> bool:
         """False if no run of the cell learnt anything: such a cell is compared with nothing."""
         return not self.scores or self.untaught < len(self.scores)
+
+
+def probe_row(contestant: str) -> str:
+    """Return the row of a probe of the contestant's model."""
+    return f"{contestant}{PROBE}"
 
 
 @dataclass(frozen=True)
@@ -172,6 +184,7 @@ class Facts:
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
                  `general_losses` likewise on held-out general text: what adapting forgot
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
+    unprobed     why the models were not probed; "" where they were
     search_note  how the search was done; chosen: contestant -> setting
     stopped      why the race ended before its budget, as a clause
     looks        how often the test set was opened; None: not counted
@@ -188,6 +201,7 @@ class Facts:
     losses: BeforeAndAfter = field(default_factory=dict)
     general_losses: BeforeAndAfter = field(default_factory=dict)
     moved: Mapping[str, Mapping[str, Distances]] = field(default_factory=dict)
+    unprobed: str = ""
     search_note: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
@@ -258,8 +272,19 @@ class Outcome:
 
     @property
     def scores(self) -> list[Score]:
-        """The scores of all cells that did not fail."""
-        return [score for result in self.results if not result.failed for score in result.scores]
+        """The scores of all cells that did not fail, but for those of probes."""
+        return [score for result in self.results if not result.failed and not result.probe for score in result.scores]
+
+    @property
+    def alone(self) -> bool:
+        """True if there is one contestant only, with its probe or without."""
+        return len({result.contestant for result in self.results}) == 1
+
+    @property
+    def only_probed(self) -> bool:
+        """True if the encoders were probed and not fine-tuned."""
+        encoders = [result for result in self.results if result.encoder]
+        return bool(encoders) and all(result.probe for result in encoders)
 
     def label(self, key: Key) -> str:
         """Return the name of a cell or mean: its row, and its column and model if there are several."""
@@ -323,23 +348,23 @@ def outcomes_in(out: Path) -> list[Path]:
 def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
     """Return the cell with the best mean on dev, the first of equals; None if all failed or learnt nothing.
 
-    The test set chooses nothing.
+    The test set chooses nothing, and a probe is never chosen.
     """
-    there = [result for result in results if result.scores and not result.failed and result.learnt]
+    there = [result for result in results if result.scores and not result.failed and result.learnt and not result.probe]
     return max(there, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:
     """Return a row for each contestant of a race that has a score: the untouched model first, then by falling mean
-    score, equal means by name.
+    score, equal means by name. The scores are those of probes where nothing was fine-tuned, and of no probe elsewhere.
     """
     made = []
     for key, result in outcome.cells.items():
-        if result.failed:
+        if result.failed or (result.probe and not outcome.only_probed):
             continue
-        contrast = outcome.compared.of(key, UNTOUCHED)
+        contrast = outcome.compared.of(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
         row = ContestantRow(
-            contestant=result.row,
+            contestant=result.contestant,
             task=result.scores[0].task,
             metric=result.scores[0].metric,
             seeds=tuple(score.seed for score in result.scores),
@@ -349,7 +374,7 @@ def rows(outcome: Outcome) -> list[ContestantRow]:
             comparison=contrast.comparison if contrast else None,
             p_holm=contrast.p_holm if contrast else None,
             adapting=result.costs.get("adapting", Cost()),
-            finetuning=result.costs.get("tuning", Cost()),
+            finetuning=result.costs.get("probe" if result.probe else "tuning", Cost()),
         )
         made.append(row)
     return sorted(made, key=lambda row: (row.contestant != UNTOUCHED, -row.score.mean, row.contestant))

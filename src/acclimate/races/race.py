@@ -27,6 +27,7 @@ from acclimate.jobs.job import Job, check_format, decided
 from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
 from acclimate.methods.method import load_method
+from acclimate.methods.probe import PROBED
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
@@ -34,9 +35,9 @@ from acclimate.races.contestants import Entries, enter, texts_of
 from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import dry_run as dry_run_of
-from acclimate.races.facts import with_facts
+from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, cut_to_budget, with_search
-from acclimate.races.outcome import WINNER, Outcome, best_on_dev
+from acclimate.races.outcome import WINNER, Outcome, best_on_dev, probe_row
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
@@ -48,6 +49,8 @@ from acclimate.tasks.metrics import reported_with
 from acclimate.training.run import CHECKPOINT
 
 FAMILY = "all contestants, each with the untouched model"
+FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
+PROBES_KINDS = f"These can: {', '.join(PROBED)}"
 Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
 
 
@@ -96,6 +99,7 @@ def race(
     model: str | None = None,
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
+    probe_only: bool = False,
     out: str | Path = "runs/race",
     dry_run: Literal[False] = False,
     watch: Watch = unwatched,
@@ -109,6 +113,7 @@ def race(
     model: str | None = None,
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
+    probe_only: bool = False,
     out: str | Path = "runs/race",
     dry_run: Literal[True],
     watch: Watch = unwatched,
@@ -121,6 +126,7 @@ def race(
     model: str | None = None,
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
+    probe_only: bool = False,
     out: str | Path = "runs/race",
     dry_run: bool = False,
     watch: Watch = unwatched,
@@ -134,23 +140,25 @@ def race(
     model        directory or hub id to start from; None: a small encoder is pretrained on `general`
     recipe       settings; None: the usual ones
     budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
+    probe_only   True: adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
     out          directory of the run; the same call again goes on there
     dry_run      True: train nothing and write nothing in `out`; return as text what is still to do and what it costs
     watch        is called with the progress of every stage
     data         columns, other files, raw text: see `Data`
 
-    Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint. Raises ValueError, before anything is
-    trained, for whatever is wrong with the files and settings; an empty directory is then left empty.
+    Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint, where there was fine-tuning. Raises
+    ValueError, before anything is trained, for whatever is wrong with the files and settings; an empty directory is
+    then left empty.
     """
     inputs = stated_inputs(train, data, model=model, out=Path(out), watch=watch)
     chosen = recipe_of(contestants, recipe, model)
     if dry_run:
-        return dry_run_text(inputs, chosen, budget=budget)
+        return dry_run_text(inputs, chosen, budget=budget, probe_only=probe_only)
     check_format(inputs.out)
     with hold_first(inputs.out), emptied_if_refused(inputs.out):
-        return run_and_write(
-            chosen, materials_for(inputs, chosen), inputs.out, budget=budget, command="acclimate.race(...)", watch=watch
-        )
+        materials = materials_for(inputs, chosen)
+        stated: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": "acclimate.race(...)"}
+        return run_and_write(chosen, materials, inputs.out, **stated, watch=watch)
 
 
 def stated_inputs(
@@ -221,6 +229,7 @@ def run_and_write(
     *,
     budget: str | None,
     command: str,
+    probe_only: bool = False,
     watch: Watch = unwatched,
 ) -> RaceReport:
     """Run the race and write its pages."""
@@ -228,7 +237,8 @@ def run_and_write(
         watch = _alone(watch)
     limit = parse_budget(budget) if budget else None
     estimator = costs_of(limit.unit) if limit else None
-    run_race(recipe, materials, out, command=command, budget=limit, estimator=estimator, watch=watch)
+    stated: dict[str, Any] = {"command": command, "budget": limit, "estimator": estimator, "probe_only": probe_only}
+    run_race(recipe, materials, out, **stated, watch=watch)
     return report.write_race_pages(out)
 
 
@@ -237,12 +247,13 @@ def _alone(watch: Watch) -> Watch:
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
-def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None) -> str:
+def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
-        made = design(recipe, materials, budget=limit, estimator=costs_of(limit.unit) if limit else None)
+        estimator = costs_of(limit.unit) if limit else None
+        made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
         return dry_run_of(made, inputs.out).as_text()
 
 
@@ -254,6 +265,7 @@ def run_race(
     command: str,
     budget: Budget | None = None,
     estimator: Estimator | None = None,
+    probe_only: bool = False,
     watch: Watch = unwatched,
 ) -> Outcome:
     """Do what is missing of the race in the directory `out`, and write its outcome and the winner's checkpoint.
@@ -262,7 +274,7 @@ def run_race(
     Raises HeldError where another process works in `out`, ValueError where the budget is too small.
     """
     with hold_first(out):
-        made = design(recipe, materials, command=command, budget=budget, estimator=estimator)
+        made = design(recipe, materials, command=command, budget=budget, estimator=estimator, probe_only=probe_only)
         return run(made, out, watch=watch)
 
 
@@ -273,15 +285,23 @@ def design(
     command: str = "",
     budget: Budget | None = None,
     estimator: Estimator | None = None,
+    probe_only: bool = False,
 ) -> Design:
-    """Return the race as a study: a search among the contestants yields its cells, each compared with `untouched`.
+    """Return the race as a study: a search among the contestants yields its cells, each compared with `untouched`, and
+    the probe of each with that of `untouched`.
 
-    command: that makes the race again, for its page. Raises ValueError if a contestant cannot race, or if budget and
-    search do not go together.
+    command: that makes the race again, for its page. probe_only: True if nothing is fine-tuned. Raises ValueError if a
+    contestant cannot race, if the task cannot be probed and nothing else is asked for, or if a budget does not go
+    together with the search or with probes alone.
     """
+    task = materials.task
+    if probe_only and task.kind not in PROBED:
+        raise ValueError(f"--probe-only: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out")
+    if probe_only and budget is not None:
+        raise ValueError("--probe-only fine-tunes nothing, so there is no search to fit into a budget. Leave one out")
     if budget is not None:
         with_search(recipe)
-    entries, task = enter(recipe, materials), materials.task
+    entries = enter(recipe, materials, fine_tunes=not probe_only)
     allowed = None
     if budget is not None:
         assert estimator is not None
@@ -293,11 +313,15 @@ def design(
         source="",
         cells=(),
         searches=(Search("", task.name, entries, allowed=allowed),),
-        against=against_untouched(names, task.name),
+        against=(
+            *(() if probe_only else against_untouched(names, task.name)),
+            *probes_against_untouched([*entries.probes], task.name),
+        ),
         metrics=reported_with,
         notes=materials.notes,
         race=recipe,
         examination=materials.examination,
+        measured=probe_facts,
         completed=partial(_completed, command=command, budget=budget),
     )
 
@@ -306,6 +330,17 @@ def against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:
     """Return a comparison of each contestant with the untouched model."""
     reference = ("", UNTOUCHED, task)
     return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
+
+
+def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:
+    """Return a comparison of the probe of each contestant with that of the untouched model."""
+    untouched = probe_row(UNTOUCHED)
+    reference = ("", untouched, task)
+    return tuple(
+        Against(("", probe_row(name), task), (reference,), untouched, FAMILY_OF_PROBES)
+        for name in names
+        if name != UNTOUCHED
+    )
 
 
 def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estimator: Estimator) -> WithinBudget:
@@ -358,10 +393,11 @@ def _completed(
     """Return the outcome with the facts of the race, and write the winner's checkpoint to `out/winner`.
 
     The winner is the seed that is best on dev, of the encoder with the best mean on dev. There is none if no encoder
-    has learnt the task. Raises ValueError where the untouched model has no score.
+    has learnt the task, or if nothing was fine-tuned. Raises ValueError where the untouched model has no score.
     """
+    needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
     for (_, name, _), why in outcome.failed.items():
-        if name == UNTOUCHED:
+        if name == needed:
             raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
     [found] = tuned
     if budget is not None and (taken := budget.spent(out)) > budget.amount:

@@ -16,7 +16,7 @@ from acclimate.data.examination import Examination, Leak, Sighting, sections_of_
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
-from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, read_outcome, rows
+from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, probe_row, read_outcome, rows
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
 from acclimate.races.verdict import reach, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
@@ -127,6 +127,8 @@ def report_of(outcome: Outcome) -> RaceReport:
 def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
     """Return the fields of `RaceReport` that compare the untouched model and the winner by label or by item."""
     kind, metric = outcome.results[0].task.kind, outcome.results[0].task.metric
+    if outcome.only_probed:
+        return {}
     names = dict.fromkeys(name for name in (UNTOUCHED, winner) if name)
     by_contestant = {name: [score for score in outcome.scores if score.contestant == name] for name in names}
     if kind == "score":
@@ -212,11 +214,13 @@ def tables_of(report: RaceReport) -> list[Section]:
 
 def _as_printed(outcome: Outcome) -> Outcome:
     """Return the outcome, in which a model that ran alone is not called untouched."""
-    if len(outcome.results) > 1:
+    if not outcome.alone:
         return outcome
-    [result] = outcome.results
-    losses = tuple(replace(column, by_row={ALONE: column.by_row[result.row]}) for column in outcome.losses)
-    return replace(outcome, results=(replace(result, row=ALONE),), losses=losses)
+    rows = {result.row: probe_row(ALONE) if result.probe else ALONE for result in outcome.results}
+    losses = tuple(
+        replace(column, by_row={rows[row]: loss for row, loss in column.by_row.items()}) for column in outcome.losses
+    )
+    return replace(outcome, results=tuple(replace(each, row=rows[each.row]) for each in outcome.results), losses=losses)
 
 
 def _plots(report: RaceReport) -> list[Drawing]:
@@ -412,14 +416,16 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
     lacking = ("Without leaked", "Against untouched, without", "p (Holm), without")
     lines: list[tuple[str | TableCell, ...]] = []
     looks = []
-    for key in (key for key, result in report.outcome.cells.items() if not result.failed):
+    for key, result in report.outcome.cells.items():
+        if result.failed:
+            continue
         cells: list[TableCell] = []
         for outcome in (report.outcome, without):
-            contrast = outcome.compared.of(key, UNTOUCHED)
+            contrast = outcome.compared.of(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
             scored = outcome.compared.intervals[key, MAIN]
             cells += [interval_cell(scored), difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)]
         lines.append((key[1], *cells))
-        looks.append("reference" * (key[1] == UNTOUCHED))
+        looks.append("reference" * (result.contestant == UNTOUCHED))
     return Section(
         "Scored both ways",
         ("Contestant", *columns, *lacking),

@@ -27,6 +27,7 @@ from acclimate.races.outcome import (
     SearchRecord,
     best_on_dev,
     path_of,
+    probe_row,
     read_outcome,
     write_outcome,
 )
@@ -106,7 +107,8 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
             tuned = _together(search, out, watch)
             found.tuned.append(tuned)
             found.records.append(SearchRecord("", search.column, tuned.search.record))
-            found.failed |= {("", name, search.column): design.named(why) for name, why in tuned.failed.items()}
+            for name, why in tuned.failed.items():
+                found.failed |= {("", row, search.column): design.named(why) for row in (name, probe_row(name))}
             found.cells += _contestants(search, tuned)
             continue
         try:
@@ -147,9 +149,22 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
             costs = {"adapting": adapting, **costs}
         encoder = name in tuned.tuned
         yield Cell(name, search.column, dict(enumerate(tests)), costs, materials, facts=search.facts, encoder=encoder)
+    for name, tests in tuned.entries.probe_tests().items():
+        yield _probe(name, tests, search, tuned)
     for name in tuned.failed:
         encoder = baseline is None or name != baseline.label
-        yield Cell(name, search.column, {}, {}, materials, facts=search.facts, encoder=encoder)
+        row = probe_row(name) if encoder and not tuned.entries.fine_tunes else name
+        yield Cell(row, search.column, {}, {}, materials, facts=search.facts, encoder=encoder, probe=row != name)
+
+
+def _probe(name: str, tests: Sequence[Job], search: Search, tuned: FineTuned) -> Cell:
+    """Return the cell of a contestant's probe. tests: its looks at the test set, one for each adaptation"""
+    costs = {
+        "adapting": {number: adapting_jobs(name, tuned.entries, seed=number) for number in range(len(tests))},
+        "probe": {number: [test.needs["fitted"]] for number, test in enumerate(tests)},
+    }
+    jobs = dict(enumerate(tests))
+    return Cell(probe_row(name), search.column, jobs, costs, search.entries.materials, facts=search.facts, probe=True)
 
 
 def _alone(search: Search, out: Path, watch: Watch) -> tuple[Cell, SearchRecord]:
@@ -238,6 +253,7 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
         costs=costs,
         facts={**cell.facts, **({} if failed else design.measured(cell, out))},
         encoder=cell.encoder,
+        probe=cell.probe,
         shown=cell.shown,
     )
 
@@ -247,7 +263,7 @@ def _with_training(test: Job, result: Mapping[str, Any], out: Path) -> dict[str,
     trained = [found for job in test.needs.values() if (found := result_of(job, out)) is not None]
     judged = [each for each in trained if "learnt" in each]
     about = {"learnt": any(each["learnt"] for each in judged) if judged else True}
-    about["again"] = any(each["again"] for each in judged)
+    about["again"] = any(each.get("again", False) for each in judged)  # a probe has no second attempt
     if result.get("dev") is None:
         [tuned] = trained
         about["dev"] = tuned["dev"]

@@ -401,7 +401,8 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
 
 
 def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
-    """Make the contestants' models, and measure their losses on held-out text and how far their embeddings moved.
+    """Make the contestants' models, probe them, and measure their losses on held-out text and how far their embeddings
+    moved. A probe that fails has no score; its contestant races all the same.
 
     Returns the entries whose models are there, contestant -> why it failed, and in words what could not be measured.
     Raises the error of the untouched model.
@@ -422,7 +423,8 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
         for job in jobs.values()
         if job.name in errors and not isinstance(errors[job.name], LackingError)
     ]
-    kept = replace(entries, models=models, losses=losses, general_losses=general_losses, moves=moves)
+    probes = {name: jobs for name, jobs in entries.probes.items() if name not in failed}
+    kept = replace(entries, models=models, losses=losses, general_losses=general_losses, moves=moves, probes=probes)
     return kept, failed, notes
 
 
@@ -558,7 +560,8 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         extends=lambda: not guessed,
     )
     ended = FineTuned(entries, found, _tuned(entries, found))
-    tests = {job.name: (job, 1.0) for jobs in ended.tests().values() for job in jobs}  # one of the baseline
+    looks = [*ended.tests().values(), *entries.probe_tests().values()]
+    tests = {job.name: (job, 1.0) for jobs in looks for job in jobs}  # one of the baseline
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
 
 
@@ -603,7 +606,9 @@ def _found(
     writes: bool = True,
     extends: Callable[[], bool] = lambda: True,
 ) -> SearchResult:
-    """Do the search that the recipe states. run: the directory for what it keeps"""
+    """Do the search that the recipe states; none where nothing is fine-tuned. run: the directory for what it keeps"""
+    if not entries.fine_tunes:
+        return SearchResult((), (), "")
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}

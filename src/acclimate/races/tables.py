@@ -19,10 +19,10 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, percent, points, si
 from acclimate.core.types import Cost
 from acclimate.races.compare import MAIN, Against, Contrast, Key
-from acclimate.races.outcome import CellResult, Outcome
+from acclimate.races.outcome import CellResult, Outcome, probe_row
 from acclimate.races.verdict import NAMED, established, verdict, warnings
 from acclimate.reports.page import Page, Section, TableCell
-from acclimate.reports.table import chance_text, difference_text, interval_text
+from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
 from acclimate.tasks.metrics import metric_named
 
@@ -31,6 +31,7 @@ PARTS = (
     *("difference", "low", "high", "p", "p_holm", "p_seeds", "p_seeds_holm", "p_permutation"),
     *("improvement", "improvement_low", "improvement_high"),
 )
+PROBES = "Frozen probes"  # title of their table
 UNITS = ("tokens", "flops", "seconds")
 ON_DEV = " A score on dev is that of the best of several looks at dev, so a little high, for all alike."
 
@@ -62,9 +63,12 @@ def page_of(outcome: Outcome, special: Callable[[Outcome], Sequence[Section]] = 
 
 def sections(outcome: Outcome) -> list[Section]:
     """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
-    made = [_scores(outcome, model) for model in dict.fromkeys(result.model for result in outcome.results)]
+    models = dict.fromkeys(result.model for result in outcome.results)
+    made = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
+    made.append(_probes(outcome))
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
-    made += [_differences(outcome, name) for name in dict.fromkeys(each.name for each in outcome.against)]
+    names = dict.fromkeys(each.name for each in outcome.against)
+    made += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
     made += [_seeds(outcome), _costs(outcome), _facts(outcome), _tasks(outcome)]
     if outcome.chosen is not None:
         made.append(_chosen(outcome))
@@ -103,7 +107,7 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     """
     names = _metrics(shown[0])
     losses = [column for column in outcome.losses if column.by_row]
-    kinds = {against.name for against in outcome.against}
+    kinds = {against.name for against in outcome.against if against.key in {result.key for result in shown}}
     [against] = kinds if len(kinds) == 1 and len(names) == 1 else [""]
     heads = [text for name in names.values() for text in (metric_text(name), "sd")]
     heads += [f"against {against}", "p (Holm)"] if against else []
@@ -145,6 +149,47 @@ def _of_several_tasks(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTab
         body.append((label, *(_interval(outcome, key, MAIN, short=len(keys) > ACROSS) for key in keys)))
     heads = rows if turned else [f"{column} ({metrics[column]})" for column in columns]
     return heads, body, (), []
+
+
+def _probes(outcome: Outcome) -> Section:
+    """Return the table of the probes: what the encoders represent before fine-tuning, by the main metric."""
+    untouched = probe_row(UNTOUCHED)
+    probes = [result for result in outcome.results if result.probe]
+    if not probes:
+        return Section(PROBES, lines=(outcome.race.unprobed,) if outcome.race and outcome.race.unprobed else ())
+    beside = [result for result in outcome.results if not result.probe and outcome.only_probed]
+    several = any(len(result.scores) > 1 for result in probes)
+    apart = "" if outcome.only_probed else ", apart from what fine-tuning makes of it"
+    body: list[TableLine] = []
+    ids, looks = [], []
+    for result in [*probes, *beside]:
+        key = result.key
+        contrast = outcome.compared.of(key, untouched)
+        spent = result.costs.get("probe", Cost()).seconds
+        each_score = " ".join(points(score.test) for score in result.scores) if result.probe and several else "-"
+        cells = [
+            _interval(outcome, key, MAIN),
+            *([TableCell(each_score or "-", look="seeds")] if several else []),
+            difference_cell(contrast),
+            *(p_cell(p) for p in ((contrast.comparison.p, contrast.p_holm) if contrast else (None, None))),
+            _fact(result.facts.get("read-out")),
+            TableCell(duration(spent) if spent else "-", spent),
+        ]
+        body.append((result.row, *cells))
+        ids.append(row_id(untouched, key))
+        looks.append("reference" * (result.row == untouched))
+    found = [each for each in outcome.compared.contrasts if each.against.name == untouched and each.metric == MAIN]
+    lines = [
+        f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. It has no "
+        f"seed, so intervals and p count {outcome.split} items{' and adaptations' if several else ' alone'}. A probe "
+        "cannot win. Read-out: what the layer reads of a text, chosen on the training rows.",
+        *([f"Holm's correction counts together: {found[0].against.family} ({len(found)})."] if found else []),
+        *_cautions((outcome.label(each.against.key), each.comparison.caution) for each in found),
+        *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
+    ]
+    heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *(["each adaptation"] if several else []))
+    heads += (f"against {untouched}", "p", "p (Holm)", "read-out", "time")
+    return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
 
 
 def _means(outcome: Outcome, model: str) -> Section:
@@ -308,7 +353,8 @@ def _tasks(outcome: Outcome) -> Section:
 
 
 def _shown(outcome: Outcome) -> list[CellResult]:
-    return [result for result in outcome.results if result.shown]
+    """Return the results that tables show; probes have a table of their own."""
+    return [result for result in outcome.results if result.shown and not result.probe]
 
 
 def _chosen(outcome: Outcome) -> Section:
@@ -332,6 +378,7 @@ def as_csv(outcome: Outcome) -> str:
     facts = _fact_names(outcome.results)
     stages = list(dict.fromkeys(stage for result in outcome.results for stage in result.costs))
     kinds = list(dict.fromkeys(each.name for each in outcome.against))
+    probed = any(result.probe for result in outcome.results)
     lines = []
     for result in outcome.results:
         for metric, metric_name in _metrics(result).items():
@@ -340,6 +387,7 @@ def as_csv(outcome: Outcome) -> str:
             line |= {"train_rows": result.task.sizes.get("train"), "metric": metric_name}
             line |= _estimate(outcome, key, metric) | {"split": outcome.split, "failed": result.failed}
             line |= {"runs_that_learnt_nothing": result.untaught}
+            line |= {"probe": result.probe} if probed else {}
             line |= {"seeds": " ".join(str(score.seed) for score in result.scores)}
             line |= {"scores": " ".join(map(str, _each_seed(outcome, result, metric)))}
             line |= {"dev": " ".join(str(score.dev) for score in result.scores)}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from acclimate.core.figures import duration, has, listed, metric_text, p_text, points
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import CellResult, Outcome, rows
+from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.power import PowerDesign, measured_in_race
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
@@ -67,18 +67,27 @@ def _adaptations(contrasts: Sequence[Contrast]) -> str:
 
 def claims(outcome: Outcome) -> list[str]:
     """Return the main claims of a race's verdict, one clause each. Two outcomes agree if their claims are equal."""
+    probes = [
+        f"the probe of {outcome.cells[each.against.key].contestant} is {each.said} than the untouched model's"
+        for each in _of_adapted(outcome)
+        if each.established
+    ]
+    if outcome.only_probed:
+        return probes
     taught = _taught(outcome)
     found = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
     simple, encoders = _sides(taught, outcome.baselines)
     if simple is not None and encoders and simple.score.mean >= encoders[0].score.mean:
         found.append(f"no encoder scores above {simple.contestant}")
-    return found
+    return [*found, *probes]
 
 
 def next_race(outcome: Outcome) -> PowerDesign | None:
     """Return the design of another race with the same contestants, test items and seeds; None if this one compared
-    nothing with the untouched model, or some contestants on fewer seeds.
+    nothing with the untouched model, or some contestants on fewer seeds, or probed only.
     """
+    if outcome.only_probed:
+        return None
     comparisons = [row.comparison for row in rows(outcome) if row.comparison is not None]
     if len({(each.items, each.seeds, each.adaptations > 1) for each in comparisons}) != 1:
         return None
@@ -106,9 +115,15 @@ def _of_race(outcome: Outcome) -> str:
     encoder scores above the baseline, it begins with that.
     """
     assert outcome.race is not None
-    raced, failed = rows(outcome), [row for _, row, _ in outcome.failed]
+    raced = rows(outcome)
+    failed = [each.contestant for each in outcome.results if each.failed and (outcome.only_probed or not each.probe)]
     if not any(row.contestant == UNTOUCHED for row in raced):
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
+    if outcome.only_probed:
+        clauses = [_probed_only(raced, outcome.baselines)]
+        if failed:
+            clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
+        return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
     ran = {result.row for result in outcome.results}
     cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
     taught = _taught(outcome)
@@ -122,12 +137,64 @@ def _of_race(outcome: Outcome) -> str:
         clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
     if outcome.race.stopped:
         clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
-    return "; ".join(clauses) + "."
+    return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
+
+
+def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str]) -> str:
+    """Return the first clause where nothing was fine-tuned."""
+    [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
+    beside = [
+        f"; {row.contestant}, which needs no encoder, {_figures(row)}" for row in raced if row.contestant in baselines
+    ]
+    return (
+        f"Nothing was fine-tuned. A probe of the frozen, untouched model scores {_figures(untouched)}{''.join(beside)}"
+    )
+
+
+def represented(outcome: Outcome) -> str:
+    """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
+    adapted model was compared with that of the untouched model.
+    """
+    contrasts = _of_adapted(outcome)
+    if not contrasts:
+        return ""
+    largest = max(contrasts, key=lambda each: abs(each.comparison.difference))
+    if not any(each.established for each in contrasts):
+        by = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
+        name = outcome.cells[largest.against.key].contestant
+        which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
+        subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
+        return (
+            f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
+            f"untouched model's, by {by} ({_likely(largest.comparison, largest.p_holm)})."
+        )
+    clauses = []
+    for word in ("better", "worse"):
+        said = [each for each in contrasts if each.said == word]
+        for each in sorted(said, key=lambda each: -abs(each.comparison.difference)):
+            gap = f"{points(abs(each.comparison.difference))} points of {_metric(outcome, each)}"
+            evidence = _likely(each.comparison, each.p_holm)
+            name = outcome.cells[each.against.key].contestant
+            clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
+    rest = "" if all(each.established for each in contrasts) else "; the other probes' differences may be chance"
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{rest}."
+
+
+def _of_adapted(outcome: Outcome) -> list[Contrast]:
+    """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
+    name = probe_row(UNTOUCHED)
+    compared = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
+    return [each for each in compared if outcome.cells[each.against.key].scores[0].adaptation is not None]
+
+
+def _metric(outcome: Outcome, contrast: Contrast) -> str:
+    return metric_text(outcome.cells[contrast.against.key].task.metric)
 
 
 def _taught(outcome: Outcome) -> list[ContestantRow]:
     """Return the rows of the contestants that learnt something, and of the baselines."""
-    untaught = {result.row for result in outcome.results if result.encoder and not result.learnt}
+    judged = [result for result in outcome.results if result.encoder and not result.probe]
+    untaught = {result.row for result in judged if not result.learnt}
     return [row for row in rows(outcome) if row.contestant not in untaught]
 
 
@@ -223,9 +290,12 @@ def _evidence(row: ContestantRow) -> str:
 
 
 def _chance(row: ContestantRow) -> str:
-    comparison = _comparison(row)
+    return _likely(_comparison(row), row.p_holm)
+
+
+def _likely(comparison: Comparison, p_holm: float | None) -> str:
     interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
-    return "; ".join(filter(None, (interval, f"{_p(row.p_holm)} after Holm", comparison.one_adaptation)))
+    return "; ".join(filter(None, (interval, f"{_p(p_holm)} after Holm", comparison.one_adaptation)))
 
 
 def _p(p: float | None) -> str:
@@ -247,8 +317,11 @@ def _supported(row: ContestantRow) -> bool:
 
 
 def warnings(outcome: Outcome) -> list[str]:
-    """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing."""
-    trained = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
+    """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing, and on
+    probes that do no better than a constant answer.
+    """
+    judged = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
+    trained = [result for result in judged if not result.probe]
     groups: dict[tuple[str, str], list[CellResult]] = {}
     for result in trained:
         groups.setdefault((result.model, result.column), []).append(result)
@@ -257,7 +330,7 @@ def warnings(outcome: Outcome) -> list[str]:
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
         found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "")
-    return [*found, *_of_runs(outcome, trained)]
+    return [*found, *_of_runs(outcome, trained), *_of_probes(outcome, [each for each in judged if each.probe])]
 
 
 def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
@@ -294,6 +367,21 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
             f"Some fine-tunings learnt nothing at first, and were done once more at a higher rate with more steps: "
+            f"{_some(counts)}."
+        )
+
+
+def _of_probes(outcome: Outcome, probes: Sequence[CellResult]) -> Iterator[str]:
+    """Yield sentences that name the probes that do no better than a constant answer."""
+    nothing = [outcome.label(each.key) for each in probes if not each.learnt]
+    if nothing:
+        verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
+        yield f"{_some(nothing)} {verb} no better than a constant answer. So {consequence} compared with nothing."
+    partly = [each for each in probes if each.untaught and each.learnt]
+    if partly:
+        counts = [f"{outcome.label(each.key)} ({each.untaught} of {len(each.scores)})" for each in partly]
+        yield (
+            "The probes of some adaptations do no better than a constant answer, and count in the means: "
             f"{_some(counts)}."
         )
 

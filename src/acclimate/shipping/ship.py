@@ -83,7 +83,8 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
     chosen, recorded = run / WINNER / "race.json", path_of(run, RACE)
     outcome = read_outcome(recorded) if recorded.exists() else None
     if outcome is not None and outcome.race is not None and not outcome.race.winner:
-        raise ValueError(f"{run}: no encoder of this race has learnt the task, so there is no winner to ship")
+        why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
+        raise ValueError(f"{run}: {why}, so there is no winner to ship")
     for needed in (recorded, chosen):
         if not needed.exists():
             raise ValueError(
