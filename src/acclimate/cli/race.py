@@ -199,7 +199,7 @@ def evaluate(
 
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
-    given = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
+    given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
     _race(session, stated, None, task=labelled, models=(model,), **given)
 
 

@@ -336,7 +336,8 @@ def _path(
 def _constant_outputs(wanted_RC: np.ndarray, kind: str) -> np.ndarray:
     """(C,) the logits that are best if they are the same for all rows."""
     rates_C = np.clip(wanted_RC.mean(0), 1 / (2 * len(wanted_RC)), 1 - 1 / (2 * len(wanted_RC)))
-    return np.log(rates_C) if kind != "multilabel" else np.log(rates_C / (1 - rates_C))
+    logits_C: np.ndarray = np.log(rates_C) if kind != "multilabel" else np.log(rates_C / (1 - rates_C))
+    return logits_C
 
 
 def _constant_loss(target_R: np.ndarray, kind: str, labels: int) -> float:
