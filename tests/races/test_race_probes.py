@@ -16,7 +16,9 @@ from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter
 from acclimate.races.dry_run import dry_run
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
-from acclimate.races.race import probes_against_untouched, race as race_on
+from acclimate.races.race import probes_against_untouched
+from acclimate.races.race import race as race_on
+from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
 from acclimate.races.tables import as_csv, sections
 from acclimate.races.verdict import claims, represented, verdict, warnings
@@ -187,5 +189,5 @@ def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():
     [section] = [each for each in sections(outcome) if each.title == "Frozen probes"]
     assert section.lines == ("A task of kind 'span' cannot be probed.",)
     materials: Any = SimpleNamespace(task=SimpleNamespace(kind="span"))
-    with pytest.raises(ValueError, match="--probe-only: a task of kind 'span' cannot be probed. These can: sequence"):
-        race.design(race.RaceRecipe(), materials, probe_only=True)
+    with pytest.raises(ValueError, match=r"--probe-only: a task of kind 'span' cannot be probed\. These can: sequence"):
+        race.design(RaceRecipe(), materials, probe_only=True)
