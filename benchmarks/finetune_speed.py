@@ -149,7 +149,7 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
 
 
 def _model(work: Work, seed: int) -> Any:
-    recipe = FinetuneRecipe()
+    recipe = FinetuneRecipe.presets["papers"]
     return load_classifier(
         work.model,
         work.task.labels,

@@ -16,7 +16,6 @@ from acclimate.data.inputs import Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
 from acclimate.data.sources import Inputs, materials_of
-from acclimate.methods import finetune
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
@@ -171,7 +170,7 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     )
     with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
         enter(RaceRecipe(contestants=("TF-IDF",)), materials)
-    kept = RaceRecipe(finetune=finetune.FinetuneRecipe(head="kept"))
+    kept = RaceRecipe(finetune=toys.papers(head="kept"))
     with pytest.raises(ValueError, match="the head of the given model, which TAPT has not"):
         enter(kept, materials)
     assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}

@@ -18,7 +18,10 @@ from pathlib import Path
 PLACE = Path(__file__).parent / "run"
 TASK = ["train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--corpus", "domain.txt", "--model", "model"]
 SHORT = ("max_tokens=32", "epochs=0", "plan.steps=3", "plan.batch=8", "plan.precision=float32")
-TUNING = [f"finetune.{each}" for each in ("looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=8", "plan.rate=2e-2")]
+TUNING = [
+    f"finetune.{each}"
+    for each in ("preset=papers", "looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=8", "plan.rate=2e-2")
+]
 ALIKE = ["--max-tokens", "32", "seeds=2", *TUNING, "finetune.plan.precision=float32"]
 COMMANDS = {
     "race": [

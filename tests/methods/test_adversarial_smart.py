@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import toys
 from acclimate.core.types import NOT_PREDICTED, TAGS
 from acclimate.methods import finetune
 from acclimate.methods.adversarial import DISTANCES, SmartLoss
@@ -78,20 +79,20 @@ def test_the_head_keeps_its_rate():
 
 def test_smart_is_refused_with_a_crf_and_its_settings_without_it():
     with pytest.raises(ValueError, match=r"whole sentences are predicted. Set tag_layer to linear"):
-        finetune.FinetuneRecipe(smart=1.0, tag_layer="crf")
+        toys.papers(smart=1.0, tag_layer="crf")
     with pytest.raises(ValueError, match=r"smart_radius = 0.01 is for SMART, but smart is 0"):
-        finetune.FinetuneRecipe(smart_radius=0.01)
+        toys.papers(smart_radius=0.01)
     with pytest.raises(ValueError, match=r"smart_noise = 0.0 is out of range: above 0"):
-        finetune.FinetuneRecipe(smart=1.0, smart_noise=0.0)
+        toys.papers(smart=1.0, smart_noise=0.0)
     with pytest.raises(ValueError, match=r"smart = -1.0 is out of range"):
-        finetune.FinetuneRecipe(smart=-1.0)
+        toys.papers(smart=-1.0)
     with pytest.raises(ValueError, match="this model's CRF predicts whole sentences"):
         SmartLoss(_tagger("bert", "crf").objective(0.0).model)
 
 
 def test_fine_tuning_without_smart_is_as_before_and_with_it_learns_the_task(encoder, toy_task, tmp_path):
     plan = Plan(steps=40, batch=16, rate=1e-2, warmup=0.1, seed=1)
-    recipe = finetune.FinetuneRecipe(
+    recipe = toys.papers(
         model=str(encoder), task=toy_task("sequence").path, epochs=0.0, looks=2, attention_dropout=0.0, plan=plan
     )
     plain = Tuning(recipe, toy_task("sequence"), tmp_path / "plain", lambda _: None)

@@ -17,6 +17,7 @@ from transformers import (
 )
 
 import conformance
+import toys
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of, unwatched
 from acclimate.methods import finetune, task_loss
@@ -38,7 +39,7 @@ CHANCE = {"sequence": 1 / 6, "multilabel": 0.5, "score": 0.0, "tokens": 0.0, "sp
 
 def recipe_for(encoder, task: Prepared, steps: int = 60) -> finetune.FinetuneRecipe:
     plan = Plan(steps=steps, batch=16, rate=1e-2, warmup=0.1)
-    return finetune.FinetuneRecipe(str(encoder), task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
+    return toys.papers(str(encoder), task.path, looks=6, epochs=0.0, dropout=0.0, plan=plan)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import toys
 from acclimate.core.files import read_json
 from acclimate.methods import finetune
 from acclimate.methods.finetune import Tuning
@@ -24,7 +25,7 @@ KINDS = ("sequence", "multilabel", "score", "tokens", "span")
 
 def recipe_for(encoder: Path, task: Prepared, **stated: object) -> finetune.FinetuneRecipe:
     plan = Plan(steps=40, batch=16, rate=3e-3, warmup=0.1, precision="float32")
-    base = finetune.FinetuneRecipe(model=str(encoder), task=task.path, looks=2, epochs=0, choose="last", plan=plan)
+    base = toys.papers(model=str(encoder), task=task.path, looks=2, epochs=0, choose="last", plan=plan)
     return replace(base, **stated)
 
 

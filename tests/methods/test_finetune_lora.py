@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
+import toys
 from acclimate.core import files
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, task_loss
@@ -24,7 +25,7 @@ PLAN = Plan(steps=30, batch=16, rate=2e-2, warmup=0.1)
 
 
 def recipe_for(encoder, task, **settings) -> FinetuneRecipe:
-    usual = FinetuneRecipe(str(encoder), task.path, epochs=0.0, looks=3, plan=PLAN, lora_rank=RANK, lora_alpha=6.0)
+    usual = toys.papers(str(encoder), task.path, epochs=0.0, looks=3, plan=PLAN, lora_rank=RANK, lora_alpha=6.0)
     return replace(usual, **settings)
 
 
@@ -129,7 +130,7 @@ def test_it_learns_what_it_should_and_costs_what_that_costs(encoder, toy_task, t
 )
 def test_what_lora_cannot_do_is_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        FinetuneRecipe(**settings)
+        toys.papers(**settings)
 
 
 def test_without_peft_nothing_begins(encoder, toy_task, tmp_path, monkeypatch):

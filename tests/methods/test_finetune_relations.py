@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
+import toys
 from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
@@ -57,7 +58,7 @@ def task(tmp_path_factory):
 
 def tuned(encoder, task, out, *, steps=60, **settings):
     plan = Plan(steps=steps, batch=16, rate=1e-2, warmup=0.1)
-    recipe = finetune.FinetuneRecipe(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings)
+    recipe = toys.papers(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings)
     return finetune.evaluate(recipe, out)
 
 
@@ -121,7 +122,7 @@ def test_a_mention_that_is_cut_off_is_the_first_token_and_is_told(encoder, task,
     assert (rows.rows["mentions"][:, :, 1] <= 6).all()
     notes = []
     plan = Plan(steps=1, batch=16)
-    recipe = finetune.FinetuneRecipe(str(encoder), short.path, looks=1, epochs=0.0, pooling="mentions", plan=plan)
+    recipe = toys.papers(str(encoder), short.path, looks=1, epochs=0.0, pooling="mentions", plan=plan)
     finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
     assert f"of {cut_off(rows):,} of {len(rows):,} training texts a mention stands beyond 6 tokens" in notes
 

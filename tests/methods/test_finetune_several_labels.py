@@ -10,6 +10,7 @@ import torch
 from scipy.special import expit, logit
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+import toys
 from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, Tuning
@@ -21,7 +22,7 @@ PLAN = Plan(steps=12, batch=16, rate=3e-3, warmup=0.1)
 
 
 def recipe_for(encoder, task, **settings) -> FinetuneRecipe:
-    return replace(FinetuneRecipe(str(encoder), task.path, epochs=0.0, looks=3, plan=PLAN), **settings)
+    return replace(toys.papers(str(encoder), task.path, epochs=0.0, looks=3, plan=PLAN), **settings)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_
 
 def test_it_means_nothing_for_one_label_a_text(toy_task):
     task = toy_task("sequence")
-    finetune.check_heeded(finetune.ROBUST, [toy_task("sequence")])  # what a preset says is no statement of the user's
+    finetune.check_heeded(FinetuneRecipe(), [toy_task("sequence")])  # what a preset says is no statement of the user's
     with pytest.raises(ValueError, match=r"finetune.threshold = 'dev' means nothing on toy sequence"):
-        finetune.check_heeded(FinetuneRecipe(threshold="dev"), [task])
-    assert finetune.without_idle_settings(FinetuneRecipe(threshold="dev"), task).threshold == "half"
+        finetune.check_heeded(toys.papers(threshold="dev"), [task])
+    assert finetune.without_idle_settings(toys.papers(threshold="dev"), task).threshold == "half"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModel, BertForNextSentencePrediction
 
+import toys
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
@@ -25,7 +26,7 @@ PLAN = Plan(steps=12, batch=8, rate=1e-3, warmup=0.1)
 
 
 def recipe_for(encoder, task, **settings) -> FinetuneRecipe:
-    usual = FinetuneRecipe(str(encoder), task.path, epochs=0.0, looks=4, plan=PLAN, head="probe", pooling="auto")
+    usual = toys.papers(str(encoder), task.path, epochs=0.0, looks=4, plan=PLAN, head="probe", pooling="auto")
     return replace(usual, **settings)
 
 
@@ -127,14 +128,14 @@ def test_a_trained_pooler_is_kept_where_that_is_asked_for(encoder, toy_task, tmp
 )
 def test_the_length_is_in_epochs_within_bounds(settings, rows, steps):
     plan = Plan(batch=16, rate=3e-5, **({"steps": 30} if settings["epochs"] == 0 else {}))
-    assert plan_of(FinetuneRecipe(plan=plan, **settings), rows, 768).steps == steps
+    assert plan_of(toys.papers(plan=plan, **settings), rows, 768).steps == steps
 
 
 @pytest.mark.parametrize(("hidden", "rate"), [(768, 3e-5), (384, 1.2e-4), (128, 1.08e-3)])
 def test_narrow_encoders_learn_at_higher_rates(hidden, rate):
     plan = Plan(batch=16, rate=3e-5)
-    assert plan_of(FinetuneRecipe(plan=plan, rate_by_width=True), 80, hidden).rate == pytest.approx(rate)
-    assert plan_of(FinetuneRecipe(plan=plan), 80, hidden).rate == 3e-5
+    assert plan_of(toys.papers(plan=plan, rate_by_width=True), 80, hidden).rate == pytest.approx(rate)
+    assert plan_of(toys.papers(plan=plan), 80, hidden).rate == 3e-5
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -207,17 +208,17 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
 )
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        FinetuneRecipe(**settings)
+        toys.papers(**settings)
 
 
-@pytest.mark.parametrize("base", [FinetuneRecipe(model="m"), replace(finetune.ROBUST, model="m")])
+@pytest.mark.parametrize("base", [toys.papers(model="m"), FinetuneRecipe(model="m")])
 def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(base):
     robust = settings.override(base, ["preset=robust", "patience=2", "plan.rate=1e-5"])
-    assert robust == replace(finetune.ROBUST, model="m", patience=2, plan=replace(finetune.ROBUST.plan, rate=1e-5))
+    assert robust == FinetuneRecipe(model="m", patience=2, plan=replace(FinetuneRecipe().plan, rate=1e-5))
     papers = settings.override(base, ["plan.batch=8", "preset=papers"])
-    assert papers == FinetuneRecipe(model="m", plan=replace(FinetuneRecipe().plan, batch=8))
+    assert papers == toys.papers(model="m", plan=replace(toys.papers().plan, batch=8))
     assert settings.from_mapping(FinetuneRecipe, settings.to_mapping(robust)) == robust
-    with pytest.raises(ValueError, match=r"command line: preset = 'best' is not one of papers, robust"):
+    with pytest.raises(ValueError, match=r"command line: preset = 'best' is not one of robust, papers"):
         settings.override(base, ["preset=best"])
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import toys
 from acclimate.core.types import TAGS, Checkpoint, Example, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.task_loss import (
@@ -38,7 +39,7 @@ CPU = torch.device("cpu")
 def tuned(encoder, task, out, *, steps=40, rate=1e-2, **settings):
     plan = Plan(steps=steps, batch=16, rate=rate, warmup=0.1)
     return finetune.evaluate(
-        finetune.FinetuneRecipe(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings), out
+        toys.papers(str(encoder), task.path, looks=1, epochs=0.0, dropout=0.0, plan=plan, **settings), out
     )
 
 
@@ -236,7 +237,7 @@ def test_schemes_are_trained_in_and_scored_as_given(toy_task):
 def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_path):
     task, notes = toy_task("tokens"), []
     plan = Plan(steps=1, batch=16)
-    recipe = finetune.FinetuneRecipe(str(encoder), task.path, looks=1, epochs=0.0, tag_scheme="IO", plan=plan)
+    recipe = toys.papers(str(encoder), task.path, looks=1, epochs=0.0, tag_scheme="IO", plan=plan)
     done = finetune.adapt(recipe, tmp_path, watch=lambda progress: notes.append(progress.values.get("note", "")))
     assert f"in the scheme IO, {merged(task, 'IO'):,} training entities become one with the entity before" in notes
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
@@ -250,7 +251,7 @@ def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):
     with pytest.raises(ValueError, match="tag_scheme = 'IO' is for tags of entities"):
         tuned(encoder, toy_task("sequence"), tmp_path / "scheme", tag_scheme="IO")
     with pytest.raises(ValueError, match="Set tag_layer to crf or bilstm-crf"):
-        finetune.FinetuneRecipe(tag_transitions="scheme")
+        toys.papers(tag_transitions="scheme")
     with pytest.raises(ValueError, match="of no scheme that names entities"):
         allowed_transitions(("NOUN", "VERB"))
     with pytest.raises(ValueError, match="layer='crf' is for tags, not for kind 'sequence'"):

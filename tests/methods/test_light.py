@@ -16,6 +16,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import finished
+import toys
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, Document, unwatched
 from acclimate.methods import finetune, light, mlm, tapter, tlm
@@ -79,7 +80,7 @@ def tuned(adapted, toy_task, tmp_path_factory):
         patch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.mktemp("cache")))
         plan = Plan(steps=12, batch=16, rate=5e-3, warmup=0.1)
         task, out = toy_task("sequence"), tmp_path_factory.mktemp("tuned")
-        recipe = finetune.FinetuneRecipe(str(adapted[1]), task.path, looks=2, epochs=0.0, dropout=0.0, plan=plan)
+        recipe = toys.papers(str(adapted[1]), task.path, looks=2, epochs=0.0, dropout=0.0, plan=plan)
         return task, finetune.evaluate(recipe, out), out / "checkpoint"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import toys
 from acclimate.core import files, settings
 from acclimate.core.types import Example
 from acclimate.methods import finetune, stilt
@@ -33,7 +34,7 @@ FILES = ("model.safetensors", "config.json", "tokenizer.json")
 
 def recipe_for(encoder: Path, *tasks, steps: int = 3, **stated) -> stilt.StiltRecipe:
     plan = Plan(steps=steps, batch=8, rate=3e-3, warmup=0.1, precision="float32")
-    stage = finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=plan)
+    stage = toys.papers(looks=2, epochs=0.0, plan=plan)
     return stilt.StiltRecipe(str(encoder), tuple(task.path for task in tasks), finetune=stage, **stated)
 
 
@@ -128,7 +129,7 @@ def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy
 
 
 def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy_task, tmp_path):
-    stage = finetune.FinetuneRecipe(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
+    stage = toys.papers(tag_layer="crf", tag_scheme="BIOUL", epochs=3.0)
     recipe = stilt.StiltRecipe(finetune=stage, intermediate=stilt.Intermediate(rate=1e-4, warmup=0.0))
     same, other = (stilt.stage_of(recipe, toy_task(kind), last=False) for kind in ("tokens", "sequence"))
     assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
@@ -176,7 +177,7 @@ def test_what_is_wrong_with_the_target_is_told_before_the_first_stage(encoder, t
         metric_named("word_macro_f1"),
         32,
     )
-    stage = finetune.FinetuneRecipe(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
+    stage = toys.papers(tag_layer="crf", tag_transitions="scheme", epochs=1.0)
     recipe = recipe_for(encoder, target, prepare(words, Path(), tmp_path / "words"))
     with pytest.raises(ValueError, match="the tags NOUN, VERB are of no scheme"):
         stilt.adapt(replace(recipe, finetune=stage), tmp_path / "chain")

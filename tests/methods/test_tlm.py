@@ -63,7 +63,7 @@ def recipe(toy_task, retrieved) -> tlm.TlmRecipe:
         dropout=0.0,
         attention_dropout=0.0,
         plan=Plan(steps=9, batch=8, rate=3e-3),
-        finetune=finetune.FinetuneRecipe(looks=2, epochs=0.0, plan=Plan(steps=4, batch=8, rate=3e-3)),
+        finetune=toys.papers(looks=2, epochs=0.0, plan=Plan(steps=4, batch=8, rate=3e-3)),
     )
 
 
@@ -217,9 +217,7 @@ def test_an_electra_computes_what_encoder_and_classifier_do(name, kind, tmp_path
 @pytest.mark.parametrize("kind", ["sequence", "multilabel", "score"])
 def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind, tmp_path):
     task = toy_task(kind)
-    tuned = finetune.FinetuneRecipe(
-        looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1)
-    )
+    tuned = toys.papers(looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1))
     plan = Plan(steps=90, batch=16, rate=5e-3, warmup=0.1)
     stated = replace(recipe, task=task.path, plan=plan, finetune=tuned, normalise=True)
     told = []

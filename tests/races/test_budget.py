@@ -11,7 +11,7 @@ import pytest
 from acclimate.core import files
 from acclimate.jobs.job import decided
 from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, cut_to_budget, with_search
+from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
 from acclimate.studies.pubmedbert import EXTEND
 from acclimate.studies.tlm import STAGE_1
@@ -129,22 +129,13 @@ def _budget(words: str) -> Budget:
     return Budget(seconds, "seconds", words)
 
 
-def test_a_search_is_added_where_none_is_stated():
-    assert len(with_search(RaceRecipe()).settings()) == 3
-    for stated in (
-        WIDE,
-        RaceRecipe(search=SearchRecipe(rates=(1e-3,))),
-        RaceRecipe(search=SearchRecipe(epochs=(2.0,))),
-    ):
-        assert with_search(stated) == stated, "one stated setting is a statement too"
-
-
 def test_a_budget_does_not_go_with_settings_that_are_drawn():
-    drawn = RaceRecipe(search=SearchRecipe(rates=(1e-5, 5e-5), how="tpe", trials=6))
+    check_listed(SearchRecipe())
+    drawn = SearchRecipe(rates=(1e-5, 5e-5), how="tpe", trials=6)
     with pytest.raises(
         ValueError, match=r"search\.how = 'tpe' lists none: .* Leave out --budget and lower search\.trials"
     ):
-        with_search(drawn)
+        check_listed(drawn)
 
 
 def test_the_last_round_takes_as_many_as_can_be_paid():

@@ -82,6 +82,6 @@ def test_a_study_counts_the_differences_that_rest_on_one_adaptation():
 
 def test_more_adaptations_than_fine_tunings_are_refused():
     with pytest.raises(ValueError, match="adapt_seeds = 4 is more than seeds = 3"):
-        RaceRecipe(adapt_seeds=4)
+        RaceRecipe(seeds=3, adapt_seeds=4)
     with pytest.raises(ValueError, match="adapt_seeds"):
         RaceRecipe(adapt_seeds=0)

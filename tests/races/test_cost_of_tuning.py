@@ -18,7 +18,7 @@ from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate_of, random_rows
-from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import foreseen_of
 from acclimate.tasks.metrics import METRICS, default_metric
 from acclimate.tasks.prepared import Prepared, prepare
@@ -55,13 +55,15 @@ def task_of(kind: Kind, place: Path) -> Prepared:
         ("tokens", ["finetune.tag_layer=bilstm-crf"]),
         ("sequence", []),
         ("span", []),
+        ("tokens", ["finetune.preset=robust", "finetune.patience=0", "finetune.retry=false"]),
     ],
 )
 def test_fine_tuning_is_estimated_with_its_own_head_and_rows(
     kind: Kind, stated: list[str], toy_race: Any, tmp_path: Path
 ) -> None:
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    plan = ["seeds=2", "contestants=[]", "finetune.looks=2", "finetune.epochs=4.0", "finetune.plan.batch=16"]
+    plan = ["seeds=2", "contestants=[]"]
+    plan += [f"finetune.{setting}" for setting in ("preset=papers", "looks=2", "epochs=4.0", "plan.batch=16")]
     materials = Materials(task=task_of(kind, tmp_path), model=str(base / "checkpoint"))
     entries = enter(settings.override(RaceRecipe(), [*plan, *stated]), materials)
     found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
@@ -92,7 +94,7 @@ def test_one_trial_serves_all_settings_that_differ_in_rate_and_length_only(
 
     monkeypatch.setattr(cost, "Tuning", Counted)
     materials = Materials(task=task_of("tokens", tmp_path), model=str(base / "checkpoint"))
-    search = replace(RaceRecipe().search, rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
+    search = SearchRecipe(rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
     entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
     assert len(estimate_of(entries, tmp_path / "run").stages) > 8
     assert sorted(recipe.plan.batch for recipe in made) == [8, 16]

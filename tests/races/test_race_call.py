@@ -17,6 +17,7 @@ from acclimate.races.recipe import RaceRecipe
 from studies import recorded
 
 QUICK = settings.override(RaceRecipe(), toys.SETTINGS)
+SEARCHING = settings.override(QUICK, ["search.rates=[3e-3,1e-2,3e-2]"])
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def budgeted(base, tmp_path_factory) -> Path:
         model=base,
         max_tokens=32,
         budget="20min",
-        recipe=QUICK,
+        recipe=SEARCHING,
         out=place / "run",
     )
     assert report.verdict
@@ -91,7 +92,7 @@ def test_what_a_budget_decided_stays_decided(budgeted, base):
         model=base,
         max_tokens=32,
         budget="20min",
-        recipe=QUICK,
+        recipe=SEARCHING,
         out=budgeted,
     )
     assert (budgeted / "decisions.json").read_bytes() == before

@@ -16,7 +16,7 @@ def rates(*stated: str) -> list[str]:
 
 
 def test_a_rate_that_is_stated_is_the_rate():
-    assert rates() == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
+    assert rates() == ["rate 1e-05", "rate 3e-05", "rate 9e-05"]
     assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
 
 
@@ -28,6 +28,24 @@ def test_vectors_from_nothing_are_of_unit_spread():
 def test_rates_that_are_stated_are_searched():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2
+
+
+def test_the_papers_preset_has_blurbs_rates():
+    assert rates("finetune.preset=papers") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
+    assert rates("finetune.preset=papers", "finetune.plan.rate=2e-5") == ["rate 2e-05"]
+    assert rates("finetune.preset=papers", "search.rates=[2e-5,4e-5]") == ["rate 2e-05", "rate 4e-05"]
+
+
+def test_stated_epochs_and_stated_candidates_are_meant_as_they_stand():
+    """Neither robust's least number of steps nor its least number of dev rows changes them."""
+    usual = for_model()
+    assert (usual.finetune.least_steps, usual.search.least_dev) == (500, 200)
+    stated = settings.override(usual, ["finetune.epochs=100", "search.rates=[1e-4,2e-4]"])
+    assert (stated.finetune.least_steps, stated.finetune.most_epochs, stated.search.least_dev) == (0, 0.0, 0)
+    both = settings.override(usual, ["finetune.epochs=3", "finetune.least_steps=90", "search.least_dev=50"])
+    assert (both.finetune.least_steps, both.search.least_dev) == (90, 50)
+    [tried, _] = settings.override(usual, ["search.rates=[]", "search.epochs=[3,5]"]).settings()
+    assert (tried.recipe.epochs, tried.recipe.least_steps, tried.recipe.most_epochs) == (3.0, 0, 0.0)
 
 
 def test_what_is_not_searched_stays_as_stated():

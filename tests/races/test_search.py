@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from acclimate.methods import finetune
+import toys
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
 from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
-SETTINGS = tuple(Setting(f"rate {rate}", finetune.FinetuneRecipe()) for rate in (1, 2, 3))
+SETTINGS = tuple(Setting(f"rate {rate}", toys.papers()) for rate in (1, 2, 3))
 
 
 class Track:
@@ -56,8 +56,8 @@ def never(rival: Candidate, untouched: Candidate, seeds: int) -> bool:
 
 
 def rated(*rates: float) -> tuple[Setting, ...]:
-    plan = finetune.FinetuneRecipe().plan
-    return tuple(Setting(f"rate {rate:g}", finetune.FinetuneRecipe(plan=replace(plan, rate=rate))) for rate in rates)
+    plan = toys.papers().plan
+    return tuple(Setting(f"rate {rate:g}", toys.papers(plan=replace(plan, rate=rate))) for rate in rates)
 
 
 @pytest.mark.parametrize("finalists", [None, lambda: 3])

@@ -19,6 +19,7 @@ from acclimate.cli.checks import (
 )
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
+from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def doctor(
     labelled: LabelledFiles,
     raw: Raw,
     model: options.ModelOption = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Seeds of the race to come.")] = SEEDS,
     contestants: Annotated[
         int, typer.Option("--contestants", help="Contestants of that race beside the untouched model.")
     ] = 4,
@@ -138,7 +139,7 @@ def race(
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
     from acclimate.races import race
-    from acclimate.races.fit import with_search
+    from acclimate.races.fit import check_listed
     from acclimate.races.recipe import heeded, stated_methods
 
     usual = race.recipe_for(
@@ -146,7 +147,7 @@ def race(
     )
     stated = session.note(heeded(session.recipe(usual), usual))
     if budget is not None:
-        with_search(stated)  # raises where the two do not go together
+        check_listed(stated.search)
     models = () if model is None else (model,)
     given = {"raw": raw, "data": data, "leaks": leaks, "rows": rows, "labels_per_class": labels_per_class}
     _race(session, stated, budget, probe_only=probe_only, task=labelled, models=models, **given)

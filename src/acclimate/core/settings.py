@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
+SEEDS = 5  # fine-tunings of each contestant in a race, and in what the doctor says of it, if no number is stated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +98,16 @@ def from_mapping(
     """Return an instance of the dataclass `kind`; what `values` leaves out is as in `base`, or else its default.
 
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
-    class. Where a class has `presets` and `values` names one, what is left out is as the preset has it.
+    class. Where a class has `presets` and `values` names one, what is left out is as the preset has it. Where a class
+    has `besides`, a setting that `values` states sets others too, unless `values` states them as well.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
     if "preset" in values and hasattr(kind, "presets"):
         base = _preset(kind, values["preset"], where=where, key=f"{prefix}preset", base=base)
+    follow: dict[str, Any] = {}
+    for key, others in getattr(kind, "besides", {}).items():
+        follow |= others if key in values else {}
+    values = follow | dict(values)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
         if key not in fields:

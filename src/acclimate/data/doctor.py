@@ -17,6 +17,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.figures import has
+from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
@@ -49,7 +50,6 @@ LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adap
 HOPELESS = 0.5  # smallest detectable difference above which no figure is given
 WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows instead of being cut
 UNCLASSED = ("score", "span")  # kinds whose labels are not classes
-ENOUGH = 5  # seeds to advise where fewer show next to nothing
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
     "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
@@ -65,7 +65,7 @@ def examine(
     model: str | None = None,
     corpora: Mapping[str, Path] | None = None,
     separated: Literal["line", "blank"] = "line",
-    seeds: int = 3,
+    seeds: int = SEEDS,
     comparisons: int = 1,
     spread: PowerDesign | None = None,
     near: float = NEAR,
@@ -258,12 +258,12 @@ def _reach(
         design, basis = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons), MEASURED
     least = design.detectable()
     if least > HOPELESS:
-        better = f"with {ENOUGH} seeds, gains of {100 * design.detectable(seeds=ENOUGH):.1f} points are"
+        better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
         text = (
             f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: any gain may be chance."
         )
-        return least, reach, [Finding("warning", text, f"Take {ENOUGH} seeds.")]
+        return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     reach = f"{design.advice()} {basis}"
     if least < LARGE:
         return least, reach, []

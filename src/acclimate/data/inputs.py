@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
 from acclimate.data.doctor import after_removal, examine, on_model, removed
@@ -81,7 +82,7 @@ def made_ready(
     *,
     model: str | None = None,
     leaks: Leaks = "keep",
-    seeds: int = 3,
+    seeds: int = SEEDS,
     comparisons: int = 4,
     watch: Watch = unwatched,
 ) -> tuple[Prepared, Labelled, Examination]:
@@ -114,7 +115,7 @@ def gather(
     *,
     model: str | None,
     leaks: Leaks = "keep",
-    seeds: int = 3,
+    seeds: int = SEEDS,
     comparisons: int = 4,
     watch: Watch = unwatched,
 ) -> Materials:

@@ -174,11 +174,15 @@ STARTS_KEPT = 16
 
 @dataclass(frozen=True)
 class FinetuneRecipe:
-    """Fine-tuning. The defaults of this class are the preset "papers": rate, batch and epochs within BLURB's search
-    range (1e-5 to 5e-5, 16 or 32, 2 to 60). ROBUST, below, is the other preset.
+    """Fine-tuning. The defaults of this class are the preset "robust". PAPERS, below, is the other preset: rate, batch
+    and epochs within BLURB's search range (1e-5 to 5e-5, 16 or 32, 2 to 60).
     """
 
+    # Mosbach et al. (2021, 2006.04884): small rates, a warm-up, many epochs. Zhang et al. (2021, 2006.05987): few rows
+    # need more steps. Kumar et al. (2022, 2202.10054): a head that begins as a probe keeps what the encoder knows.
+
     presets: ClassVar[Mapping[str, FinetuneRecipe]] = {}  # filled below
+    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {"epochs": {"least_steps": 0, "most_epochs": 0.0}}
     inputs: ClassVar[tuple[str, ...]] = ("model", "task")  # what no preset changes
 
     # what is fine-tuned, and on what
@@ -186,37 +190,39 @@ class FinetuneRecipe:
     task: Path = Path()  # the labelled data: a directory that tasks.prepared.prepare wrote
 
     # how it is trained
-    preset: Literal["papers", "robust"] = "papers"
-    """Where the settings below start from. "papers": as the five papers fine-tune. "robust": as measurement chooses on
-    train and dev, for encoders of any size and for few rows. Settings that you state come on top."""
-    epochs: Epochs = 10.0  # passes over the training rows; 0: plan.steps sets the length; BLURB: 2 to 60
-    plan: Plan = field(default_factory=lambda: Plan(batch=32, rate=3e-5, warmup=0.1))
+    preset: Literal["papers", "robust"] = "robust"
+    """Where the settings below start from. "robust": as measurement chooses on train and dev, for encoders of any size
+    and for few rows. "papers": as the five papers fine-tune. Settings that you state come on top."""
+    epochs: Epochs = 10.0
+    """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
+    unless you state them too. BLURB: 2 to 60."""
+    plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
     """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
-    rate_by_width: bool = False
+    rate_by_width: bool = True
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
     times that rate."""
-    layer_decay: Annotated[float, Range(least=0, most=1)] = 1.0
+    layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
-    least_steps: Count = 0  # number of steps at least, where `epochs` gives fewer
-    most_epochs: Epochs = 0.0
+    least_steps: Count = 500  # number of steps at least, where `epochs` gives fewer
+    most_epochs: Epochs = 60.0
     """Number of passes over the training rows at most, whatever `least_steps` says; 0: no limit."""
-    patience: Count = 0
+    patience: Count = 6
     """Number of looks in a row without a better dev score after which training stops; 0: it never stops early."""
     dropout: Dropout = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
     attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
 
     # which weights become the checkpoint
-    looks: Positive = 10  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
+    looks: Positive = 20  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
-    retry: bool = False
+    retry: bool = True
     """Repeat a run that learnt nothing, at three times the rate and with twice the steps."""
-    averaged: Positive = 1
+    averaged: Positive = 3
     """Number of best looks whose weights are averaged, if the mean scores no lower on dev than the best look."""
 
     # the head
-    head: Literal["fresh", "probe", "kept"] = "fresh"
+    head: Literal["fresh", "probe", "kept"] = "probe"
     """"fresh": a new head with random weights. "probe": a new head that starts as the linear layer that a probe fits on
     the frozen encoder; where no probe exists (spans, CRFs, LSTMs), random weights that learn ten times as fast. "kept":
     the head of the fine-tuned checkpoint that `model` names."""
@@ -234,20 +240,20 @@ class FinetuneRecipe:
     """Which linear layers have adapters: those of "attention", or "all", those of the feed-forward part included."""
 
     # the head of whole texts
-    pooling: Literal[Pooling, "auto"] = "pooler"
+    pooling: Literal[Pooling, "auto"] = "auto"
     """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
     has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
     states of the two mentions of a relation (Table 12). "auto": what a probe reads best on the training rows."""
-    pooler: Literal["fresh", "kept"] = "fresh"
+    pooler: Literal["fresh", "kept"] = "kept"
     """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
     """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
 
     # the head of texts with several labels each
-    base_rates: bool = False
+    base_rates: bool = True
     """Whether the biases of a drawn head start at the labels' frequencies in the training rows, in place of 0. A head
     that begins as a probe has them anyway."""
-    threshold: Literal["half", "dev"] = "half"
+    threshold: Literal["half", "dev"] = "dev"
     """Probability above which a label is predicted. "half": 0.5. "dev": the one, the same for all labels, that scores
     best on dev; the checkpoint has it in its biases, so that in transformers 0.5 is right."""
 
@@ -275,7 +281,9 @@ class FinetuneRecipe:
                 f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
             )
         if self.averaged > 1 and self.choose == "last":
-            raise ValueError(f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Leave one out")
+            raise ValueError(
+                f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Set averaged=1, or choose=best"
+            )
         for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
             if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
                 raise ValueError(
@@ -296,26 +304,25 @@ class FinetuneRecipe:
         check_smart(self)
 
 
-# Mosbach et al. (2021, 2006.04884): small rates, a warm-up, many epochs. Zhang et al. (2021, 2006.05987): few rows need
-# more steps. Kumar et al. (2022, 2202.10054): a head that begins as a probe keeps what the encoder knows.
-ROBUST = FinetuneRecipe(
-    preset="robust",
-    least_steps=500,
-    most_epochs=60.0,
-    plan=Plan(batch=16, rate=3e-5, warmup=0.1),
-    rate_by_width=True,
-    layer_decay=0.0,
-    looks=20,
-    patience=6,
-    averaged=3,
-    retry=True,
-    head="probe",
-    pooling="auto",
-    pooler="kept",
-    base_rates=True,
-    threshold="dev",
+PAPERS = FinetuneRecipe(
+    preset="papers",
+    epochs=10.0,
+    least_steps=0,
+    most_epochs=0.0,
+    plan=Plan(batch=32, rate=3e-5, warmup=0.1),
+    rate_by_width=False,
+    layer_decay=1.0,
+    patience=0,
+    looks=10,
+    retry=False,
+    averaged=1,
+    head="fresh",
+    pooling="pooler",
+    pooler="fresh",
+    base_rates=False,
+    threshold="half",
 )
-FinetuneRecipe.presets = MappingProxyType({"papers": FinetuneRecipe(), "robust": ROBUST})
+FinetuneRecipe.presets = MappingProxyType({"robust": FinetuneRecipe(), "papers": PAPERS})
 
 
 def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -971,8 +978,10 @@ def test_ensemble(checkpoints: Sequence[Checkpoint], task: Prepared, *, by: str,
 
 
 def without_idle_settings(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
-    """Return the recipe, with settings that have no effect on the task at their defaults; for tasks that share one."""
-    default = FinetuneRecipe()
+    """Return the recipe, with settings that have no effect on the task as the preset has them; for tasks that share one
+    recipe.
+    """
+    default = FinetuneRecipe.presets[recipe.preset]
     return replace(recipe, **{name: getattr(default, name) for name in _idle(recipe, task)})
 
 

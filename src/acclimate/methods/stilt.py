@@ -86,7 +86,7 @@ class StiltRecipe:
     """Two or more directories that tasks.prepared.prepare wrote, in the order of training; the target comes last."""
     intermediate: Intermediate = field(default_factory=Intermediate)
     """Settings that differ on the tasks before the target; none: the same as in `finetune`."""
-    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    finetune: finetune.FinetuneRecipe = finetune.PAPERS
     """Settings of all fine-tunings; model, task and head are left out."""
 
     def __post_init__(self) -> None:

@@ -181,8 +181,11 @@ class TlmRecipe:
     stage_2: bool = True
     """Fine-tune after stage 1. False: the checkpoint is the model and classifier of stage 1 (Table 7)."""
     finetune: finetune.FinetuneRecipe = field(
-        default_factory=lambda: finetune.FinetuneRecipe(
-            looks=30, epochs=0.0, plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0)
+        default_factory=lambda: replace(
+            finetune.PAPERS,
+            looks=30,
+            epochs=0.0,
+            plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0),
         )
     )  # settings of stage 2; model and task are filled in
 

@@ -23,7 +23,7 @@ from acclimate.methods.probe import PROBED
 from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
-from acclimate.races.recipe import RaceRecipe, Setting, contestants_of
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
@@ -367,8 +367,12 @@ class Entries:
 def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) -> Entries:
     """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task.
 
+    With fewer dev rows than `search.least_dev` nothing is searched.
+
     fine_tunes: False if contestants are only adapted and probed
     """
+    if materials.task.sizes["dev"] < recipe.search.least_dev:
+        recipe = replace(recipe, search=SearchRecipe())
     _check(recipe, materials)
     given = materials.model
     if given is not None:

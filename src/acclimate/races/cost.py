@@ -292,7 +292,8 @@ class SpeedTest:
         plan = replace(stated.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
         alike = replace(stated, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
-        alike = replace(alike, pooling="mean") if stated.pooling == "auto" else alike
+        if stated.pooling == "auto":
+            alike = replace(alike, pooling="pooler" if task.kind in ("tokens", "span") else "mean")
         key = settings.digest(settings.to_mapping(alike) | {"prompt": prompt})[:12]
         if key not in self.speeds_of_tuning:
             begun = time.perf_counter()

@@ -16,6 +16,7 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
 from acclimate.methods import method_called
 from acclimate.methods.baselines import baseline_of
+from acclimate.methods.finetune import WIDTH
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
 from acclimate.models.word_embeddings import Distances
@@ -248,8 +249,9 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
+    width = f" times ({WIDTH} / width)\N{SUPERSCRIPT TWO}" if setting.recipe.rate_by_width else ""
     return given | {
-        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}",
+        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}{width}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,

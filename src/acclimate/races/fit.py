@@ -24,7 +24,6 @@ ADAPTING = 0.5  # share of the budget that adapting may take
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 ENOUGH = 3  # seeds that are worth more than another setting
-SPREAD = 3.0  # a budgeted race that lists no rates tries the recipe's rate, and this factor below and above it
 
 
 @dataclass(frozen=True)
@@ -57,20 +56,13 @@ class CutRecipe:
     notes: tuple[str, ...]
 
 
-def with_search(recipe: RaceRecipe) -> RaceRecipe:
-    """Return the recipe with a search, which a budget needs: where it lists no settings, three rates around its rate.
-
-    Raises ValueError where settings are drawn.
-    """
-    if recipe.search.draws:
+def check_listed(search: SearchRecipe) -> None:
+    """Raises ValueError for a search that draws its settings, of which a budget can leave none out."""
+    if search.draws:
         raise ValueError(
-            f"a budget leaves out settings until it fits, but search.how = '{recipe.search.how}' lists none: it draws "
-            f"them. Leave out --budget and lower search.trials, or set search.how=halving"
+            f"a budget leaves out settings until it fits, but search.how = '{search.how}' lists none: it draws them. "
+            f"Leave out --budget and lower search.trials, or set search.how=halving"
         )
-    if recipe.search.rates or recipe.search.epochs or recipe.search.batches:
-        return recipe
-    rate = recipe.finetune.plan.rate
-    return replace(recipe, search=SearchRecipe(rates=(rate / SPREAD, rate, rate * SPREAD)))
 
 
 def cut_to_budget(

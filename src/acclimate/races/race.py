@@ -36,7 +36,7 @@ from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
-from acclimate.races.fit import Costs, affordable, cut_to_budget, with_search
+from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.outcome import WINNER, Outcome, best_on_dev, probe_row
 from acclimate.races.recipe import RaceRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
@@ -300,8 +300,14 @@ def design(
     if probe_only and budget is not None:
         raise ValueError("--probe-only fine-tunes nothing, so there is no search to fit into a budget. Leave one out")
     if budget is not None:
-        with_search(recipe)
+        check_listed(recipe.search)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
+    few: tuple[str, ...] = ()
+    if entries.recipe.search != recipe.search and not probe_only:
+        few = (
+            f"No settings were searched: {task.sizes['dev']:,} dev rows, fewer than {recipe.search.least_dev:,}, tell "
+            f"them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
+        )
     allowed = None
     if budget is not None:
         assert estimator is not None
@@ -318,8 +324,8 @@ def design(
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
-        notes=materials.notes,
-        race=recipe,
+        notes=(*materials.notes, *few),
+        race=entries.recipe,
         examination=materials.examination,
         measured=probe_facts,
         completed=partial(_completed, command=command, budget=budget),
@@ -348,7 +354,7 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 
     writes: True if a decision that is made now is kept in `run`; a dry run keeps none
     """
-    recipe, materials = with_search(entries.recipe), entries.materials
+    recipe, materials = entries.recipe, entries.materials
     key = _race_of(entries, budget)
 
     def decide() -> dict[str, Any]:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 
 from transformers import PreTrainedConfig
 
-from acclimate.core.settings import AboveZero, Count, Positive, Range, check_no_more, check_ranges
+from acclimate.core.settings import SEEDS, AboveZero, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load_method
-from acclimate.training.plan import Plan
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
@@ -31,6 +30,10 @@ class SearchRecipe:
     """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
     """
+
+    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        name: {"least_dev": 0} for name in ("rates", "epochs", "batches", "how")
+    }
 
     rates: tuple[AboveZero, ...] = ()  # peak learning rates to try; none: only `finetune.plan.rate`
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
@@ -51,6 +54,9 @@ class SearchRecipe:
     """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; not with a
     budget, and not where settings are drawn."""
     seed: Count = 0  # seed of the draws
+    least_dev: Count = 0
+    """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
+    apart. If you state what to try, 0 unless you state it too."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "search.")
@@ -88,6 +94,13 @@ class SearchRecipe:
                 f"search.trials = {self.trials}, but the grid has {self.combinations} combinations. Lower it, or set "
                 f"search.how=tpe, which draws between the values too"
             )
+
+
+SEARCHES: Mapping[str, SearchRecipe] = {
+    "robust": SearchRecipe(rates=(1e-5, 3e-5, 9e-5), extend=True, least_dev=200),
+    "papers": SearchRecipe(rates=(1e-5, 3e-5, 5e-5)),  # BLURB's
+}
+"""Preset of fine-tuning -> the search of a race that states none."""
 
 
 def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None:
@@ -159,26 +172,24 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """A race. The untouched model always runs; `contestants` run against it, or all that can where none are named.
 
     Beside these settings a race has those of every method that can race, under the name of the method or of the
-    contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults are for a small encoder that is pretrained here, on
-    text as small as the demo's: what two cores do within ten minutes. `for_model` has those for a pretrained one.
+    contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults of adapting are for a small encoder that is
+    pretrained here, on text as small as the demo's; `for_model` has those for a pretrained one.
     """
 
     methods: ClassVar[Mapping[str, Method]] = METHODS
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
-    seeds: Seeds = 3  # fine-tunings of each contestant, each with another seed; at least 2
+    seeds: Seeds = SEEDS  # fine-tunings of each contestant, each with another seed; at least 2
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
     default contestants whose texts are given, TF-IDF and random weights."""
-    search: SearchRecipe = field(default_factory=SearchRecipe)  # settings of fine-tuning that every contestant tries
+    search: SearchRecipe = SEARCHES["robust"]  # settings of fine-tuning that every contestant tries
     pretrain: scratch.ScratchRecipe = scratch.SMALL
     """Settings of the small encoder that is pretrained if no model is given."""
-    finetune: finetune.FinetuneRecipe = field(
-        default_factory=lambda: finetune.FinetuneRecipe(epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
-    )  # settings of every fine-tuning
+    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of every fine-tuning
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for the contestants that train on general text."""
     tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
@@ -266,7 +277,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         name = ", ".join(f"{what} {value:g}" for what, value in named.items() if value is not None)
         usual = self.finetune
         plan = replace(usual.plan, rate=rate or usual.plan.rate, batch=batch or usual.plan.batch)
-        return Setting(name or f"rate {plan.rate:g}", replace(usual, epochs=epochs or usual.epochs, plan=plan))
+        length = {} if epochs is None else {"epochs": epochs, **usual.besides["epochs"]}
+        return Setting(name or f"rate {plan.rate:g}", replace(usual, **length, plan=plan))
 
 
 def unread(contestant: Contestant, recipe: Any) -> dict[str, Any]:
@@ -344,26 +356,28 @@ S = TypeVar("S", bound=_Searching)
 
 
 def heeded(stated: S, usual: S) -> S:
-    """Return the recipe without the search over what was stated as one value: `finetune.plan.rate` means that rate."""
-    ours, theirs, search = stated.finetune, usual.finetune, stated.search
-    if ours.plan.rate != theirs.plan.rate and search.rates == usual.search.rates:
+    """Return the recipe with the search that belongs to the stated preset, where no search is stated, and without the
+    search over what was stated as one value: `finetune.plan.rate` means that rate.
+    """
+    tuned = stated.finetune
+    preset = finetune.FinetuneRecipe.presets[tuned.preset]
+    default = usual.search if tuned.preset == usual.finetune.preset else SEARCHES[tuned.preset]
+    search = default if stated.search == usual.search else stated.search
+    if tuned.plan.rate != preset.plan.rate and search.rates == default.rates:
         search = replace(search, rates=())
-    if ours.epochs != theirs.epochs and search.epochs == usual.search.epochs:
+    if tuned.epochs != preset.epochs and search.epochs == default.epochs:
         search = replace(search, epochs=())
-    if ours.plan.batch != theirs.plan.batch and search.batches == usual.search.batches:
+    if tuned.plan.batch != preset.plan.batch and search.batches == default.batches:
         search = replace(search, batches=())
     return cast(S, replace(cast(Any, stated), search=search))
 
 
 def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
-    """Return the settings of the papers, for a pretrained model of the usual size.
-
-    Each method as its `usual` settings have it, or else by the defaults of its recipe; fine-tuning as BLURB does (the
-    defaults of methods/finetune.py), with BLURB's three rates to choose from.
+    """Return the settings for a pretrained model of the usual size: each method adapts as its `usual` settings have
+    it, or else by the defaults of its recipe.
     """
     recipe = with_methods(methods, RaceRecipe())
     usual: dict[str, Any] = {}
     for method, contestant in contestants_of(recipe.methods).values():
         usual.setdefault(method.group(contestant), contestant.usual or method.recipe())
-    search = SearchRecipe(rates=(1e-5, 3e-5, 5e-5))
-    return replace(recipe, **usual, finetune=finetune.FinetuneRecipe(), search=search)
+    return replace(recipe, **usual)

@@ -63,7 +63,7 @@ class BlurbRecipe:
     baseline: bool = True  # also run the baselines: TF-IDF or a word list, and the constant answer
     search: SearchRecipe = field(default_factory=lambda: SearchRecipe(blurb.SEARCH.rates, EPOCHS, blurb.SEARCH.batches))
     """Settings of fine-tuning that are tried on dev."""
-    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)
+    finetune: finetune.FinetuneRecipe = finetune.PAPERS
     """Settings of every fine-tuning; pooling counts where texts have two mentions, tag_ settings where words have
     tags."""
     tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)

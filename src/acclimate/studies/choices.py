@@ -18,7 +18,7 @@ Readings
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -147,7 +147,7 @@ class ChoicesRecipe:
     special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
     leaks: Literal["keep", "drop"] = "keep"  # what becomes of rows of train and dev that contain a test text
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
-    finetune: FinetuneRecipe = field(default_factory=FinetuneRecipe)
+    finetune: FinetuneRecipe = finetune.PAPERS
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
@@ -229,7 +229,8 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
 
 
 def _cell(recipe: ChoicesRecipe, dataset: str, reading: Reading, model: Model, *, several: bool) -> Cell:
-    default, stated, task = FinetuneRecipe(), reading.recipe, reading.task
+    stated, task = reading.recipe, reading.task
+    default = FinetuneRecipe.presets[stated.preset]
     differing = [name for name in NAMED if getattr(stated, name) != getattr(default, name)]
     words = [reading.form, *(f"{name} {getattr(stated, name)}" for name in differing)]
     label = ", ".join(filter(None, [f"fine-tune {model.key} on {dataset}", *words]))

@@ -117,8 +117,8 @@ class DgaStudyRecipe:
     token_contrast: token_contrast.TokenContrastRecipe = field(default_factory=token_contrast.TokenContrastRecipe)
     """Further settings of TaCL and TaCO."""
     finetune: finetune.FinetuneRecipe = field(
-        default_factory=lambda: finetune.FinetuneRecipe(
-            choose="last", looks=1, epochs=10.0, plan=Plan(batch=16, rate=1e-5, warmup=0.0)
+        default_factory=lambda: replace(
+            finetune.PAPERS, choose="last", looks=1, epochs=10.0, plan=Plan(batch=16, rate=1e-5, warmup=0.0)
         )
     )  # settings of all fine-tunings; the paper has 5 epochs on Restaurant, 15 on Phone and Camera
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from acclimate.methods import finetune
 from acclimate.methods.baselines import BASELINE, DICTIONARY
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved, short_names
+from acclimate.training.plan import Plan
 
 CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines, which no model may be called
+
+# of an encoder of two layers and 128 dimensions that a study pretrains
+FINETUNING_OF_SMALL = replace(finetune.PAPERS, epochs=6.0, looks=3, plan=Plan(batch=16, rate=1e-3, warmup=0.1))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from acclimate.races.contestants import Entries, job_of
 from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
+from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import Corpus
@@ -97,9 +98,9 @@ class PubmedbertStudyRecipe:
     )  # settings of every pretraining; each model trains on `scratch.tokens` tokens
     extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)
     """How words are added to the general vocabulary."""
-    search: SearchRecipe = field(default_factory=lambda: RaceRecipe().search)
+    search: SearchRecipe = field(default_factory=SearchRecipe)
     """Settings of fine-tuning that are tried on dev."""
-    finetune: finetune.FinetuneRecipe = field(default_factory=lambda: RaceRecipe().finetune)
+    finetune: finetune.FinetuneRecipe = FINETUNING_OF_SMALL
     """Settings of every fine-tuning."""
 
     def __post_init__(self) -> None:

@@ -89,7 +89,7 @@ class StiltStudyRecipe:
     """Which pairs get the control of as many steps on the target alone: each pair, A = B only (twice), or none."""
     intermediate: Intermediate = field(default_factory=Intermediate)
     """Settings that differ on the first task of a pair; none: the same as in `finetune`."""
-    finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of all fine-tunings
+    finetune: finetune.FinetuneRecipe = finetune.PAPERS  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
         check_ranges(self)

@@ -50,7 +50,7 @@ BIOASQ_VECTORS = Skipgram(min_count=2, epochs=10, rate=0.05, buckets=200_000, lo
 def _fine_tuning(epochs: float) -> finetune.FinetuneRecipe:
     """Return the settings of Nishida et al., Table 4, with which nothing is chosen on dev."""
     plan = Plan(batch=128, rate=5e-5, warmup=0.06, weight_decay=0.01)
-    return finetune.FinetuneRecipe(choose="last", looks=1, epochs=epochs, plan=plan)
+    return replace(finetune.PAPERS, choose="last", looks=1, epochs=epochs, plan=plan)
 
 
 @dataclass(frozen=True)

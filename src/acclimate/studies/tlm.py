@@ -34,6 +34,7 @@ from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reports.table import HEADING, MEANING
+from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.prepared import open_prepared
 
 TABLES = {
@@ -63,8 +64,8 @@ class TlmStudyRecipe:
     """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
-    tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=RaceRecipe().finetune))
-    """Settings of every variant, except for what is varied; fine-tuned as in a race."""
+    tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=FINETUNING_OF_SMALL))
+    """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
