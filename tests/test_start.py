@@ -350,6 +350,7 @@ CONTRADICTING = {
     "ScratchRecipe": "adapt scratch next_sentence=true adversarial=1.0",
     "TlmRecipe": "adapt tlm external_only=true stage_2=false",
     "FinetuneRecipe": "adapt finetune averaged=2 choose=last",
+    "LearningCurveRecipe": "race train.csv --model model learning_curve.shares=[0.5,0.5]",
     "StiltRecipe": "adapt stilt finetune.head=kept",
     "Intermediate": "adapt stilt intermediate.steps=3 intermediate.epochs=1.0",
     "CorpusRecipe": "data corpus raw.txt least_words=2 most_words=1",

@@ -134,6 +134,13 @@ def race(
     labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
+    learning_curve: Annotated[
+        bool,
+        typer.Option(
+            "--learning-curve",
+            help="Then score untouched and best with 12.5, 25 and 50% of the labels too: what adapting is worth.",
+        ),
+    ] = False,
     out: options.OutOption = Path("runs/race"),
     dry_run: options.DryRunOption = False,
 ) -> None:
@@ -148,29 +155,48 @@ def race(
     stated = session.note(heeded(session.recipe(usual), usual))
     if budget is not None:
         check_listed(stated.search)
+    if not learning_curve and stated.learning_curve != usual.learning_curve:
+        raise ValueError("settings of learning_curve do nothing here: add --learning-curve, or leave them out")
     models = () if model is None else (model,)
     given = {"raw": raw, "data": data, "leaks": leaks, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, stated, budget, probe_only=probe_only, task=labelled, models=models, **given)
+    asked = {"probe_only": probe_only, "curves": learning_curve}
+    _race(session, stated, budget, **asked, task=labelled, models=models, **given)
 
 
-def _race(session: Session, stated: Any, budget: str | None, *, probe_only: bool = False, **given: Any) -> None:
-    """Run a race and print its table, or say what it would still do and cost. given: fields of `Inputs`"""
+def _race(
+    session: Session, stated: Any, budget: str | None, probe_only: bool = False, curves: bool = False, **given: Any
+) -> None:
+    """Run a race and print its table, or say what it would still do and cost.
+
+    curves: True if learning curves follow; given: fields of `Inputs`
+    """
     from acclimate.data.sources import Inputs
     from acclimate.jobs.job import check_format
     from acclimate.races import race
 
     out = session.parameters["out"]
     if session.parameters["dry_run"]:
-        session.say(race.dry_run_text(Inputs(out, **given), stated, budget=budget, probe_only=probe_only))
+        text = race.dry_run_text
+        if curves:
+            from acclimate.studies.learning_curve import dry_run_text as text
+        session.say(text(Inputs(out, **given), stated, budget=budget, probe_only=probe_only))
         return
     check_format(out)
     with session.watched() as watch:
         materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
         session.tell_findings(materials.examination)
+        if curves:
+            from acclimate.studies import learning_curve
+
+            learning_curve.check(stated, materials)
         stated_too: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
         report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
+        of_race = {"budget": budget, "probe_only": probe_only}
+        followed = learning_curve.follow(stated, materials, out, **of_race, watch=watch) if curves else None
     _show(session, out)
-    session.status = FAILED if report.failed else 0
+    if followed is not None:
+        session.say(followed.text)
+    session.status = FAILED if report.failed or (followed and followed.failed) else 0
 
 
 def _model_then_task(given: Mapping[str, Any]) -> None:
@@ -200,6 +226,8 @@ def evaluate(
 
     usual = for_model()
     stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
+    if stated.learning_curve != usual.learning_curve:
+        raise ValueError("settings of learning_curve are for race --learning-curve. Leave them out")
     given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
     _race(session, stated, None, task=labelled, models=(model,), **given)
 

@@ -150,6 +150,7 @@ class Design:
     examination           what the doctor found in the task
     measured              (cell, directory) -> more facts, once the cell has run
     study                 its name in STUDIES (studies/__init__.py); "": it is a race, or a user's study
+    follows               True if it goes on in the directory of a study that has ended, whose plan stands
     completed             (outcome, what the searches fine-tuned, directory) -> the outcome with what only this study
                           records, such as the facts of a race
     """
@@ -172,6 +173,7 @@ class Design:
     race: RaceRecipe = field(default_factory=RaceRecipe)
     examination: Examination | None = None
     study: str = ""
+    follows: bool = False
     measured: Callable[[Cell, Path], Mapping[str, Any]] = no_facts
     completed: Callable[[Outcome, Sequence[FineTuned], Path], Outcome] | None = None
 

@@ -389,6 +389,7 @@ def _race_of(entries: Entries, budget: Budget) -> str:
     stated = settings.to_mapping(entries.recipe)
     if stated["adapt_seeds"] == 1:  # decisions that were made before there was this setting are found again
         del stated["adapt_seeds"]
+    del stated["learning_curve"]  # comes after the race
     asked = [stated, budget.stated, dict(entries.materials.task.hashes), models]
     return settings.digest(asked)[:12]
 

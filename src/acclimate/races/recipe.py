@@ -103,6 +103,26 @@ SEARCHES: Mapping[str, SearchRecipe] = {
 """Preset of fine-tuning -> the search of a race that states none."""
 
 
+@dataclass(frozen=True)
+class LearningCurveRecipe:
+    """What `race --learning-curve` does once the race has ended: it scores the untouched model and the best adapted
+    contestant after learning from parts of the training rows, and says what adapting is worth in labels.
+    """
+
+    shares: tuple[Annotated[float, Range(above=0, below=1)], ...] = (0.125, 0.25, 0.5)
+    """Shares of the training rows to learn from, beside all of them."""
+    draws: Annotated[int, Range(least=3, why="fewer draws give no interval")] = 10
+    """Number of draws of these rows for probes. Each fine-tuning seed has a draw of its rows too."""
+    finetune: Literal["budget", "yes", "no"] = "budget"
+    """"budget": fine-tune on parts of the rows too where the race has a budget of which enough is left; "yes": always;
+    "no": probes alone."""
+    seed: Count = 0  # seed of the draws
+
+    def __post_init__(self) -> None:
+        check_ranges(self, "learning_curve.")
+        check_each_once("learning_curve.shares", self.shares)
+
+
 def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None:
     """Raises ValueError where the setting `name` has fewer values than `least`, or one of them twice."""
     if len(values) < least or len(set(values)) < len(values):
@@ -194,6 +214,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """How documents are retrieved for the contestants that train on general text."""
     tfidf: baselines.TfidfRecipe = field(default_factory=baselines.TfidfRecipe)
     """Settings of the baseline without an encoder."""
+    learning_curve: LearningCurveRecipe = field(default_factory=LearningCurveRecipe)
+    """Settings of --learning-curve, without which they do nothing."""
 
     def __post_init__(self) -> None:
         check_ranges(self)

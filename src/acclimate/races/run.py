@@ -42,7 +42,8 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed. Raises
     the error of the untouched model's jobs where a search has several contestants: there is nothing to compare then.
     """
-    claim(out, design.called)
+    if not design.follows:
+        claim(out, design.called)
     found = _search(design, out, watch)
     cells = _in_order(design, [*design.cells, *found.cells])
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]

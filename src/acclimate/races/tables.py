@@ -45,11 +45,15 @@ def no_sections(outcome: Outcome) -> Sequence[Section]:
 
 def write(outcome: Outcome, out: Path, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> str:
     """Write `out/NAME.txt`, `.csv` and `.html`, and return the text. special: sections that only this study has"""
-    page = page_of(outcome, special)
+    return write_page(page_of(outcome, special), outcome.name, out)
+
+
+def write_page(page: Page, name: str, out: Path) -> str:
+    """Write a study's page as `out/NAME.txt` and `.html`, with its sheets, and return the text."""
     text = page.as_text()
     if ranks.is_first():
-        files.write_text(out / f"{outcome.name}.txt", text)
-        page.write(out / f"{outcome.name}.html")
+        files.write_text(out / f"{name}.txt", text)
+        page.write(out / f"{name}.html")
     ranks.wait()
     return text
 

@@ -170,6 +170,44 @@ def learning_curves(
         return svg(figure, f"curves-{zlib.crc32(title.encode()):08x}", title, marks)
 
 
+def label_curves(
+    curves: Mapping[str, Sequence[tuple[float, float, float, float]]],
+    y: str,
+    *,
+    title: str,
+    needed: float | None = None,
+) -> str:
+    """Plot mean scores with 95% bars over the number of labels, on a log scale; y labels the axis.
+
+    curves  name -> (labels, mean, low, high) of each size, ascending; the first curve is grey
+    needed  the labels with which the curve that ends higher reaches the other one's end: a broken line leads there
+    """
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(WIDE, 4.0, xlabel="labels to learn from (log scale)", ylabel=y)
+        axes.set_xscale("log", base=2)
+        sizes = sorted({size for points in curves.values() for size, *_ in points})
+        ends, marks = [], []
+        looks = zip(curves.items(), (MUTED, *PALETTE), MARKERS, strict=False)
+        for number, ((name, points), colour, marker) in enumerate(looks):
+            across = [size * 1.012 ** (2 * number - len(curves) + 1) for size, *_ in points]  # bars stand side by side
+            means = [100 * mean for _, mean, _, _ in points]
+            for x, (_, _, low, high) in zip(across, points, strict=True):
+                axes.plot([x, x], [100 * low, 100 * high], color=colour, alpha=0.75)
+            axes.plot(across, means, marker=marker, color=colour, markeredgecolor=CARD, markersize=8)
+            ends.append((across[-1], means[-1], name, colour))
+            marks += [f"{name}, {size:,} labels: {100 * mean:.1f}" for size, mean, _, _ in points]
+        if needed is not None:
+            level = min(up for _, up, _, _ in ends)
+            axes.plot([needed, sizes[-1]], [level, level], color=INK, linewidth=1, dashes=(4, 3))
+            axes.plot([needed], [level], "o", color=CARD, markeredgecolor=INK, markersize=6)
+            marks.append(f"the higher curve reaches the other one's end with {needed:,.0f} labels")
+        axes.xaxis.set_major_locator(FixedLocator(sizes))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        label_ends(axes, ends)
+        return svg(figure, f"labels-{zlib.crc32(title.encode()):08x}", title, marks)
+
+
 def heldout_losses(losses: Mapping[str, tuple[float, float]], kind: str) -> str:
     """Plot losses in nats a masked token on held-out text, before (hollow) and after (filled) adapting.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from acclimate.reports.page import Section
 
 FAILED = 1  # exit status of a study in which a cell failed
+LEARNING_CURVE = "learning_curve"  # the study that follows a race: no paper's, so it is none of STUDIES
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,10 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     if outcome.race is not None:
         report.write_race_pages(out)
         return (out / report.TEXT).read_text(encoding="utf-8")
+    if outcome.study == LEARNING_CURVE:
+        from acclimate.studies import learning_curve
+
+        return tables.write_page(learning_curve.page(outcome), outcome.name, out)
     study = STUDIES.get(outcome.study)
     return tables.write(outcome, out, study.sections if study else tables.no_sections)
 

@@ -165,6 +165,26 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     return open_prepared(path)
 
 
+def with_fewer(task: Prepared, rows: Sequence[int], path: Path) -> Prepared:
+    """Write the task with these rows of train alone, by their ascending places, to `path`, and return it.
+
+    Dev and test are copied as they are, and the labels of test stay sealed. A second call changes nothing.
+    """
+    if (path / files.MANIFEST).exists():
+        return open_prepared(path)
+    train = task.examples("train")
+    lines = _lines([train[row] for row in rows])
+    about = files.read_json(task.path / _ABOUT)
+    about["hashes"]["train"] = files.sha256_of_bytes(lines)
+    about["sizes"]["train"] = len(rows)
+    with files.new_directory(path) as temporary:
+        for name in ("dev.jsonl", "test.jsonl", _SEALED):
+            files.write_bytes(temporary / name, (task.path / name).read_bytes())
+        files.write_bytes(temporary / "train.jsonl", lines)
+        files.write_json(temporary / _ABOUT, about)
+    return open_prepared(path)
+
+
 def open_prepared(path: Path) -> Prepared:
     """Return the task that `prepare` wrote.
 

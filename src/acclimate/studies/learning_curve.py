@@ -1,0 +1,570 @@
+"""Learning curves: what adapting is worth in labels (`acclimate race --learning-curve`).
+
+The study follows a race, in its directory. It takes the untouched model and the adapted contestant with the best mean
+on dev, lets both learn from parts of the training rows and from all of them, and scores them on test. From the two
+curves statistics/worth.py estimates how many labels the better model needs to score as the other one does with all.
+
+A part is drawn by seed, each label in proportion; of one draw the smaller parts lie in the larger ones, and both models
+have the same rows (tasks/splitting.py::nested_subsets). Dev and test are those of the race.
+
+Probes (methods/probe.py) always learn: each encoder reads all texts once, then a layer is fitted for each part. With
+all rows every draw has the same layer. Where fine-tuning is asked for, seed s fine-tunes on the parts of draw s, with
+the settings that the race chose for the contestant on dev; its scores with all rows are those of the race.
+
+Nothing is chosen here: the contestant is the race's best on dev, and each score opens the test set once. The page is
+learning-curve.html.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from acclimate.core import files, settings
+from acclimate.core.figures import listed, metric_text, points
+from acclimate.core.types import NOT_PREDICTED, SPLITS, Batch, Split, Watch, unwatched
+from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs
+from acclimate.jobs.job import DIRECTORY, JOB, Job, Result, Work, decided
+from acclimate.methods import probe, scratch
+from acclimate.methods.baselines import BASELINE
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.models.encoder import load_tokenizer
+from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.compare import MAIN, Against
+from acclimate.races.contestants import Entries, fine_tuned, tested, with_model
+from acclimate.races.cost import SpeedTest, Stage, costs_of
+from acclimate.races.design import Cell, Design, main_metric
+from acclimate.races.dry_run import dry_run
+from acclimate.races.estimates import PROBED_A_SECOND
+from acclimate.races.outcome import CellResult, Outcome, best_on_dev, path_of, probe_row, read_outcome
+from acclimate.races.race import design as race_design
+from acclimate.races.race import materials_for
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import RACE
+from acclimate.races.run import run
+from acclimate.races.tables import page_of, write_page
+from acclimate.races.work import checkpoint_of
+from acclimate.reports.page import Drawing, Page, Section, TableCell, sheet
+from acclimate.reports.plots import label_curves
+from acclimate.reports.table import UNTOUCHED
+from acclimate.statistics.significance import ONE_ADAPTATION
+from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
+from acclimate.studies import LEARNING_CURVE, StudyEnd
+from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
+from acclimate.tasks.rows import EXAMPLE, WORD, encoded, with_labels
+from acclimate.tasks.splitting import nested_subsets
+from acclimate.training.checkpoint import CLOCK
+from acclimate.training.plan import device
+
+NAME = "learning-curve"  # its files are NAME.html, .txt, .csv, .outcome.json
+PROBE, TUNED = "probe", "fine-tuned"  # what stands behind the model's name in a row of the tables
+MEANS = {PROBE: "probes", TUNED: "fine-tuning"}
+SOME = "best adapted"  # the row of a contestant that is not known before the race has ended
+FEWEST_ROWS = 10  # of a part; smaller ones are left out
+STATES = "states.safetensors"
+TITLE = "Worth in labels"
+
+
+def check(recipe: RaceRecipe, materials: Materials) -> None:
+    """Raises ValueError, before the race, where no learning curve could follow it."""
+    task, stated = materials.task, recipe.learning_curve
+    names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
+    if not any(name not in (BASELINE, scratch.CONTROL) for name in names):
+        raise ValueError(
+            "--learning-curve compares the untouched model with the best adapted one, but no contestant is adapted. "
+            "Leave it out, or name one in contestants, such as TAPT"
+        )
+    if task.kind not in probe.PROBED and stated.finetune != "yes":
+        raise ValueError(
+            f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
+            f"--learning-curve out"
+        )
+    sizes_of(task, stated.shares)
+
+
+def follow(
+    recipe: RaceRecipe,
+    materials: Materials,
+    out: Path,
+    *,
+    budget: str | None = None,
+    probe_only: bool = False,
+    watch: Watch = unwatched,
+) -> StudyEnd:
+    """Do what is missing of the learning curves after the race in `out`, and write their page.
+
+    recipe, materials, budget, probe_only: of the race
+    """
+    limit = parse_budget(budget) if budget else None
+    estimator = costs_of(limit.unit) if limit else None
+    race = race_design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
+    raced = read_outcome(path_of(out, RACE))
+    if not best_adapted(raced, race.searches[0].entries):
+        return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
+    outcome = run(design(race, out, out, raced=raced, tunes=_tunes(race, raced, out, limit)), out, watch=watch)
+    text = write_page(page(outcome), NAME, out)
+    failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
+    return StudyEnd(f"{text}\nLearning curves: {out / NAME}.html", failed)
+
+
+def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
+    """Return what a race with learning curves would still do in `inputs.out`, and its cost. Writes nothing there."""
+    limit, out = parse_budget(budget) if budget else None, inputs.out
+    raced = read_outcome(path_of(out, RACE)) if path_of(out, RACE).exists() else None
+    with TemporaryDirectory() as place:
+        materials = materials_for(replace(inputs, out=Path(place)), recipe)
+        estimator = costs_of(limit.unit) if limit else None
+        race = race_design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
+        curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
+        notes = list(race.notes)
+        if raced is None:
+            notes.append(f"Which contestant is the {SOME} one is known after the race.")
+        if limit is not None and recipe.learning_curve.finetune == "budget":
+            notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
+        return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out).as_text()
+
+
+def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes: bool) -> Design:
+    """Return the learning curves that follow a race with an adapted contestant, as a study.
+
+    place   the directory in which parts of the task are written; a dry run has a temporary one
+    raced   None before the race has ended: the untouched model then stands for the best adapted contestant too
+    tunes   True if models are fine-tuned on parts of the rows
+
+    Raises ValueError if there are too few rows for two sizes, or if the race has no fine-tuning to repeat.
+    """
+    [search] = race.searches
+    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
+    task, stated = entries.materials.task, race.race.learning_curve
+    sizes = sizes_of(task, stated.shares)
+    best = (best_adapted(raced, entries) if raced else "") or SOME
+    cells: list[Cell] = []
+    if task.kind in probe.PROBED:
+        for name in (UNTOUCHED, best):
+            cells += _probed(name, entries, sizes, draws=stated.draws, seed=stated.seed)
+    if tunes:
+        for name in (UNTOUCHED, best):
+            recipe = entries.recipe.finetune if raced is None else _tuning_of(raced, name, out)
+            cells += _tuned(name, recipe, entries, sizes, place, seed=stated.seed)
+    against = [
+        Against(cell.key, (("", f"{UNTOUCHED}, {kind}", column(size)),), UNTOUCHED, f"all sizes, {kind}")
+        for kind in (PROBE, TUNED)
+        for size in sizes
+        for cell in cells
+        if (cell.row, cell.column) == (f"{best}, {kind}", column(size))
+    ]
+    if tunes:
+        last = column(sizes[-1])
+        against.append(
+            Against(
+                ("", f"{best}, {TUNED}", last),
+                (("", f"{UNTOUCHED}, {TUNED}", last),),
+                UNTOUCHED,
+                f"all sizes, {TUNED}",
+            )
+        )
+    return Design(
+        name=NAME,
+        title=f"Learning curves on {task.name}",
+        source="",
+        cells=tuple(cells),
+        against=tuple(against),
+        axes=("contestant", "labels"),
+        metrics=main_metric,
+        notes=(
+            f"Draws of the labelled rows: {stated.draws} for probes"
+            + (f", {entries.recipe.seeds} for fine-tuning" if tunes else "")
+            + f", seed {stated.seed}; each label in proportion. Both models learn from the same rows.",
+            "An interval at one size is about these training rows. The worth in labels also counts chance over which "
+            "rows were labelled (statistics/worth.py).",
+        ),
+        race=race.race,
+        study=LEARNING_CURVE,
+        follows=True,
+        completed=partial(_completed, raced=raced, names=(UNTOUCHED, best) if tunes else (), size=sizes[-1]),
+    )
+
+
+def sizes_of(task: Prepared, shares: Sequence[float]) -> list[int]:
+    """Return the numbers of rows to learn from, ascending; the last is all. Raises ValueError if there is no other."""
+    rows = task.sizes["train"]
+    parts = sorted({round(share * rows) for share in shares} - {rows})
+    sizes = [*(part for part in parts if part >= FEWEST_ROWS), rows]
+    if len(sizes) < 2:
+        raise ValueError(
+            f"{rows} training rows are too few for learning curves: no part of learning_curve.shares has {FEWEST_ROWS} "
+            f"rows. Leave --learning-curve out"
+        )
+    return sizes
+
+
+def column(size: int) -> str:
+    """Return the heading of a size."""
+    return f"{size:,} labels"
+
+
+def best_adapted(raced: Outcome, entries: Entries) -> str:
+    """Return the adapted contestant with the best mean on dev: of fine-tunings, or of probes if none was fine-tuned;
+    "" if none came to its end and learnt something.
+    """
+    adapted = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL)]
+    for rows in ({name: name for name in adapted}, {probe_row(name): name for name in adapted}):
+        found = best_on_dev([result for result in raced.results if result.row in rows])
+        if found is not None:
+            return rows[found.row]
+    return ""
+
+
+def _tuning_of(raced: Outcome, name: str, out: Path) -> FinetuneRecipe:
+    """Return the settings with which the race fine-tuned a contestant in the end.
+
+    Raises ValueError if it fine-tuned none.
+    """
+    found = next((result for result in raced.results if result.row == name and result.jobs), None)
+    if found is None:
+        raise ValueError(f"learning_curve.finetune = 'yes', but the race has no fine-tuning of {name}. Leave it out")
+    test = files.read_json(out / DIRECTORY / found.jobs[0] / JOB)
+    tuned = files.read_json(out / DIRECTORY / test["needs"]["tuned"] / JOB)
+    recipe: FinetuneRecipe = settings.from_mapping(FinetuneRecipe, tuned["settings"]["recipe"])
+    return recipe
+
+
+def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bool:
+    """Return True if models are fine-tuned on parts of the rows: asked for, or paid by what is left of the budget.
+
+    It is decided once a race; each fine-tuning is taken to cost as much as one on all rows.
+    """
+    stated, [search] = race.race.learning_curve, race.searches
+    if stated.finetune != "budget" or budget is None:
+        return stated.finetune == "yes"
+    best = best_adapted(raced, search.entries)
+    tuned = [result.costs["tuning"] for result in raced.results if result.row in (UNTOUCHED, best)]
+    if len(tuned) < 2:  # the race fine-tuned none
+        return False
+    parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
+    runs = parts * race.race.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
+    key = f"learning-curve-{settings.digest([budget.stated, best, settings.to_mapping(race.race)])[:12]}"
+    return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.usable))
+
+
+# Cells
+
+
+def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, seed: int) -> Iterator[Cell]:
+    """Yield the cells of probes: a job for each size and draw, and one for all draws of all rows."""
+    materials = entries.materials
+    task, contents = materials.task, {key: materials.task.hashes[key] for key in ("about", *SPLITS)}
+    model_of = {draw: entries.model(UNTOUCHED if name == SOME else name, draw) for draw in range(draws)}
+    places = {"task": task.path}
+    for size in sizes:
+        encodings: dict[int, Job] = {}
+        fitted: dict[int, Job] = {}
+        for draw, model in model_of.items():
+            states = with_model(Job(f"states of {name}", ENCODE, {}, contents, places, alone=True), model, materials)
+            label = f"test probe of {name}, {column(size)}"
+            drawn = {"rows": size, "seed": 0}
+            if size < sizes[-1]:
+                label, drawn["seed"] = f"{label}, draw {draw}", seed + draw
+            job = Job(label, TEST_PART, {"by": label, **drawn}, contents, places, {"states": states}, alone=True)
+            encodings[draw], fitted[draw] = states, with_model(job, model, materials)
+        costs = {
+            "reading": {draw: [job] for draw, job in encodings.items()},
+            "fitting": {draw: [job] for draw, job in fitted.items()},
+        }
+        yield Cell(f"{name}, {PROBE}", column(size), fitted, costs, replace(materials, task=_smaller(task, size)))
+
+
+def _tuned(
+    name: str, recipe: FinetuneRecipe, entries: Entries, sizes: Sequence[int], place: Path, *, seed: int
+) -> Iterator[Cell]:
+    """Yield the cells of fine-tunings on parts of the rows."""
+    materials, contestant = entries.materials, UNTOUCHED if name == SOME else name
+    task = materials.task
+    train = task.examples("train")
+    subsets = {
+        draw: nested_subsets(train, sizes[:-1], kind=task.kind, seed=seed + draw)
+        for draw in range(entries.recipe.seeds)
+    }
+    for at, size in enumerate(sizes[:-1]):
+        tuned, tests = {}, {}
+        for draw, parts in subsets.items():
+            # beside the race's task, so that looks at the test set are looks of this run
+            part = with_fewer(task, parts[at], place / f"data-{size}-seed-{seed + draw}")
+            seeded = replace(recipe, plan=replace(recipe.plan, seed=draw))
+            label = f"fine-tune {name}, {column(size)}, seed {draw}"
+            tuned[draw] = fine_tuned(label, seeded, entries.model(contestant, draw), replace(materials, task=part))
+            tests[draw] = tested(tuned[draw], part)
+        costs = {"tuning": {draw: [job] for draw, job in tuned.items()}}
+        yield Cell(f"{name}, {TUNED}", column(size), tests, costs, replace(materials, task=_smaller(task, size)))
+
+
+def _smaller(task: Prepared, size: int) -> Prepared:
+    """Return the task as tables have it, with so many rows of train. Its files are those of the whole task."""
+    return replace(task, sizes={**task.sizes, "train": size})
+
+
+def _completed(
+    outcome: Outcome, tuned: Sequence[Any], out: Path, *, raced: Outcome | None, names: Sequence[str], size: int
+) -> Outcome:
+    """Return the outcome with the race's fine-tunings on all rows. names: of the models; none if none is fine-tuned"""
+    assert raced is not None
+    whole = []
+    for name in names:
+        result = next(result for result in raced.results if result.row == name)
+        row = f"{name}, {TUNED}"
+        scores = tuple(replace(score, contestant=row) for score in result.scores)
+        task = replace(result.task, metrics=(result.task.metric,))
+        costs = {stage: cost for stage, cost in result.costs.items() if stage == "tuning"}
+        whole.append(replace(result, row=row, column=column(size), scores=scores, task=task, costs=costs))
+    return replace(outcome, results=(*outcome.results, *whole))
+
+
+# Jobs of probes: an encoder reads all texts once, and each part is a layer on its states.
+
+
+def encode(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
+    """Write the states of train, dev and test by each read-out to STATES, and the labels of train; no label of test."""
+    begun = time.perf_counter()
+    where, prepared = checkpoint_of(model), open_prepared(task)
+    if prepared.kind not in probe.PROBED:
+        raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed; these can: {', '.join(probe.PROBED)}")
+    tokenizer = load_tokenizer(where)
+    encoder, has_pooler = probe.load_encoder(where)
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    read_outs = probe.read_outs_of(prepared.kind, has_pooler=has_pooler)
+    values: dict[str, np.ndarray] = {}
+    tokens = 0
+    for split in SPLITS:
+        examples = prepared.examples(split)
+        rows = encoded(prepared, split, examples, tokenizer)
+        tokens += len(rows.ids)
+        states = probe.states_of(encoder, rows, read_outs, watch=watch)
+        values |= {f"{split}.{name}": states_RD for name, states_RD in states.items()}
+        if split == "train":
+            values["target"] = probe.probe_targets(with_labels(rows, examples, prepared.kind, prepared.labels))
+            values["example"] = examples_of_states(rows)
+    files.write_bytes(out / STATES, save({name: np.ascontiguousarray(value) for name, value in values.items()}))
+    files.write_json(out / CLOCK, {"seconds": time.perf_counter() - begun})
+    return {"tokens": tokens}
+
+
+def examples_of_states(rows: Batch) -> np.ndarray:
+    """Return the place of the example that each state is of: of its row, or of the word's row."""
+    if WORD not in rows.tokens:
+        return np.arange(len(rows))
+    first = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED)
+    example: np.ndarray = rows.rows[EXAMPLE][np.searchsorted(rows.offsets, first, side="right") - 1]
+    return example
+
+
+def test_part(
+    *, out: Path, watch: Watch, by: str, rows: int, seed: int, task: Path, model: str | Path, states: Path
+) -> Result:
+    """Fit a probe's layer on a drawn part of the training rows, and score it on dev and, once, on test.
+
+    by: the name under which the look is recorded; states: the directory of `encode`
+    """
+    begun = time.perf_counter()
+    prepared, values = open_prepared(task), load((states / STATES).read_bytes())
+    [part] = nested_subsets(prepared.examples("train"), [rows], kind=prepared.kind, seed=seed)
+    drawn = np.isin(values["example"], part)
+    of_train: dict[Any, np.ndarray] = {
+        name.partition(".")[2]: states_RD[drawn] for name, states_RD in values.items() if name.startswith("train.")
+    }
+    layer, _ = probe.fit(of_train, values["target"][drawn], prepared.kind, max(1, len(prepared.labels)))
+    tokenizer = load_tokenizer(checkpoint_of(model))
+
+    def predicted(split: Split) -> tuple[list[Any], list[Any]]:
+        examples = prepared.examples(split)
+        outputs_RC = layer(values[f"{split}.{layer.read_out}"])
+        return examples, probe.decoded(outputs_RC, encoded(prepared, split, examples, tokenizer), prepared)
+
+    dev, predicted_dev = predicted("dev")
+    examples, predicted_test = predicted("test")
+    chosen = {"dev": prepared.score([example.label for example in dev], predicted_dev)}
+    files.write_json(out / CLOCK, {"seconds": time.perf_counter() - begun})
+    about = {"read_out": layer.read_out, "strength": layer.strength}
+    return prepared.open_and_score(examples, predicted_test, by=by) | chosen | about
+
+
+def encoding(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what reading all texts takes."""
+    stated = speeds.recipe.finetune
+    prompt, rows = speeds.prompt(job), speeds.materials.task.sizes["train"]
+    tried = speeds.tried(stated, prompt)
+    return speeds.reading(job, stated, rows * tried.row + tried.dev + speeds.test_tokens(stated, prompt), "fixed")
+
+
+def fitting_part(speeds: SpeedTest, job: Job, share: float) -> Stage:
+    """Return what fitting a layer on a part takes."""
+    return speeds.fixed(job, 1 + job.settings["rows"] / PROBED_A_SECOND)
+
+
+ENCODE = Work("states", encode, estimate=encoding)
+TEST_PART = Work("test probe of a part", test_part, estimate=fitting_part, opens_test=True)
+
+
+# The page
+
+
+def page(outcome: Outcome) -> Page:
+    """Return the page: what adapting is worth in labels, the curves, then the tables of every study."""
+    found = worths(outcome)
+    adaptations = {name: _one_adaptation(outcome, name) for name, _ in found}
+    sentences = [sentence(worth, name, kind, one_adaptation=adaptations[name]) for (name, kind), worth in found.items()]
+    without = [kind for kind in _kinds(outcome) if kind not in {kind for _, kind in found}]
+    sentences += [
+        f"What adapting is worth in labels cannot be told by {MEANS[kind]}: it takes both models' scores with all "
+        f"labels and with fewer, and {FEWEST_DRAWS} draws."
+        for kind in without
+    ]
+    usual = page_of(outcome, lambda outcome: [_section(found), Section("Curves")])
+    sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(found)}
+    figures = {"Curves": list(_drawings(outcome, found))}
+    return replace(usual, verdict=" ".join(sentences), figures=figures, sheets=sheets)
+
+
+def _kinds(outcome: Outcome) -> list[str]:
+    return [kind for kind in MEANS if any(result.row.endswith(f", {kind}") for result in outcome.results)]
+
+
+def worths(outcome: Outcome) -> dict[tuple[str, str], Worth]:
+    """Return (contestant, PROBE or TUNED) -> what it is worth in labels; without one where too little was scored."""
+    found = {}
+    for kind in _kinds(outcome):
+        rows = list(dict.fromkeys(result.row for result in outcome.results if result.row.endswith(f", {kind}")))
+        name = next((row.removesuffix(f", {kind}") for row in rows if not row.startswith(f"{UNTOUCHED},")), None)
+        if name is None:
+            continue
+        sides = [_scored(outcome, f"{each}, {kind}") for each in (UNTOUCHED, name)]
+        sizes = sorted(sides[0].keys() & sides[1].keys())
+        whole = max(result.task.sizes["train"] for result in outcome.results)
+        if len(sizes) < 2 or sizes[-1] != whole:
+            continue
+        drawn = [[outcome.compared.draws[side[size].key, MAIN] for size in sizes] for side in sides]
+        seeds = set.intersection(*(set(each.seeds) for several in drawn for each in several))
+        if len(seeds) < FEWEST_DRAWS:
+            continue
+        kept = [[[each.seeds.index(seed) for seed in sorted(seeds)] for each in several] for several in drawn]
+        pairs = [list(zip(several, places, strict=True)) for several, places in zip(drawn, kept, strict=True)]
+        points_CKR = np.array([[each.points_S[places] for each, places in side] for side in pairs])
+        shares_CKn = np.array([[each.shares_Sn[places].mean(axis=0) for each, places in side] for side in pairs])
+        found[name, kind] = worth_in_labels(sizes, points_CKR, shares_CKn)
+    return found
+
+
+def _scored(outcome: Outcome, row: str) -> dict[int, CellResult]:
+    """Return size -> result of the cells of a row that did not fail."""
+    return {each.task.sizes["train"]: each for each in outcome.results if each.row == row and not each.failed}
+
+
+def _one_adaptation(outcome: Outcome, name: str) -> bool:
+    """True if all scores of the contestant rest on one adaptation."""
+    drawn = {
+        score.adaptation for result in outcome.results if result.row.startswith(f"{name}, ") for score in result.scores
+    }
+    return len(drawn - {None}) == 1
+
+
+def sentence(worth: Worth, name: str, kind: str, *, one_adaptation: bool) -> str:
+    """Return in a sentence or two what adapting is worth in labels, for one kind of learning."""
+    rows, labels = worth.rows, worth.labels
+    least, whole = rows[0], rows[-1]
+    models = {
+        PROBE: ("the untouched model's probe", f"{name}'s probe"),
+        TUNED: ("fine-tuning of the untouched model", f"fine-tuning of {name}"),
+    }[kind]
+    if not worth.told:
+        rises = [f"{model} gains {_rise(rise)} points" for model, rise in zip(models, worth.rises, strict=True)]
+        return (
+            f"What adapting is worth in labels cannot be told by {MEANS[kind]}: from {least:,} to {whole:,} labels "
+            f"{listed(rises)}, too little beside chance to compare the two in labels."
+        )
+    better, other = models[::-1] if worth.gain.value >= 0 else models
+    beyond = " or fewer" if worth.beyond else ""
+    text = f"With {_labels(labels.value)}{beyond} [{interval_text(worth)}] labels {better} scores as {other} does with "
+    text += f"{whole:,}"
+    end = f"; it {ONE_ADAPTATION}." if one_adaptation else "."
+    what = "saves" if worth.gain.value >= 0 else "costs"
+    if worth.established:
+        return f"{text}: adapting {what} labels{end}"
+    return f"{text}: that adapting {what} labels is not established{end}"
+
+
+def interval_text(worth: Worth) -> str:
+    """Return the interval of the labels, such as `150, 260`, `44 or fewer, 120` or `210, more than 352`."""
+    labels, least, whole = worth.labels, worth.rows[0], worth.rows[-1]
+    low = f"{least:,} or fewer" if labels.low <= least * (1 + 1e-6) else _labels(labels.low)
+    high = f"more than {whole:,}" if labels.high > whole * (1 + 1e-6) else _labels(labels.high)
+    return f"{low}, {high}"
+
+
+def _labels(value: float) -> str:
+    """Return a number of labels, with two digits that count."""
+    digits = max(0, int(np.floor(np.log10(max(value, 1)))) - 1)
+    return f"{round(value / 10**digits) * 10**digits:,}" if value >= 100 else f"{round(value):,}"
+
+
+def _rise(rise: Range) -> str:
+    return f"{points(rise.value, sign='+')} [{points(rise.low, sign='+')}, {points(rise.high, sign='+')}]"
+
+
+def _section(found: Mapping[tuple[str, str], Worth]) -> Section:
+    rows, rises = [], []
+    for (name, kind), worth in found.items():
+        better, gain = name if worth.gain.value >= 0 else UNTOUCHED, worth.gain
+        times = f"{2**gain.value:.2f} [{2**gain.low:.2f}, {2**gain.high:.2f}]"
+        labels = TableCell(f"{_labels(worth.labels.value)} [{interval_text(worth)}]", worth.labels.value)
+        rows.append((f"{name}, {kind}", better, labels, TableCell(times, gain.value)))
+        gains = [f"{model} {_rise(rise)}" for model, rise in zip((UNTOUCHED, name), worth.rises, strict=True)]
+        rises.append(f"Points from {worth.rows[0]:,} to {worth.rows[-1]:,} labels, {kind}: {listed(gains)}.")
+    return Section(
+        TITLE,
+        ("", "better with all", "labels that it needs", "adapting is worth"),
+        tuple(rows),
+        (
+            "Labels that it needs: with which the model that is better with all labels scores as the other one does "
+            "with all. Adapting is worth: the factor by which labels would have to grow to do the same; below 1 "
+            "adapting costs labels. 95% intervals, over draws of the labels, which rows were labelled, and test items. "
+            "Nothing is extrapolated: an end at the fewest labels or above all of them lies beyond what was measured.",
+            *rises,
+        ),
+    )
+
+
+def _sheet(found: Mapping[tuple[str, str], Worth]) -> str:
+    names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
+    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "told", "established")
+    lines = [
+        (
+            *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
+            *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
+            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.told, worth.established),
+        )
+        for (name, kind), worth in found.items()
+    ]
+    return sheet(heads, lines)
+
+
+def _drawings(outcome: Outcome, found: Mapping[tuple[str, str], Worth]) -> Iterator[Drawing]:
+    for (name, kind), worth in found.items():
+        curves = {}
+        for model in (UNTOUCHED, name):
+            scored = _scored(outcome, f"{model}, {kind}")
+            intervals = {size: outcome.compared.intervals[scored[size].key, MAIN] for size in worth.rows}
+            curves[model] = [(size, each.mean, each.low, each.high) for size, each in intervals.items()]
+        metric = metric_text(outcome.results[0].task.metric)
+        title = f"Test score against labels, {kind}"
+        svg = label_curves(
+            curves, f"test {metric}, points", title=title, needed=worth.labels.value if worth.told else None
+        )
+        yield Drawing(title, svg, wide=True)

@@ -1,0 +1,205 @@
+"""Learning curves that follow the toy's race: what is drawn, what the page says, and that nothing is done twice."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import toys
+from acclimate.core import settings
+from acclimate.core.types import NOT_PREDICTED, Batch, unwatched
+from acclimate.data.sources import Inputs
+from acclimate.jobs.job import RESULT
+from acclimate.methods import probe
+from acclimate.races.budget import parse_budget
+from acclimate.races.outcome import Outcome, path_of, read_outcome
+from acclimate.races.race import design as race_design
+from acclimate.races.report import RACE
+from acclimate.statistics.worth import Range, Worth
+from acclimate.studies import learning_curve, write_tables
+from acclimate.studies.learning_curve import NAME, sentence
+from acclimate.tasks.prepared import open_prepared
+from acclimate.tasks.rows import EXAMPLE, WORD
+from studies import result
+
+
+@pytest.fixture(scope="module")
+def curved(toy_race, tmp_path_factory):
+    """The toy's race, in a copy of its directory: probes, and fine-tuning with half of the rows."""
+    run = shutil.copytree(toy_race.run, tmp_path_factory.mktemp("curves") / "run")
+    materials = toys.materials_in(run, toy_race.inputs)
+    stated = ["learning_curve.shares=[0.1, 0.5]", "learning_curve.draws=3", "learning_curve.finetune=yes"]
+    recipe = settings.override(toy_race.recipe, stated)
+    text = learning_curve.follow(recipe, materials, run).text
+    return replace(toy_race, recipe=recipe, materials=materials, run=run), text
+
+
+def cells(run: Path) -> dict[tuple[str, str], tuple[float, ...]]:
+    outcome = read_outcome(path_of(run, NAME))
+    return {(each.row, each.column): tuple(score.test for score in each.scores) for each in outcome.results}
+
+
+def test_each_size_has_its_draws_and_parts_of_fewer_than_ten_rows_are_left_out(curved):
+    raced, _ = curved
+    best = learning_curve.best_adapted(read_outcome(path_of(raced.run, RACE)), entries_of(raced))
+    assert best in ("TAPT", "DAPT")
+    found = cells(raced.run)
+    columns = ["30 labels", "60 labels"]
+    assert {key for key in found if key[0].endswith("probe")} == {
+        (f"{name}, probe", column) for name in ("untouched", best) for column in columns
+    }
+    assert all(len(scores) == (3 if row.endswith("probe") else 2) for (row, _), scores in found.items())
+    assert len(set(found["untouched, probe", "60 labels"])) == 1, "all draws of all rows are one"
+    raced_scores = read_outcome(path_of(raced.run, RACE)).cells["", best, "train"].scores
+    assert found[f"{best}, fine-tuned", "60 labels"] == tuple(score.test for score in raced_scores)
+
+
+def entries_of(raced):
+    [search] = race_design(raced.recipe, raced.materials).searches
+    return search.entries
+
+
+def test_with_all_rows_it_is_the_probe_of_the_model(curved, tmp_path):
+    raced, _ = curved
+    [model] = (raced.run / "jobs").glob("pretrain-*")
+    where, task = str(model / "checkpoint"), raced.materials.task
+    found = probe.probe(where, task)
+    scored = probe.test_probe(found.layer, where, task, by="me", watch=unwatched)
+    assert cells(raced.run)["untouched, probe", "60 labels"][0] == pytest.approx(scored["test"])
+
+
+def test_parts_are_rows_of_train_and_dev_and_test_are_those_of_the_race(curved):
+    raced, _ = curved
+    train = {example.id for example in raced.materials.task.examples("train")}
+    for seed in range(2):
+        part = open_prepared(raced.run / f"data-30-seed-{seed}")
+        ids = {example.id for example in part.examples("train")}
+        assert len(ids) == part.sizes["train"] == 30
+        assert ids < train
+        for name in ("about", "dev", "test", "sealed"):
+            assert part.hashes[name] == raced.materials.task.hashes[name]
+
+
+def test_the_page_says_what_adapting_is_worth_and_shows_the_curves(curved):
+    raced, text = curved
+    page = (raced.run / f"{NAME}.html").read_text()
+    said = " ".join(text.split())
+    for start in ("What adapting is worth in labels cannot be told by fine-tuning: it takes both", "Worth in labels"):
+        assert start in said
+        assert start in page
+    assert "Test score against labels, probe" in page
+    assert "from 30 to 60 labels" in said or "labels scores as" in said
+    worth, cells = ((raced.run / name).read_text().splitlines() for name in (f"{NAME}.worth.csv", f"{NAME}.csv"))
+    assert len(worth) == 2
+    assert len(cells) == 9
+    again = write_tables(read_outcome(path_of(raced.run, NAME)), raced.run)
+    assert text.startswith(again)
+
+
+def test_again_nothing_is_done_and_a_dry_run_says_so(curved):
+    raced, text = curved
+    before = {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")}
+    assert learning_curve.follow(raced.recipe, raced.materials, raced.run).text == text
+    assert {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")} == before
+    labelled, raw = toys.files_in(raced.inputs)
+    said = learning_curve.dry_run_text(Inputs(raced.run, task=labelled, raw=raw), raced.recipe)
+    assert "0 jobs are left" in said
+    assert "30 labels" in said
+
+
+def test_a_part_of_the_budget_that_is_left_decides_whether_models_are_fine_tuned(curved):
+    raced, _ = curved
+    recipe = settings.override(raced.recipe, ["learning_curve.finetune=budget"])
+    race, outcome = race_design(recipe, raced.materials), read_outcome(path_of(raced.run, RACE))
+    tunes = [
+        learning_curve._tunes(race, outcome, raced.run, limit)
+        for limit in (None, parse_budget("9h"), parse_budget("2s"))
+    ]
+    assert tunes == [False, True, False]
+
+
+def test_races_that_no_curve_can_follow_are_refused_before_they_begin(toy_race):
+    def refuse(*stated, match, **changes):
+        with pytest.raises(ValueError, match=match):
+            learning_curve.check(settings.override(toy_race.recipe, stated), replace(toy_race.materials, **changes))
+
+    learning_curve.check(toy_race.recipe, toy_race.materials)
+    refuse('contestants=["TF-IDF"]', match="no contestant is adapted")
+    refuse("learning_curve.shares=[0.1]", match="too few for learning curves")
+    task = replace(toy_race.materials.task, kind="span")
+    refuse('contestants=["TAPT"]', match="has no probe", task=task)
+
+
+def test_states_of_words_know_their_examples():
+    """Two rows: the first of example 0, the second of example 3; words begin where WORD has a number."""
+    words = np.array([NOT_PREDICTED, 0, NOT_PREDICTED, 1, NOT_PREDICTED, 0, 1, NOT_PREDICTED])
+    rows = Batch(np.zeros(8, np.int64), np.array([0, 4, 8]), {WORD: words}, {EXAMPLE: np.array([0, 3])})
+    assert learning_curve.examples_of_states(rows).tolist() == [0, 0, 3, 3]
+
+
+def worth(gain: float, low: float, high: float) -> Worth:
+    rise = Range(0.02, -0.01, 0.05)
+    return Worth((44, 88, 176, 352), Range(gain, low, high), (rise, rise))
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            worth(1.0, 0.5, 1.5),
+            "With 180 [120, 250] labels TAPT's probe scores as the untouched model's probe does with 352: adapting "
+            "saves labels.",
+        ),
+        (
+            worth(-1.0, -3.0, -0.5),
+            "With 180 [44 or fewer, 250] labels the untouched model's probe scores as TAPT's probe does with 352: "
+            "adapting costs labels.",
+        ),
+        (
+            worth(0.2, -0.5, 1.0),
+            "With 310 [180, more than 352] labels TAPT's probe scores as the untouched model's probe does with 352: "
+            "that adapting saves labels is not established.",
+        ),
+        (
+            worth(3.0, 1.0, 3.0),
+            "With 44 or fewer [44 or fewer, 180] labels TAPT's probe scores as the untouched model's probe does with "
+            "352: adapting saves labels.",
+        ),
+        (
+            worth(0.2, -3.0, 3.0),
+            "What adapting is worth in labels cannot be told by probes: from 44 to 352 labels the untouched model's "
+            "probe gains +2.0 [-1.0, +5.0] points and TAPT's probe gains +2.0 [-1.0, +5.0] points, too little beside "
+            "chance to compare the two in labels.",
+        ),
+    ],
+)
+def test_the_sentence(found, said):
+    assert sentence(found, "TAPT", "probe", one_adaptation=False) == said
+
+
+def test_the_sentence_says_that_it_rests_on_one_adaptation():
+    said = sentence(worth(1.0, 0.5, 1.5), "TAPT", "fine-tuned", one_adaptation=True)
+    assert said.startswith(
+        "With 180 [120, 250] labels fine-tuning of TAPT scores as fine-tuning of the untouched model"
+    )
+    assert said.endswith("adapting saves labels; it rests on one adaptation: another draw may give another difference.")
+
+
+def test_a_model_that_reaches_the_other_one_with_half_of_the_labels_is_worth_twice_as_many():
+    """The adapted model's score with n labels is the untouched model's with 2 n: the same predictions."""
+    results = []
+    for row, levels in (("untouched, fine-tuned", (0.6, 0.9, 1.2, 1.5)), ("TAPT, fine-tuned", (0.9, 1.2, 1.5, 1.8))):
+        for size, level in zip((50, 100, 200, 400), levels, strict=True):
+            made = result("any", level, "any")
+            scores = tuple(replace(score, contestant=row) for score in made.scores)
+            task = replace(made.task, sizes={"train": size})
+            results.append(replace(made, row=row, column=f"{size} labels", task=task, scores=scores))
+    outcome = Outcome(NAME, "", "", tuple(results))
+    [(key, found)] = learning_curve.worths(outcome).items()
+    assert key == ("TAPT", "fine-tuned")
+    assert found.labels.value == pytest.approx(200)
+    assert found.established
