@@ -24,8 +24,8 @@ from acclimate.data.corpus_scan import Scanned, grouped
 from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
 from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.reports.page import amount, share
-from acclimate.tasks.tags import borne
-from acclimate.tasks.task import classes_in
+from acclimate.tasks.tags import borne, words_of
+from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.overlap.references import normalised_words
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from acclimate.tasks.tables import FileRead
 
 FEW_TO_LEARN = 10  # fewer training examples of a class are a finding
+FEW_TO_CHOOSE = 10  # fewer rows of dev are a finding
 FEW_TO_SCORE = 5  # fewer test examples of a class are a finding
 NAMED = 5  # labels that a sentence lists
 SHIFTED = 0.1  # total variation distance between train and test that is a finding
@@ -180,7 +181,40 @@ def _measured(
         texts = lengths.bounded_sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
-    return measured, with_words, lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
+    found = lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
+    return measured, with_words, [*found, *findings_on_emptied(labelled, by)]
+
+
+def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]:
+    """Return findings on texts, or tagged words, of which the tokenizer leaves nothing; if that is so of all training
+    texts, an error.
+    """
+    findings = []
+    what = "words" if labelled.kind == "tokens" else "texts"
+    for split in SPLITS:
+        if what == "words":
+            units = [(row.id, word) for row in labelled.splits[split] for word in words_of(row.text)]
+        else:
+            units = [(row.id, f"{row.text}{row.pair or ''}") for row in labelled.splits[split]]
+        lost = [units[number][0] for number in lengths.emptied([text for _, text in units], by)]
+        if not lost:
+            continue
+        everything = split == "train" and len(lost) == len(units)
+        places = list(dict.fromkeys(lost))
+        shown = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
+        text = (
+            f"The model's tokenizer leaves nothing of {len(lost):,} of the {len(units):,} {what} of {split} ({shown})."
+        )
+        findings.append(
+            Finding(
+                "error" if everything else "warning",
+                text,
+                "Check the text column, or take a model whose vocabulary knows their characters."
+                if everything
+                else "It reads them as empty. Correct them, or leave them out.",
+            )
+        )
+    return findings
 
 
 def _file_facts(read: FileRead) -> FileFacts:
@@ -200,6 +234,7 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
         on_labels = findings_on_classes(counts, sizes, labelled.metric.name)
     noted = [Finding("warning", caution) for caution in labelled.cautions]
     noted += [Finding("note", note) for note in labelled.notes]
+    on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
     away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]
 
@@ -455,8 +490,10 @@ def findings_on_numbers(splits: Splits) -> list[Finding]:
     findings = []
     numbers = dict(_all(splits))
     for split, values in numbers.items():
-        if len(set(values)) == 1 and len(values) > 1:
-            text = f"Every number to predict in {split} is {values[0]:g}: there is nothing to tell apart."
+        if len(set(values)) == 1:
+            amounts = "Every number" if len(values) > 1 else "The one number"
+            first = splits[split][0].id
+            text = f"{amounts} to predict in {split} is {values[0]:g} ({first}): there is nothing to tell apart."
             findings.append(Finding("error", text, "Check the label column."))
     if not findings and "train" in numbers and "test" in numbers:
         from scipy.stats import ks_2samp
@@ -465,6 +502,27 @@ def findings_on_numbers(splits: Splits) -> list[Finding]:
         if test.statistic >= SHIFTED and test.pvalue < CHANCE:
             text = f"Numbers to predict are spread differently in train and test, by {test.statistic:.0%} of the rows."
             findings.append(Finding(_grave(test.statistic), text, SPLIT_AGAIN))
+    return findings
+
+
+def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
+    """Return findings on a dev set that is too small to choose on, or on which one answer for all is always right."""
+    if not dev:
+        return []
+    findings = []
+    way_out = "Label more rows for it, or leave --dev out: dev is then split off train."
+    if len(dev) < FEW_TO_CHOOSE:
+        text = f"Dev has {amount(len(dev), 'row')}: which weights, settings and contestants score best there is chance."
+        findings.append(Finding("warning", text, way_out))
+    if kind in UNCLASSED:
+        return findings
+    answers = {tag for row in dev for tag in _classes(row)} if kind == "tokens" else {row.label for row in dev}
+    if len(answers) == 1:
+        (answer,) = answers
+        of = "word" if kind == "tokens" else "row"
+        names = ", ".join(map(_named, answer)) if isinstance(answer, tuple) else _named(str(answer))
+        text = f"Every {of} of dev bears {names or 'no label'}: who always answers that is always right there."
+        findings.append(Finding("warning", text, way_out))
     return findings
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import numpy as np
 
@@ -117,6 +118,16 @@ def tokenised(texts: Sequence[TextOrPair], by: Reader) -> list[list[Encoding]]:
     parts = [text[:LONGEST] for text, _ in texts], [(pair or "")[:LONGEST] for _, pair in texts]
     encoded = [by.tokenizer.encode_batch(part, add_special_tokens=False) for part in parts]
     return [list(encodings) for encodings in zip(*encoded, strict=True)]
+
+
+def emptied(texts: Sequence[str], by: Reader) -> list[int]:
+    """Return the numbers of the texts of which the tokenizer leaves no token.
+
+    Only texts without a character that can be seen are tokenised: control characters, spaces and marks.
+    """
+    unseen = [number for number, text in enumerate(texts) if all(category(each)[0] in "CZM" for each in text)]
+    encoded = by.tokenizer.encode_batch([texts[number][:LONGEST] for number in unseen], add_special_tokens=False)
+    return [number for number, encoding in zip(unseen, encoded, strict=True) if not encoding.ids]
 
 
 def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:

@@ -128,7 +128,7 @@ from acclimate.models.task_layers import (
 )
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import WORD, cut_off, encoded, with_labels
+from acclimate.tasks.rows import WORD, cut_off, emptied, encoded, with_labels
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.loop import Step
@@ -163,6 +163,8 @@ SPANS: dict[str, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
     "mentions": mention_spans,
     "starts": marked_spans,
 }
+# what is done with texts and words of which the tokenizer leaves nothing
+EMPTIED = {"texts": "a model reads them as empty", "words": "they are not trained on, and predicted as O"}
 NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
 WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
 DEEP = 12  # layers from which on layer_decay = 0 decays
@@ -170,6 +172,7 @@ DECAY = 0.9
 CHECKED = 4  # rows on which a head that begins as a probe is compared with it
 PROBE_ROUNDING = 1e-3  # of the largest output
 STARTS_KEPT = 16
+RARE_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -480,6 +483,11 @@ class Tuning:
                 layers=recipe.lora_layers,
                 seed=recipe.plan.seed,
             )
+        if task.kind != "span":
+            lost, what = emptied(self.rows, task.examples("train"), self.tokenizer)
+            if lost:
+                note = f"the tokenizer leaves nothing of {lost:,} training {what}: {EMPTIED[what]}"
+                watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         if self.pooling in OF_MENTIONS and (lost := cut_off(self.rows)):
             note = f"of {lost:,} of {len(self.rows):,} training texts a mention stands beyond {task.max_tokens} tokens"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
@@ -701,7 +709,15 @@ def start_of(
     read = "mentions" if "mentions" in read_outs else stated
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
-    layer, losses = probe.fit(states, probe.probe_targets(rows), task.kind, max(1, len(labels)))
+    target_R = probe.probe_targets(rows)
+    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)))
+    if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
+        shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
+        note = (
+            f"of {len(few)} labels there are fewer training rows than the probe's {probe.FOLDS} folds, so not every "
+            f"fold judges them: {shown}{', ...' if len(few) > RARE_SHOWN else ''}"
+        )
+        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     if len(losses) > 1:
         loss_list = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
         note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({loss_list})"
@@ -745,9 +761,14 @@ def training_rows(
     pooling: Pooling = "pooler",
     scheme: Tagging = "given",
 ) -> tuple[Batch, Scale | None]:
-    """Return the training rows with labels (tags in the scheme, numbers standardised), and the scale of the numbers."""
+    """Return the training rows with labels (tags in the scheme, numbers standardised), and the scale of the numbers.
+
+    Raises ValueError if all numbers are equal, or the tokenizer leaves nothing of any text.
+    """
     train = task.examples("train")
     inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
+    if task.kind != "span":
+        emptied(inputs, train, tokenizer)
     rows = with_labels(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
     if task.kind != "score":
         return rows, None

@@ -55,7 +55,7 @@ from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import WORD, by_word, encoded, with_labels
+from acclimate.tasks.rows import WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
@@ -116,7 +116,8 @@ class Probe:
 def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
 
-    Raises ValueError for a kind of task whose labels no state bears ("span").
+    Raises ValueError for a kind of task whose labels no state bears ("span"), and where the tokenizer leaves nothing of
+    any training text.
     """
     begun = time.perf_counter()
     if task.kind not in PROBED:
@@ -126,6 +127,7 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     train = task.examples("train")
     rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
+    emptied(rows, train, tokenizer)
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
@@ -289,6 +291,14 @@ def folds_of(target_R: np.ndarray) -> np.ndarray:
     fold_R = np.empty(rows, np.int64)
     fold_R[order] = np.arange(rows) % FOLDS
     return fold_R
+
+
+def rows_of_rare_labels(target_R: np.ndarray, kind: str, labels: Sequence[str]) -> dict[str, int]:
+    """Return the labels of fewer training rows (of tags: words) than there are folds, with the number of their rows."""
+    if kind == "score":
+        return {}
+    counts_C = target_R.sum(0) if target_R.ndim == 2 else np.bincount(target_R, minlength=len(labels))
+    return {label: int(count) for label, count in zip(labels, counts_C, strict=True) if 0 < count < FOLDS}
 
 
 def _wanted(target_R: np.ndarray, kind: str, labels: int, centre: float, unit: float) -> np.ndarray:

@@ -155,6 +155,29 @@ def with_labels(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Se
     )
 
 
+def emptied(rows: Batch, examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> tuple[int, str]:
+    """Return the number of texts (of tagged words: the number of words) of which the tokenizer leaves no token, and
+    "texts" or "words".
+
+    rows: as `encoded` returns those of the examples, of any kind but "span"
+
+    Raises ValueError if it leaves nothing of any.
+    """
+    if WORD in rows.tokens:
+        count, what = sum(len(words_of(example.text)) for example in examples), "words"
+        lost = count - int(np.count_nonzero(rows.tokens[WORD] != NOT_PREDICTED))
+    else:
+        pair = "" if any(example.pair for example in examples) else None
+        count, what = len(examples), "texts"
+        lost = int(np.count_nonzero(rows.lengths <= len(tokenizer("", pair)["input_ids"])))
+    if lost == count:
+        raise ValueError(
+            f"the tokenizer leaves nothing of any of the {count:,} training {what}, from {examples[0].id} on. Check "
+            f"the column of the text, or take a model whose vocabulary knows its characters"
+        )
+    return lost, what
+
+
 def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
     """Return each example's values a word, from values a token; -1 for a word without a piece."""
     first = rows.rows[EXAMPLE]
