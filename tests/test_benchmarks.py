@@ -148,6 +148,13 @@ def test_moderated_writes_a_line_for_each_form(report_of, tmp_path):
     assert "nan" not in report
 
 
+def test_learning_curve_writes_a_line_for_each_gain_and_spread(report_of, tmp_path):
+    report = report_of("learning_curve.py", tmp_path / "curve.md", "--studies", "3", "--draws", "3")
+    assert report.count("| 3 | 600 | 0.5 |") == 5
+    assert report.count("| 3 | 150 | ") == 6
+    assert "nan" not in report
+
+
 def test_folds_writes_a_line_for_each_learner_and_number_of_repeats(report_of, tmp_path):
     report = report_of("folds.py", tmp_path / "folds.md", "--studies", "40", "--rows", "50", "--repeats", "1", "2")
     assert report.count("\n| 20 features | 50 | 2 |") == 2

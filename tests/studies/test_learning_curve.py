@@ -100,6 +100,17 @@ def test_the_page_says_what_adapting_is_worth_and_shows_the_curves(curved):
     assert text.startswith(again)
 
 
+def test_the_page_of_the_race_has_them_too_when_it_is_written_again(curved):
+    raced, _ = curved
+    page = raced.run / "report.html"
+    before = page.read_text()
+    page.unlink()
+    write_tables(read_outcome(path_of(raced.run, RACE)), raced.run)
+    assert page.read_text() == before
+    assert "Test score against labels, probe" in before
+    assert "What adapting is worth in labels cannot be told by fine-tuning: it takes both" in before
+
+
 def test_again_nothing_is_done_and_a_dry_run_says_so(curved):
     raced, text = curved
     before = {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")}

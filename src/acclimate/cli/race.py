@@ -158,9 +158,15 @@ def race(
     if not learning_curve and stated.learning_curve != usual.learning_curve:
         raise ValueError("settings of learning_curve do nothing here: add --learning-curve, or leave them out")
     models = () if model is None else (model,)
-    given = {"raw": raw, "data": data, "leaks": leaks, "rows": rows, "labels_per_class": labels_per_class}
-    asked = {"probe_only": probe_only, "curves": learning_curve}
-    _race(session, stated, budget, **asked, task=labelled, models=models, **given)
+    given: dict[str, Any] = {
+        "raw": raw,
+        "data": data,
+        "leaks": leaks,
+        "rows": rows,
+        "labels_per_class": labels_per_class,
+    }
+    given |= {"probe_only": probe_only, "curves": learning_curve}
+    _race(session, stated, budget, task=labelled, models=models, **given)
 
 
 def _race(
@@ -191,7 +197,7 @@ def _race(
             learning_curve.check(stated, materials)
         stated_too: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
         report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
-        of_race = {"budget": budget, "probe_only": probe_only}
+        of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
         followed = learning_curve.follow(stated, materials, out, **of_race, watch=watch) if curves else None
     _show(session, out)
     if followed is not None:

@@ -12,7 +12,7 @@ all rows every draw has the same layer. Where fine-tuning is asked for, seed s f
 the settings that the race chose for the contestant on dev; its scores with all rows are those of the race.
 
 Nothing is chosen here: the contestant is the race's best on dev, and each score opens the test set once. The page is
-learning-curve.html.
+learning-curve.html; what it says on top, table and plot stand on the page of the race too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load, save
 
-from acclimate.core import files, settings
+from acclimate.core import files, ranks, settings
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import NOT_PREDICTED, SPLITS, Batch, Split, Watch, unwatched
 from acclimate.data.materials import Materials
@@ -49,7 +49,8 @@ from acclimate.races.outcome import CellResult, Outcome, best_on_dev, path_of, p
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.report import RACE
+from acclimate.races.report import PAGE, RACE, race_page, report_of
+from acclimate.races.report import write_page as write_race_page
 from acclimate.races.run import run
 from acclimate.races.tables import page_of, write_page
 from acclimate.races.work import checkpoint_of
@@ -112,6 +113,7 @@ def follow(
         return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
     outcome = run(design(race, out, out, raced=raced, tunes=_tunes(race, raced, out, limit)), out, watch=watch)
     text = write_page(page(outcome), NAME, out)
+    add_to_race_page(out)
     failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
     return StudyEnd(f"{text}\nLearning curves: {out / NAME}.html", failed)
 
@@ -427,10 +429,24 @@ def page(outcome: Outcome) -> Page:
         f"labels and with fewer, and {FEWEST_DRAWS} draws."
         for kind in without
     ]
-    usual = page_of(outcome, lambda outcome: [_section(found), Section("Curves")])
+    usual = page_of(outcome, lambda outcome: [_section(found)])
     sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(found)}
-    figures = {"Curves": list(_drawings(outcome, found))}
+    figures = {TITLE: list(_drawings(outcome, found))}
     return replace(usual, verdict=" ".join(sentences), figures=figures, sheets=sheets)
+
+
+def add_to_race_page(run: Path) -> None:
+    """Write the page of the race in `run` again, with what adapting is worth in labels before its plots."""
+    curves = page(read_outcome(path_of(run, NAME)))
+    raced = race_page(report_of(read_outcome(path_of(run, RACE))))
+    [worth] = [section for section in curves.sections if section.title == TITLE]
+    at = [section.title for section in raced.sections].index("Plots")
+    sections = [*raced.sections[:at], worth, *raced.sections[at:]]
+    figures = {**raced.figures, TITLE: curves.figures[TITLE]}
+    if ranks.is_first():
+        remarks = [*raced.remarks, curves.verdict]
+        write_race_page(run / PAGE, replace(raced, remarks=remarks, sections=sections, figures=figures))
+    ranks.wait()
 
 
 def _kinds(outcome: Outcome) -> list[str]:
