@@ -71,7 +71,7 @@ def fine_tune(name: str, model: Path, task: Path, seed: int, place: Path) -> Non
 def run_probe(model: Path, folder: Path, place: Path) -> None:
     task, seconds = open_prepared(folder), time.process_time()
     found = probe.probe(str(model), task)
-    tested = probe.test_probe(found.layer, str(model), task, by="benchmark", watch=unwatched)
+    tested = probe.test_probe(found.layer, str(model), task, by="benchmark", precision="float32", watch=unwatched)
     record(
         place,
         {

@@ -273,7 +273,7 @@ def test_a_full_disk_is_one_line_and_the_same_command_goes_on_later(place, monke
 
     def full(path: Path, content: bytes) -> None:
         written.append(path)
-        if len(written) > 20:
+        if len(written) > 15:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         real(path, content)
 

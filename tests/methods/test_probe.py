@@ -149,7 +149,9 @@ def test_it_learns_the_toy_opens_the_test_set_last_and_repeats_itself(kind, enco
     found = [probe.probe(str(encoder), task) for _ in range(2)]
     probe.write_layer(found[1].layer, tmp_path)
     layers = [found[0].layer, probe.read_layer(tmp_path)]
-    tests = [probe.test_probe(layer, str(encoder), task, by="me", watch=unwatched) for layer in layers]
+    tests = [
+        probe.test_probe(layer, str(encoder), task, by="me", precision="float32", watch=unwatched) for layer in layers
+    ]
     assert found[0].learnt
     assert tests[0] == tests[1]
     assert (found[0].dev, found[0].predicted_dev) == (found[1].dev, found[1].predicted_dev)

@@ -76,8 +76,8 @@ def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before,
 def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before, toy_race):
     estimated, run = before
     found = dry_run(design(toy_race.recipe, toys.materials_in(run, toy_race.inputs)), run)
-    assert [line.label for line in found.lines] == ["untouched", "TAPT", "DAPT", "TF-IDF"]
-    assert [line.tunings for line in found.lines] == [2, 2, 2, 0]
+    assert [line.label for line in found.lines] == ["untouched", "TAPT", "DAPT", "TF-IDF", "probes"]
+    assert [line.tunings for line in found.lines] == [2, 2, 2, 0, 0]
     assert (found.left, found.done) == (len(estimated.stages), 0)
     for unit in ("tokens", "flops"):
         counted = sum(getattr(stage, unit) for stage in estimated.stages)

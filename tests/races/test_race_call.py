@@ -72,7 +72,9 @@ def test_every_contestant_tried_the_same_and_the_untouched_one_was_tested(budget
 def test_every_look_at_the_test_set_is_written_down(budgeted):
     looks = [json.loads(line) for line in (budgeted / "looks.jsonl").read_text().splitlines()]
     encoders = {(score.contestant, score.seed) for score in recorded(budgeted).scores if score.contestant != "TF-IDF"}
-    assert len(looks) == len(encoders) + 1
+    probes = [look for look in looks if look["by"].startswith("test probe ")]
+    assert len(looks) == len(encoders) + 1 + len(probes)
+    assert len(probes) == len({"untouched", "TAPT", "DAPT"})  # those too that left the search
     assert recorded(budgeted).race.looks.in_this_run == len(looks)
     begun = list((budgeted / "jobs").glob("fine-tune*/begun.json"))
     tuned = list((budgeted / "jobs").glob("fine-tune*/result.json"))

@@ -45,7 +45,12 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
     task = SimpleNamespace(examples=lambda split: [], kind="span", sizes={"train": 100})
     materials = SimpleNamespace(task=task)
     given: Any = SimpleNamespace(
-        recipe=recipe, materials=materials, models=dict.fromkeys(NAMES), tuning=tuning, setting=recipe.setting
+        recipe=recipe,
+        materials=materials,
+        models=dict.fromkeys(NAMES),
+        tuning=tuning,
+        setting=recipe.setting,
+        fine_tunes=True,
     )
     return searched(given, run)
 

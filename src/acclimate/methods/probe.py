@@ -58,7 +58,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.training.pieces import pad, pieces_of_rows
-from acclimate.training.plan import Plan, device, piece_tokens
+from acclimate.training.plan import Plan, Precision, autocast_type, device, piece_tokens
 
 ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
 
@@ -113,8 +113,10 @@ class Probe:
     seconds: float
 
 
-def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
+def probe(model: str, task: Prepared, *, precision: Precision = "float32", watch: Watch = unwatched) -> Probe:
     """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
+
+    precision: in which the encoder reads; the layer is fitted in float64
 
     Raises ValueError for a kind of task whose labels no state bears ("span"), and where the tokenizer leaves nothing of
     any training text.
@@ -129,12 +131,12 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
     emptied(rows, train, tokenizer)
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
-    states = states_of(encoder, rows, read_outs, watch=watch)
+    states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
     layer, losses = fit(states, target_R, task.kind, labels)
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer)
-    predicted = _predicted(encoder, rows_of_dev, layer, task, watch)
+    predicted = _predicted(encoder, rows_of_dev, layer, task, precision=precision, watch=watch)
     score = task.score([example.label for example in dev], predicted)
     constant = constant_on_dev(task)
     above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
@@ -149,14 +151,17 @@ def probe(model: str, task: Prepared, *, watch: Watch = unwatched) -> Probe:
     )
 
 
-def test_probe(layer: ProbeLayer, model: str, task: Prepared, *, by: str, watch: Watch) -> dict[str, Any]:
+def test_probe(
+    layer: ProbeLayer, model: str, task: Prepared, *, by: str, precision: Precision, watch: Watch
+) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold and predicted labels, and the
-    score as `test`. model: the checkpoint that the layer was fitted on
+    score as `test`. model, precision: the checkpoint that the layer was fitted on, and how it was read
     """
     encoder, _ = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     examples = task.examples("test")
-    predicted = _predicted(encoder, encoded(task, "test", examples, load_tokenizer(model)), layer, task, watch)
+    rows = encoded(task, "test", examples, load_tokenizer(model))
+    predicted = _predicted(encoder, rows, layer, task, precision=precision, watch=watch)
     return task.open_and_score(examples, predicted, by=by)
 
 
@@ -191,7 +196,12 @@ def read_outs_of(kind: str, *, has_pooler: bool) -> tuple[ReadOut, ...]:
 
 @torch.no_grad()
 def states_of(
-    encoder: PreTrainedModel, rows: Batch, read_outs: Sequence[ReadOut], *, watch: Watch = unwatched
+    encoder: PreTrainedModel,
+    rows: Batch,
+    read_outs: Sequence[ReadOut],
+    *,
+    precision: Precision = "float32",
+    watch: Watch = unwatched,
 ) -> dict[ReadOut, np.ndarray]:
     """Return read-out -> (R, D) float32, of each row, or of each word in batch order; one pass without dropout."""
     where, training = encoder.device, encoder.training
@@ -205,12 +215,14 @@ def states_of(
         name: np.zeros((len(first) if words else len(rows), (1 + (name in OF_MENTIONS)) * hidden), np.float32)
         for name in read_outs
     }
+    narrow = autocast_type(precision, where)
     pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
     for layout in counted(pieces, watch, "probe", total=len(pieces), unit="pieces", every=1):
         piece = pad(rows, layout, where)
         inputs = inputs_of(encoder, piece)
-        outputs = encoder(**inputs)
-        hidden_BTD = outputs.last_hidden_state
+        with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+            outputs = encoder(**inputs)
+        hidden_BTD = outputs.last_hidden_state.float()
         if words:
             for row, hidden_TD in zip(layout.rows_R, hidden_BTD.cpu().numpy(), strict=True):
                 slots_T = slot_N[rows.offsets[row] : rows.offsets[row + 1]]
@@ -383,8 +395,10 @@ def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarra
 _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
 
 
-def _predicted(encoder: PreTrainedModel, rows: Batch, layer: ProbeLayer, task: Prepared, watch: Watch) -> list[Label]:
-    states_RD = states_of(encoder, rows, (layer.read_out,), watch=watch)[layer.read_out]
+def _predicted(
+    encoder: PreTrainedModel, rows: Batch, layer: ProbeLayer, task: Prepared, *, precision: Precision, watch: Watch
+) -> list[Label]:
+    states_RD = states_of(encoder, rows, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
     return decoded(layer(states_RD), rows, task)
 
 

@@ -27,6 +27,7 @@ from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestant
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
+from acclimate.training.plan import Precision
 from acclimate.training.run import PLACES
 
 RETRIEVE = "retrieve"
@@ -250,14 +251,14 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
     return with_model(job, model, materials)
 
 
-def probed(name: str, model: Job | None, materials: Materials) -> Job:
+def probed(name: str, model: Job | None, materials: Materials, precision: Precision) -> Job:
     """Return the job that fits a probe on the frozen encoder of a job, or on the given one.
 
-    name: what is probed, such as "DAPT"; materials: their task may also be a part of the rows
+    name: what is probed, such as "DAPT"; precision: in which the encoder reads, such as that of fine-tuning
     """
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-    job = Job(f"probe {name}", work.PROBE, contents=contents, places={"task": task.path}, alone=True)
+    job = Job(f"probe {name}", work.PROBE, {"precision": precision}, contents, {"task": task.path}, alone=True)
     return with_model(job, model, materials)
 
 
@@ -427,20 +428,24 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     moving = any(method.moves for method, _, _ in linked.values())
     fresh = (*other, scratch.CONTROL)
     moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
-    probes = _probes(racing, further, materials) if materials.task.kind in PROBED else {}
+    precision = recipe.finetune.plan.precision
+    probes = _probes(racing, further, materials, precision) if materials.task.kind in PROBED else {}
     measured_jobs = (losses, general_losses, moves)
     return Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
 
 
 def _probes(
-    models: Mapping[str, Job | None], further: Mapping[str, Sequence[Job]], materials: Materials
+    models: Mapping[str, Job | None],
+    further: Mapping[str, Sequence[Job]],
+    materials: Materials,
+    precision: Precision,
 ) -> dict[str, tuple[Job, ...]]:
     """Return contestant -> the jobs that probe its model, one for each adaptation, in their order."""
     probes: dict[str, tuple[Job, ...]] = {}
     for name, model in models.items():
         others = enumerate(further.get(name, ()), start=1)
-        anew = (probed(f"{name}, adaptation {number}", other, materials) for number, other in others)
-        probes[name] = (probed(name, model, materials), *anew)
+        anew = (probed(f"{name}, adaptation {number}", other, materials, precision) for number, other in others)
+        probes[name] = (probed(name, model, materials, precision), *anew)
     return probes
 
 

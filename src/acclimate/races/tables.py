@@ -163,19 +163,18 @@ def _probes(outcome: Outcome) -> Section:
         return Section(PROBES, lines=(outcome.race.unprobed,) if outcome.race and outcome.race.unprobed else ())
     beside = [result for result in outcome.results if not result.probe and outcome.only_probed]
     several = any(len(result.scores) > 1 for result in probes)
+    compared = any(asked.name == untouched for asked in outcome.against)
     apart = "" if outcome.only_probed else ", apart from what fine-tuning makes of it"
     body: list[TableLine] = []
     ids, looks = [], []
     for result in [*probes, *beside]:
         key = result.key
-        contrast = outcome.compared.of(key, untouched)
         spent = result.costs.get("probe", Cost()).seconds
         each_score = " ".join(points(score.test) for score in result.scores) if result.probe and several else "-"
         cells = [
             _interval(outcome, key, MAIN),
             *([TableCell(each_score or "-", look="seeds")] if several else []),
-            difference_cell(contrast),
-            *(p_cell(p) for p in ((contrast.comparison.p, contrast.p_holm) if contrast else (None, None))),
+            *(_against_probe(outcome.compared.of(key, untouched)) if compared else []),
             _fact(result.facts.get("read-out")),
             TableCell(duration(spent) if spent else "-", spent),
         ]
@@ -192,8 +191,14 @@ def _probes(outcome: Outcome) -> Section:
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
     heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *(["each adaptation"] if several else []))
-    heads += (f"against {untouched}", "p", "p (Holm)", "read-out", "time")
+    heads += (*((f"against {untouched}", "p", "p (Holm)") if compared else ()), "read-out", "time")
     return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
+
+
+def _against_probe(contrast: Contrast | None) -> list[TableCell]:
+    """Return the cells of a difference, its p and its p after Holm's correction."""
+    p, p_holm = (None, None) if contrast is None else (contrast.comparison.p, contrast.p_holm)
+    return [difference_cell(contrast), p_cell(p), p_cell(p_holm)]
 
 
 def _means(outcome: Outcome, model: str) -> Section:

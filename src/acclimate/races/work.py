@@ -21,6 +21,7 @@ from acclimate.races import estimates
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, before, read_log
+from acclimate.training.plan import Precision
 from acclimate.training.run import CHECKPOINT
 
 SHOWN = "shown.json"  # a few queries and what they retrieved, for the page
@@ -173,9 +174,9 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
     return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
 
 
-def probed(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
+def probed(*, out: Path, watch: Watch, task: Path, model: str | Path, precision: Precision) -> Result:
     """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
-    found = probe.probe(checkpoint_of(model), open_prepared(task), watch=watch)
+    found = probe.probe(checkpoint_of(model), open_prepared(task), precision=precision, watch=watch)
     probe.write_layer(found.layer, out)
     files.write_json(out / CLOCK, {"seconds": found.seconds})
     return {
@@ -189,11 +190,13 @@ def probed(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
     }
 
 
-def test_probe(*, out: Path, watch: Watch, by: str, task: Path, model: str | Path, fitted: Path) -> Result:
+def test_probe(
+    *, out: Path, watch: Watch, by: str, task: Path, model: str | Path, fitted: Path, precision: Precision
+) -> Result:
     """Score a fitted probe on the test set, once; the look is recorded under the name `by`."""
     layer, prepared = probe.read_layer(fitted), open_prepared(task)
     seen = files.read_json(fitted / RESULT)
-    tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, watch=watch)
+    tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
     return tested | {name: seen[name] for name in ("dev", "learnt")}
 
 
