@@ -62,6 +62,8 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5
+    alone = replace(report.outcome, results=report.outcome.results[1:2], against=())
+    assert verdict(alone).startswith("Nothing was fine-tuned. A probe of the frozen model scores ")
     looks = report.facts.looks
     assert looks is not None
     assert [line for line in looks.lines if "probe" in line] == [f"test probe {name}" for name in NAMES]

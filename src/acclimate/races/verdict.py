@@ -120,7 +120,7 @@ def _of_race(outcome: Outcome) -> str:
     if not any(row.contestant == UNTOUCHED for row in raced):
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
     if outcome.only_probed:
-        clauses = [_probed_only(raced, outcome.baselines)]
+        clauses = [_probed_only(raced, outcome.baselines, alone=outcome.alone)]
         if failed:
             clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
         return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
@@ -140,15 +140,14 @@ def _of_race(outcome: Outcome) -> str:
     return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
 
 
-def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str]) -> str:
+def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
     """Return the first clause where nothing was fine-tuned."""
     [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
     beside = [
         f"; {row.contestant}, which needs no encoder, {_figures(row)}" for row in raced if row.contestant in baselines
     ]
-    return (
-        f"Nothing was fine-tuned. A probe of the frozen, untouched model scores {_figures(untouched)}{''.join(beside)}"
-    )
+    model = "frozen model" if alone else "frozen, untouched model"
+    return f"Nothing was fine-tuned. A probe of the {model} scores {_figures(untouched)}{''.join(beside)}"
 
 
 def represented(outcome: Outcome) -> str:
