@@ -251,7 +251,7 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     learns = [
         f"finetune.{each}" for each in ("looks=2", "epochs=0.0", "plan.steps=40", "plan.batch=16", "plan.rate=1e-2")
     ]
-    settings = ["seeds=2", "search.rates=[]", *learns]
+    settings = ["seeds=2", "search.rates=[]", "finetune.rate_by_width=false", *learns]
     command = ["evaluate", base, train, "--dev", dev, "--test", test, *settings, "--out", "scored"]
     status, said = run(*command, "--dry-run")
     assert status == 0, said

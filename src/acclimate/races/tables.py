@@ -73,7 +73,7 @@ def sections(outcome: Outcome) -> list[Section]:
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
     names = dict.fromkeys(each.name for each in outcome.against)
     made += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
-    made += [_seeds(outcome), _costs(outcome), _facts(outcome), _tasks(outcome)]
+    made += [*([] if outcome.only_probed else [_seeds(outcome)]), _costs(outcome), _facts(outcome), _tasks(outcome)]
     if outcome.chosen is not None:
         made.append(_chosen(outcome))
     return [section for section in made if section.rows or section.lines or section.parts]
@@ -304,8 +304,8 @@ def _seeds(outcome: Outcome) -> Section:
 
 
 def _costs(outcome: Outcome) -> Section:
-    """Return the table of what each stage took."""
-    shown = _shown(outcome)
+    """Return the table of what each stage took, of the probes where nothing was fine-tuned."""
+    shown = [result for result in outcome.results if result.shown] if outcome.only_probed else _shown(outcome)
     stages = list(dict.fromkeys(stage for result in shown for stage in result.costs))
     rows: list[TableLine] = []
     for result in shown:
@@ -316,7 +316,8 @@ def _costs(outcome: Outcome) -> Section:
             cells.append(TableCell(duration(cost.seconds), cost.seconds) if cost else "-")
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
-    return Section("Costs", heads, tuple(rows), ("Of one seed, the mean over seeds.",))
+    what = "adaptation" if outcome.only_probed else "seed"
+    return Section("Costs", heads, tuple(rows), (f"Of one {what}, the mean over {what}s.",))
 
 
 def _facts(outcome: Outcome) -> Section:
