@@ -97,6 +97,20 @@ def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():
     assert predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
 
 
+def test_with_a_threshold_of_dev_each_strength_has_the_one_that_scores_best_and_test_has_the_same(toy_task):
+    """Strongly regularised, no label is probable, so that a half predicts next to nothing."""
+    task = toy_task("multilabel")
+    half, chosen = (
+        baselines.evaluate(baselines.TfidfRecipe(strengths=(0.001,), threshold=threshold), task)
+        for threshold in ("half", "dev")
+    )
+    assert chosen["dev"] > half["dev"] + 0.2
+    assert chosen["test"] > half["test"] + 0.2
+    gold = [example.label for example in task.examples("dev")]
+    assert task.score(gold, chosen["predicted_dev"]) == chosen["dev"]
+    assert len(chosen["predicted"]) == task.sizes["test"]
+
+
 def test_a_label_is_predicted_from_even_odds_on():
     rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
     predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), 1.0)

@@ -52,17 +52,6 @@ def test_a_label_that_no_row_or_every_row_has_starts_at_a_finite_bias(encoder, t
     assert output_layer(tuning.model).bias.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_the_threshold_is_the_best_on_dev_and_of_equals_the_one_nearest_to_a_half(toy_task):
-    task = toy_task("multilabel")
-    gold = [("heart",), (), ("heart",), ()]
-    low = logit([[0.01, 0.01, 0.3], [0.01, 0.01, 0.1], [0.01, 0.01, 0.28], [0.01, 0.01, 0.1]]).astype(np.float32)
-    threshold, predicted, score = finetune.best_threshold(low, gold, task.labels, task)
-    assert (threshold, predicted, score) == (0.25, gold, 1.0)
-    assert task.labels[2] == "heart"
-    sure = np.where(low > logit(0.2), 4.0, -4.0).astype(np.float32)
-    assert finetune.best_threshold(sure, gold, task.labels, task)[0] == 0.5
-
-
 @pytest.mark.parametrize("averaged", [1, 3])
 def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_scored(
     averaged, encoder, toy_task, tmp_path

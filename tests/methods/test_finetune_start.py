@@ -16,7 +16,7 @@ from acclimate.methods import finetune, probe
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer, save_model
+from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
 from acclimate.models.task_layers import pooling_of
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.plan import Plan
@@ -155,6 +155,26 @@ def test_each_layer_learns_at_a_share_of_the_rate_of_the_one_above(family, tmp_p
         elif "embeddings" in name:
             assert rate == 0.5**layers, name
     assert len({rate for name, rate in rates.items() if name.startswith(body)}) >= layers + 1
+
+
+@pytest.mark.parametrize("case", [(12, 0.0, 0.9), (2, 0.0, 1.0), (2, 0.5, 0.5), (12, 1.0, 1.0)])
+def test_a_layer_s_weights_move_by_its_share_of_the_rate(case, encoder, toy_task, tmp_path):
+    """Adam moves a weight by about its rate in the first step. 0: 0.9 for an encoder of 12 layers."""
+    (layers, stated, decay), task = case, toy_task("sequence")
+    shape = {"layers": layers, "hidden": 8, "heads": 2, "vocabulary_size": 36, "longest": 40, "pad": 0, "seed": 0}
+    save_model(new_encoder(**shape), load_tokenizer(encoder), tmp_path / "model")
+    plan = replace(PLAN, steps=1, warmup=0.0, weight_decay=0.0)
+    recipe = recipe_for(
+        tmp_path / "model", task, head="fresh", pooling="pooler", layer_decay=stated, plan=plan, looks=1
+    )
+    before = {name: value.clone() for name, value in AutoModel.from_pretrained(tmp_path / "model").state_dict().items()}
+    after = AutoModel.from_pretrained(finetune.adapt(recipe, tmp_path / "run").path).state_dict()
+    moved = [
+        (after[name] - before[name]).abs().median().item()
+        for name in (f"encoder.layer.{layer}.output.dense.weight" for layer in range(layers))
+    ]
+    for layer, distance in enumerate(moved):
+        assert distance / moved[-1] == pytest.approx(decay ** (layers - 1 - layer), rel=0.15), layer
 
 
 def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_path, monkeypatch):

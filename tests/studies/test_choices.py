@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from torch import nn
 from transformers import AutoTokenizer
 
 from acclimate.core import settings
 from acclimate.core.types import Example
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
+from acclimate.models.classifier import load_classifier
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
@@ -114,6 +116,17 @@ def test_the_first_variant_is_the_reference_and_variants_are_chosen(models, tmp_
     assert [cell.row for cell in chosen.cells] == ["CRF", "linear"]
     [one] = chosen.against
     assert (one.key[1], one.references[0][1]) == ("linear", "CRF")
+
+
+@pytest.mark.parametrize("vary", ["layers", "relations"])
+def test_all_heads_of_a_table_have_one_linear_layer_and_no_pooler(vary, models):
+    """Otherwise depth would differ with the encoding or layer that is compared."""
+    for variant in choices.TABLES[vary].variants:
+        stated = {name: variant.settings[name] for name in ("pooling", "sequence_layer") if name in variant.settings}
+        model = load_classifier(models[0], ("heart", "orbit"), seed=0, **stated)
+        inside = f"{model.base_model_prefix}.encoder."
+        linear = [name for name, layer in model.named_modules() if isinstance(layer, nn.Linear)]
+        assert [name for name in linear if not name.startswith(inside)] == ["classifier"], variant.name
 
 
 def test_of_variants_that_do_not_differ_on_a_task_one_stands(models, tmp_path):

@@ -234,6 +234,9 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
         on_labels = findings_on_classes(counts, sizes, labelled.metric.name)
     noted = [Finding("warning", caution) for caution in labelled.cautions]
     noted += [Finding("note", note) for note in labelled.notes]
+    if sizes["test"] == 1:
+        text = "Test has 1 row, and a score of one row has no interval."
+        on_labels.append(Finding("error", text, "Label more rows for it, or leave --test out: it is then split off."))
     on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
     away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]

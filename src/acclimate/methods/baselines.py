@@ -7,9 +7,10 @@ TF-IDF of words and pairs of adjacent words t, L2-normalised, with a linear mode
     several labels  sigmoid(w x + b), one a label   minimise  the same
     a number        w x + b                         minimise  sum over rows of (y - w x - b)^2 + alpha |w|^2
 
-C or alpha is chosen on dev, as every contestant's checkpoint is; of equals the strongest regularisation wins. A pair of
-texts is one text, with a space between. It sees the whole text, where encoders see `max_tokens`. There is no seed: one
-fit stands beside every seed of the others, so its variance over seeds is 0.
+C or alpha is chosen on dev, as every contestant's checkpoint is; of equals the strongest regularisation wins. With
+several labels a row has those with a probability above .5, or above the threshold that scores best on dev
+(tasks/thresholds.py). A pair of texts is one text, with a space between. It sees the whole text, where encoders see
+`max_tokens`. There is no seed: one fit stands beside every seed of the others, so its variance over seeds is 0.
 
 Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
 label a text: for accuracy it is the majority class, for a metric that leaves a class out it is another. Several: no
@@ -26,12 +27,13 @@ Shape suffixes: R rows, C labels.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -42,6 +44,7 @@ from acclimate.core.settings import AboveZero, Positive
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
+from acclimate.tasks.thresholds import best_threshold, labels_above, log_odds
 
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # of tasks in which words have tags
@@ -59,6 +62,9 @@ class TfidfRecipe:
     alphas: tuple[AboveZero, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
     """Values of alpha to try in ridge regression, on dev, where the label is a number."""
     longest: Positive = 2  # most words in a term
+    threshold: Literal["half", "dev"] = "half"
+    """Probability above which each of several labels is predicted: 0.5, or for each strength the one that scores best
+    on dev. In a race it is "dev" if finetune.threshold is, so that all contestants choose alike."""
 
     def tried(self, kind: str) -> tuple[float, ...]:
         """Return the values tried for a task of this kind, the strongest regularisation first."""
@@ -100,9 +106,14 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     best: tuple[float, float, list[Label], Predict] | None = None
     strengths = recipe.tried(task.kind)
     for strength in counted(strengths, watch, "TF-IDF", total=len(strengths), unit="fits", every=1):
-        predict = FITS[task.kind](rows, gold, task.labels, strength)
-        predicted = predict(dev_rows)
-        score = task.score(dev_gold, predicted)
+        if recipe.threshold == "dev" and task.kind == "multilabel":
+            odds = _odds(rows, gold, task.labels, strength)
+            threshold, predicted, score = best_threshold(odds(dev_rows), dev_gold, task.labels, task)
+            predict: Predict = partial(_labels_at, odds, task.labels, threshold)
+        else:
+            predict = FITS[task.kind](rows, gold, task.labels, strength)
+            predicted = predict(dev_rows)
+            score = task.score(dev_gold, predicted)
         if best is None or score > best[0]:
             best = score, strength, predicted, predict
     if best is None:
@@ -174,23 +185,28 @@ def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength
 
 
 def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    """Return a classifier for each label; one that all training rows have, or none, is predicted for all, or none."""
-    deciders: list[Callable[[Any], Any]] = []
+    return partial(_labels_at, _odds(rows, gold, labels, strength), labels, 0.5)
+
+
+def _labels_at(odds: Callable[[Any], np.ndarray], labels: Sequence[str], threshold: float, rows: Any) -> list[Label]:
+    return labels_above(odds(rows) - np.float32(log_odds(threshold)), labels)
+
+
+def _odds(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Callable[[Any], np.ndarray]:
+    """Return a function that gives the log odds of each label, (R, C); of a label that all training rows have, or none,
+    they are infinite.
+    """
+    columns: list[Callable[[Any], np.ndarray]] = []
     for label in labels:
         has = np.array([isinstance(labels_of_row, tuple) and label in labels_of_row for labels_of_row in gold])
         if has.all() or not has.any():
-            deciders.append(partial(_always, bool(has[0])))
+            columns.append(partial(_always, math.inf if has[0] else -math.inf))
         else:
-            deciders.append(_logistic(strength).fit(rows, has).predict)
-
-    def predict(others: Any) -> list[Label]:
-        chosen_RC = np.stack([decide(others) for decide in deciders], axis=1)
-        return [tuple(sorted(labels[int(code)] for code in np.flatnonzero(row))) for row in chosen_RC]
-
-    return predict
+            columns.append(_logistic(strength).fit(rows, has).decision_function)
+    return lambda others: np.stack([column(others) for column in columns], axis=1)
 
 
-def _always(answer: bool, rows: Any) -> np.ndarray:
+def _always(answer: float, rows: Any) -> np.ndarray:
     return np.full(rows.shape[0], answer)
 
 

@@ -19,7 +19,10 @@ Readings
   BioASQ; labels, pooling and layers must then agree.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
-  Each of several labels is judged at a probability of .5, so a row may get none.
+  Each of several labels is judged at a probability of .5, so a row may get none. With threshold = "dev" it is judged at
+  the probability, the same for all labels, that scores best on dev; every look is scored so, and patience and the best
+  look go by these scores: the score on dev is then the best over looks and thresholds. The checkpoint has the threshold
+  in its biases (models/scale.py), so that it is .5 again.
   A sentence of tagged words that is longer than max_tokens is split into windows that overlap (tasks/rows.py), in
   training and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose
   answers are the best of all its windows; a window that does not hold the whole answer has the first token for both
@@ -90,7 +93,6 @@ from acclimate.methods.method import Method
 from acclimate.methods.mlm import Epochs, check_length, with_steps
 from acclimate.methods.perturbation import Ascents, with_noise
 from acclimate.methods.task_loss import (
-    PREDICTIONS,
     Tagging,
     TaskLoss,
     allowed_transitions,
@@ -129,6 +131,7 @@ from acclimate.models.task_layers import (
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import WORD, cut_off, emptied, encoded, with_labels
+from acclimate.tasks.thresholds import best_threshold, log_odds
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.loop import Step
@@ -143,9 +146,6 @@ DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt}
-# probabilities that threshold = "dev" tries: where probabilities are right, the best for F1 is half of the F1 that it
-# reaches (Lipton, Elkan and Narayanaswamy, 2014, 1402.1892)
-THRESHOLDS = (0.01, 0.02, *(round(0.05 * twentieths, 2) for twentieths in range(1, 20)))
 LAST = 10  # steps at least whose loss says whether anything was learnt
 RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt, in multiples of the first one's
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
@@ -572,7 +572,7 @@ class Tuning:
         if self.adapters:
             self.adapters.merge()
         if threshold != 0.5:
-            shift(self.model, -math.log(threshold / (1 - threshold)))
+            shift(self.model, -log_odds(threshold))
             note = f"each label is predicted from a probability of {threshold:g} on, which scores best on dev"
             self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.looks.write_predicted()
@@ -607,25 +607,6 @@ def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
     half = 1 / (2 * len(label_RC))
     rates_C = np.clip(label_RC.mean(0, dtype=np.float64), half, 1 - half)
     output_layer(model).bias.copy_(torch.from_numpy(np.log(rates_C / (1 - rates_C))))
-
-
-def best_threshold(
-    outputs_RC: np.ndarray, gold: Sequence[Label], labels: Sequence[str], task: Prepared
-) -> tuple[float, list[Label], float]:
-    """Return the one of THRESHOLDS at which the outputs score best, the predictions and the score there; of equals the
-    one that is nearest to 0.5.
-
-    outputs_RC  log odds of each label
-    """
-    best: tuple[float, list[Label], float] | None = None
-    for threshold in sorted(THRESHOLDS, key=lambda threshold: abs(threshold - 0.5)):
-        log_odds = np.float32(math.log(threshold / (1 - threshold)))
-        predicted = PREDICTIONS["multilabel"](outputs_RC - log_odds, labels)
-        score = task.score(gold, predicted)
-        if best is None or score > best[2]:
-            best = threshold, predicted, score
-    assert best is not None
-    return best
 
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:

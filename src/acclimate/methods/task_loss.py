@@ -48,6 +48,7 @@ from acclimate.tasks.tags import (
     may_follow,
     scheme_of,
 )
+from acclimate.tasks.thresholds import labels_above
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, pad, pieces_of_rows
 from acclimate.training.plan import Plan, piece_tokens
@@ -192,17 +193,13 @@ def _most_probable(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
     return [labels[int(code)] for code in logits_BC.argmax(-1)]
 
 
-def _all_probable(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
-    return [tuple(sorted(labels[int(code)] for code in np.flatnonzero(row > 0))) for row in logits_BC]
-
-
 def _numbers(logits_BC: np.ndarray, labels: Sequence[str]) -> list[Label]:
     return [float(number) for number in logits_BC[:, 0]]
 
 
 PREDICTIONS: dict[str, Callable[[np.ndarray, Sequence[str]], list[Label]]] = {
     "sequence": _most_probable,
-    "multilabel": _all_probable,
+    "multilabel": labels_above,
     "score": _numbers,
 }
 

@@ -395,7 +395,8 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
         return replace(entries, baseline=None), _reasons({baseline.label: [baseline]}, errors)
     fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
     scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
-    score = f"{interval_text(interval(scores, task.metric))} dev {metric_text(task.metric.name)}"
+    points = f"{100 * scores[0].dev:.1f}" if len(gold) < 2 else interval_text(interval(scores, task.metric))
+    score = f"{points} dev {metric_text(task.metric.name)}"
     watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{score}, the score to beat"}))
     return entries, {}
 
