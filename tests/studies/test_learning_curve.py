@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import toys
+from acclimate import cli
 from acclimate.core import settings
 from acclimate.core.types import NOT_PREDICTED, Batch, unwatched
-from acclimate.data.sources import Inputs
-from acclimate.jobs.job import RESULT
+from acclimate.jobs.job import RESULT, read_plan
 from acclimate.methods import probe
 from acclimate.races.budget import parse_budget
 from acclimate.races.outcome import Outcome, path_of, read_outcome
@@ -26,14 +27,15 @@ from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import EXAMPLE, WORD
 from studies import result
 
+STATED = ("learning_curve.shares=[0.1, 0.5]", "learning_curve.draws=3", "learning_curve.finetune=yes")
+
 
 @pytest.fixture(scope="module")
 def curved(toy_race, tmp_path_factory):
     """The toy's race, in a copy of its directory: probes, and fine-tuning with half of the rows."""
     run = shutil.copytree(toy_race.run, tmp_path_factory.mktemp("curves") / "run")
     materials = toys.materials_in(run, toy_race.inputs)
-    stated = ["learning_curve.shares=[0.1, 0.5]", "learning_curve.draws=3", "learning_curve.finetune=yes"]
-    recipe = settings.override(toy_race.recipe, stated)
+    recipe = settings.override(toy_race.recipe, STATED)
     text = learning_curve.follow(recipe, materials, run).text
     return replace(toy_race, recipe=recipe, materials=materials, run=run), text
 
@@ -111,15 +113,24 @@ def test_the_page_of_the_race_has_them_too_when_it_is_written_again(curved):
     assert "What adapting is worth in labels cannot be told by fine-tuning: it takes both" in before
 
 
-def test_again_nothing_is_done_and_a_dry_run_says_so(curved):
+def test_the_command_does_nothing_again_and_its_dry_run_says_so(curved):
     raced, text = curved
+    asked = toys.race_command(raced.inputs, raced.run, "--learning-curve", *STATED)
+    said = CliRunner().invoke(cli.app, [*asked, "--dry-run"])
+    assert "0 jobs are left" in " ".join(said.output.split()), said.output
+    assert "30 labels" in said.output
     before = {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")}
-    assert learning_curve.follow(raced.recipe, raced.materials, raced.run).text == text
+    said = CliRunner().invoke(cli.app, asked)
+    assert said.exit_code == 0, said.output
+    assert said.output.rstrip().endswith(text)
     assert {path: path.stat().st_mtime_ns for path in raced.run.glob(f"jobs/*/{RESULT}")} == before
-    labelled, raw = toys.files_in(raced.inputs)
-    said = learning_curve.dry_run_text(Inputs(raced.run, task=labelled, raw=raw), raced.recipe)
-    assert "0 jobs are left" in said
-    assert "30 labels" in said
+    assert len(read_plan(raced.run)) == len(before), "the plan has the jobs of the race and of what follows it"
+
+
+def test_settings_of_curves_without_the_option_are_refused(toy_inputs, tmp_path):
+    said = CliRunner().invoke(cli.app, toys.race_command(toy_inputs, tmp_path / "run", STATED[0]))
+    assert said.exit_code == 2
+    assert "add --learning-curve" in said.output
 
 
 def test_a_part_of_the_budget_that_is_left_decides_whether_models_are_fine_tuned(curved):

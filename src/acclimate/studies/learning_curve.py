@@ -300,7 +300,8 @@ def _tuned(
         tuned, tests = {}, {}
         for draw, parts in subsets.items():
             # beside the race's task, so that looks at the test set are looks of this run
-            part = with_fewer(task, parts[at], place / f"data-{size}-seed-{seed + draw}")
+            where = place / f"data-{size}-seed-{seed + draw}"
+            part = ranks.first_then_all(partial(with_fewer, task, parts[at], where))
             seeded = replace(recipe, plan=replace(recipe.plan, seed=draw))
             label = f"fine-tune {name}, {column(size)}, seed {draw}"
             tuned[draw] = fine_tuned(label, seeded, entries.model(contestant, draw), replace(materials, task=part))
