@@ -64,7 +64,7 @@ from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
 from acclimate.tasks.rows import EXAMPLE, WORD, encoded, with_labels
 from acclimate.tasks.splitting import nested_subsets
 from acclimate.training.checkpoint import CLOCK
-from acclimate.training.plan import device
+from acclimate.training.plan import Precision, device
 
 NAME = "learning-curve"  # its files are NAME.html, .txt, .csv, .outcome.json
 PROBE, TUNED = "probe", "fine-tuned"  # what stands behind the model's name in a row of the tables
@@ -266,12 +266,13 @@ def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, se
     materials = entries.materials
     task, contents = materials.task, {key: materials.task.hashes[key] for key in ("about", *SPLITS)}
     model_of = {draw: entries.model(UNTOUCHED if name == SOME else name, draw) for draw in range(draws)}
-    places = {"task": task.path}
+    places, precision = {"task": task.path}, entries.recipe.finetune.plan.precision  # that of the race's probes
     for size in sizes:
         encodings: dict[int, Job] = {}
         fitted: dict[int, Job] = {}
         for draw, model in model_of.items():
-            states = with_model(Job(f"states of {name}", ENCODE, {}, contents, places, alone=True), model, materials)
+            read = Job(f"states of {name}", ENCODE, {"precision": precision}, contents, places, alone=True)
+            states = with_model(read, model, materials)
             label = f"test probe of {name}, {column(size)}"
             drawn = {"rows": size, "seed": 0}
             if size < sizes[-1]:
@@ -334,7 +335,7 @@ def _completed(
 # Jobs of probes: an encoder reads all texts once, and each part is a layer on its states.
 
 
-def encode(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
+def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision: Precision) -> Result:
     """Write the states of train, dev and test by each read-out to STATES, and the labels of train; no label of test."""
     begun = time.perf_counter()
     where, prepared = checkpoint_of(model), open_prepared(task)
@@ -350,7 +351,7 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path) -> Result:
         examples = prepared.examples(split)
         rows = encoded(prepared, split, examples, tokenizer)
         tokens += len(rows.ids)
-        states = probe.states_of(encoder, rows, read_outs, watch=watch)
+        states = probe.states_of(encoder, rows, read_outs, precision=precision, watch=watch)
         values |= {f"{split}.{name}": states_RD for name, states_RD in states.items()}
         if split == "train":
             values["target"] = probe.probe_targets(with_labels(rows, examples, prepared.kind, prepared.labels))
