@@ -12,6 +12,7 @@ from acclimate.methods import tapter
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate
 from acclimate.races.race import run_race
+from acclimate.races.recipe import SearchRecipe
 from acclimate.races.report import report_of
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import CURVE
@@ -133,3 +134,13 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
     assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
     assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
     assert found["word vectors"].seconds > 0
+
+
+def test_the_baseline_tries_as_many_settings_as_an_encoder(toy_race):
+    searching = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3, 9e-3)))
+    entries = enter(searching, toy_race.materials)
+    tried = {number: entries.with_trials(number).baseline.settings["recipe"]["strengths"] for number in (1, 4, 5, 9)}
+    assert entries.baseline.settings["recipe"]["strengths"] == [1.0, 10.0, 100.0]
+    assert tried == {1: [10.0], 4: [1.0, 10.0, 100.0, 1000.0], 5: [0.1, *tried[4]], 9: tried[5]}
+    few = enter(replace(searching, search=replace(searching.search, least_dev=25)), toy_race.materials)
+    assert len(few.recipe.settings()) == len(few.baseline.settings["recipe"]["strengths"]) == 1

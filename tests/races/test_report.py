@@ -318,22 +318,23 @@ def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_o
 
 
 def test_equal_chances_are_said_to_be_equal() -> None:
-    assert search_remark(studies.trials(["untouched", "DAPT"])) == (
+    assert search_remark(studies.trials(["untouched", "DAPT"]), {"TF-IDF": {"settings tried": 4}}) == (
         "Each contestant had 4 settings tried, with dev alone to choose among them."
     )
 
 
 def test_unequal_chances_are_said_to_be_unequal() -> None:
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
-    assert search_remark([*studies.trials(["untouched", "DAPT"]), extra]) == (
-        "The contestants had unequal numbers of settings tried (untouched 4, DAPT 5): those with more had better "
-        "chances."
+    given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}
+    assert search_remark([*studies.trials(["untouched", "DAPT"]), extra], given) == (
+        "The contestants had unequal numbers of settings tried (untouched 4, TF-IDF 2, DAPT 5): those with more had "
+        "better chances."
     )
 
 
 def test_without_a_search_nothing_is_said_of_it() -> None:
-    assert search_remark([]) == ""
-    assert search_remark([Trial(name, "as stated", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")]) == ""
+    assert search_remark([], {}) == ""
+    assert search_remark([Trial(name, "as stated", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")], {}) == ""
 
 
 @pytest.mark.parametrize(

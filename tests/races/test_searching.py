@@ -51,6 +51,8 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
         tuning=tuning,
         setting=recipe.setting,
         fine_tunes=True,
+        baseline=None,
+        with_trials=lambda number: given,
     )
     return searched(given, run)
 

@@ -70,6 +70,10 @@ class TfidfRecipe:
         """Return the values tried for a task of this kind, the strongest regularisation first."""
         return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
 
+    def fewer(self, number: int) -> TfidfRecipe:
+        """Return the recipe with at most `number` of its values to try, the middle ones."""
+        return replace(self, strengths=_middle(self.strengths, number), alphas=_middle(self.alphas, number))
+
     def only(self, strength: float) -> TfidfRecipe:
         """Return the recipe with this one value to try, whatever the kind."""
         return replace(self, strengths=(strength,), alphas=(strength,))
@@ -89,6 +93,13 @@ class FittedBaseline:
     tokens: int
     seconds: float
     predict: Callable[[Sequence[Example]], list[Label]]
+
+
+def _middle(values: Sequence[float], number: int) -> tuple[float, ...]:
+    kept = sorted(values)
+    while len(kept) > max(1, number):
+        kept = kept[1:] if len(kept) % 2 else kept[:-1]
+    return tuple(kept)
 
 
 def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> FittedBaseline:

@@ -317,7 +317,7 @@ class Entries:
     general_losses  likewise on held-out general text
     moves           model -> the job of its word embeddings' distance from the untouched model's; empty where no method
                     holds on to them
-    baseline        the one without an encoder
+    baseline        the one without an encoder, which tries as many settings as each encoder
     fresh           contestants whose weights owe nothing to the untouched model
     further         contestant -> the jobs of its further adaptations, where the recipe asks for several; losses and
                     moves are of the first
@@ -350,6 +350,13 @@ class Entries:
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
+
+    def with_trials(self, number: int) -> Entries:
+        """Return the entries with a baseline that tries so many settings, or all that it has if these are fewer."""
+        if self.baseline is None:
+            return self
+        stated = settings.to_mapping(self.recipe.tfidf.fewer(number))
+        return replace(self, baseline=replace(self.baseline, settings={**self.baseline.settings, "recipe": stated}))
 
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
@@ -433,7 +440,8 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     precision = recipe.finetune.plan.precision
     probes = _probes(racing, further, materials, precision) if materials.task.kind in PROBED else {}
     measured_jobs = (losses, general_losses, moves)
-    return Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
+    entries = Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
+    return entries.with_trials(len(recipe.settings()))
 
 
 def _probes(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.core import files
+from acclimate.core import files, settings
 from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
 from acclimate.methods import method_called
-from acclimate.methods.baselines import baseline_of
+from acclimate.methods.baselines import TfidfRecipe, baseline_of
 from acclimate.methods.finetune import WIDTH
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
@@ -232,13 +232,19 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         kind = jobs.materials.task.kind
         if kind == "tokens":
             return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
-        tried = ", ".join(f"{strength:g}" for strength in jobs.recipe.tfidf.tried(kind))
-        name = "alpha" if kind == "score" else "C"
-        return {"fine-tuning": f"{name} of {tried}, the best on dev", "looks at the test set": 1}
+        assert jobs.baseline is not None
+        tried = settings.from_mapping(TfidfRecipe, jobs.baseline.settings["recipe"]).tried(kind)
+        name, values = "alpha" if kind == "score" else "C", ", ".join(f"{strength:g}" for strength in tried)
+        best = ", the best on dev" if len(tried) > 1 else ""
+        return {
+            "settings tried": len(tried),
+            "fine-tuning": f"{name} of {values}{best}",
+            "looks at the test set": 1,
+        }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
         "adapting": ", then ".join(adapting) or "none",
-        "settings tried": len(jobs.recipe.settings()),
+        "settings tried": len({trial.setting for trial in tuned.search.record if trial.contestant == name}),
     }
     if name in failed:
         return given | {"fine-tuning": f"failed: {failed[name]}"}

@@ -117,7 +117,7 @@ def report_of(outcome: Outcome) -> RaceReport:
     return RaceReport(
         outcome=outcome,
         verdict=sentence,
-        remarks=[*filter(None, [search_remark(outcome.trials), reach(outcome)])],
+        remarks=[*filter(None, [search_remark(outcome.trials, facts.given), reach(outcome)])],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome))],
         leakage=leakage,
         **_label_parts(outcome, facts.winner),
@@ -146,12 +146,17 @@ def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
     return parts
 
 
-def search_remark(trials: Sequence[Trial]) -> str:
-    """Return in a sentence if every contestant had equally many settings tried; "" where nothing was searched."""
+def search_remark(trials: Sequence[Trial], given: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return in a sentence if every contestant had equally many settings tried; "" where nothing was searched.
+
+    given  contestant -> what it was given, which says how many settings a baseline tried
+    """
     settings: dict[str, set[str]] = {}
     for trial in trials:
         settings.setdefault(trial.contestant, set()).add(trial.setting)
     numbers = {name: len(tried) for name, tried in settings.items()}
+    tried = {name: stated["settings tried"] for name, stated in given.items() if "settings tried" in stated}
+    numbers = tried | numbers
     different = set(numbers.values())
     if different <= {1}:
         return ""

@@ -525,6 +525,8 @@ def searched(
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
+    entries, lost = fit_baseline(_with_equal_trials(entries, found), run, watch)
+    out |= lost
     return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
 
@@ -560,7 +562,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         give_up=given_up,
         extends=lambda: not guessed,
     )
-    ended = FineTuned(entries, found, _tuned(entries, found))
+    ended = FineTuned(_with_equal_trials(entries, found), found, _tuned(entries, found))
     looks = [*ended.tests().values(), *entries.probe_tests().values()]
     tests = {job.name: (job, 1.0) for jobs in looks for job in jobs}  # one of the baseline
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
@@ -636,6 +638,12 @@ def _found(
         give_up=give_up,
         ahead=ahead,
     )
+
+
+def _with_equal_trials(entries: Entries, found: SearchResult) -> Entries:
+    """Return the entries with a baseline that tries as many settings as the untouched model did."""
+    tried = {trial.setting for trial in found.record if trial.contestant == next(iter(entries.models))}
+    return entries.with_trials(len(tried)) if tried else entries
 
 
 def first_cut(recipe: RaceRecipe, rows: int) -> float:
