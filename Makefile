@@ -1,6 +1,6 @@
 # Everything runs in .venv, which is made on first use; all it takes is make and Python 3.11 or newer.
 #   make demo                      race the methods on the docstrings installed on this machine, into runs/demo
-#   make demo ARGS="seeds=5"       the same with further options and settings of `acclimate race`
+#   make demo ARGS="seeds=10"      the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy
 #   make settings                  write docs/settings.md and cli/settings.json of the recipes again

@@ -85,3 +85,12 @@ def test_recipe_says_where_it_comes_from_and_leaves_no_optimiser_setting_to_a_de
     wanted = {"batch", "rate", "warmup", "weight_decay", "beta_1", "beta_2", "epsilon", "clip"}
     stated = tomllib.loads(text)
     assert wanted <= set(stated["plan"] if "plan" in stated else stated["finetune"]["plan"])
+
+
+def test_a_row_of_a_papers_table_is_fine_tuned_as_papers_do():
+    """It says so itself: what it does not state may not follow the default of a race."""
+    stated = [tomllib.loads(file.read_text(encoding="utf-8")) for file in FILES]
+    tuned = [each["finetune"] for each in stated if "finetune" in each]
+    tuned += [each for each, file in zip(stated, FILES, strict=True) if file.parent.name == "finetune"]
+    assert len(tuned) > 20
+    assert {each.get("preset") for each in tuned} == {"papers"}

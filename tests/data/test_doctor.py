@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from acclimate.cli import app
 from acclimate.cli.race import doctor as doctor_verb
+from acclimate.core.settings import SEEDS
 from acclimate.core.types import Example, Rejected
 from acclimate.data import doctor
 from acclimate.data.doctor import examine
@@ -243,7 +244,7 @@ def test_the_doctor_takes_the_spread_of_a_finished_race_on_the_same_task(toy_rac
 def test_doctor_and_race_take_the_same_number_of_seeds_by_default():
     of_verb = inspect.signature(doctor_verb).parameters["seeds"].default
     defaults = {inspect.signature(function).parameters["seeds"].default for function in (examine, gather, made_ready)}
-    assert defaults == {of_verb} == {RaceRecipe().seeds}
+    assert defaults == {of_verb} == {RaceRecipe().seeds} == {SEEDS}
 
 
 def test_a_test_set_that_can_show_next_to_nothing_is_a_warning():

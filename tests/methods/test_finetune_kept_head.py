@@ -41,7 +41,7 @@ def loaded(recipe: finetune.FinetuneRecipe, task: Prepared, out: Path) -> Tuning
 
 def test_a_kept_head_begins_with_what_the_checkpoint_predicts(tuned, tmp_path):
     task, checkpoint = tuned
-    begun = loaded(recipe_for(checkpoint, task, head="kept"), task, tmp_path / "kept")
+    begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
         score, _, predicted, _ = begun.look()
         weights = {name: weight.clone() for name, weight in begun.model.state_dict().items()}
@@ -102,6 +102,6 @@ def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, t
     config = json.loads((checkpoint / "config.json").read_text())
     del config["problem_type"]
     (checkpoint / "config.json").write_text(json.dumps(config))
-    begun = loaded(recipe_for(checkpoint, task, head="kept"), task, tmp_path / "kept")
+    begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
         assert begun.look().predicted == pytest.approx(read_json(checkpoint.parent / "predicted_dev.json"), rel=1e-4)

@@ -22,6 +22,12 @@ from acclimate.tasks.datasets import blurb
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_a_study_fine_tunes_as_papers_do(study):
+    stated = settings.flat(settings.to_mapping(study.recipe()))
+    assert {value for key, value in stated.items() if key.endswith("preset")} == {"papers"}
+
+
 def test_dgas_fine_tuning_is_the_papers():
     row = settings.from_toml(finetune.FinetuneRecipe, RECIPES / "finetune" / "dga.toml")
     assert DgaStudyRecipe().finetune == replace(row, model="", looks=1)

@@ -115,7 +115,7 @@ from acclimate.models.classifier import (
     load_with_head,
     register,
 )
-from acclimate.models.encoder import dropout_known, load_tokenizer, longest_input
+from acclimate.models.encoder import configuration_of, dropout_known, load_tokenizer, longest_input
 from acclimate.models.loading import identity
 from acclimate.models.lora import LoraAdapters, LoraLayers, require_peft
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
@@ -667,6 +667,8 @@ def start_of(
 ) -> HeadStart:
     """Return the head's pooling and the layer that it begins as: those of a probe where the recipe asks for either."""
     stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
+    if recipe.head == "kept" and recipe.pooling == "auto":
+        return HeadStart(pooling_of(configuration_of(recipe.model)))
     linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
     if (recipe.head != "probe" and recipe.pooling != "auto") or not linear or task.kind not in probe.PROBED:
         return HeadStart(stated)

@@ -429,9 +429,9 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     if BASELINE in names:
         task = materials.task
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        chosen_alike = task.kind == "multilabel" and recipe.finetune.threshold == "dev"
-        terms = replace(recipe.tfidf, threshold="dev") if chosen_alike else recipe.tfidf
-        fitted = job_of(baseline_of(task.kind), work.TERMS, terms, {})
+        if task.kind == "multilabel" and recipe.finetune.threshold == "dev":
+            recipe = replace(recipe, tfidf=replace(recipe.tfidf, threshold="dev"))
+        fitted = job_of(baseline_of(task.kind), work.TERMS, recipe.tfidf, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     moving = any(method.moves for method, _, _ in linked.values())
