@@ -186,6 +186,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
             f"Draws of the labelled rows: {stated.draws} for probes"
             + (f", {entries.recipe.seeds} for fine-tuning" if tunes else "")
             + f", seed {stated.seed}; each label in proportion. Both models learn from the same rows.",
+            "What the tables call a seed is a draw.",
             "An interval at one size is about these training rows. The worth in labels also counts chance over which "
             "rows were labelled (statistics/worth.py).",
         ),
