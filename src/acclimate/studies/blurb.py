@@ -115,7 +115,7 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
         race = replace(race, contestants=())
         for model in models:
             entries = enter(race, Materials(task=task, model=model.where))
-            entries = replace(entries, models={f"{model.key} on {dataset.name}": None})
+            entries = replace(entries, models={f"{model.key} on {dataset.name}": None}, probes={})
             searches.append(Search(model.name, dataset.name, entries, facts))
             key = ("", model.name, dataset.name)
             if recipe.baseline:
