@@ -69,12 +69,12 @@ def learnt(draws: int, items: int, generator: np.random.Generator) -> tuple[np.n
 
 
 def counted(truth: float, studies: Iterator[tuple[np.ndarray, np.ndarray]]) -> tuple[str, ...]:
-    """Return shares of the studies in percent (covered, told, told apart), and the median width in doublings."""
+    """Return shares of the studies in percent (covered, informative, told apart), and the median width in doublings."""
     found = [worth_in_labels(ROWS, *study, seed=seed) for seed, study in enumerate(studies)]
     covered = [each.gain.low <= truth + 1e-9 and truth - 1e-9 <= each.gain.high for each in found]
-    told, established = ([getattr(each, name) for each in found] for name in ("told", "established"))
+    informative, established = ([getattr(each, name) for each in found] for name in ("informative", "established"))
     width = np.median([each.gain.high - each.gain.low for each in found])
-    return (*(f"{100 * np.mean(each):.1f}" for each in (covered, told, established)), f"{width:.2f}")
+    return (*(f"{100 * np.mean(each):.1f}" for each in (covered, informative, established)), f"{width:.2f}")
 
 
 METHOD = """
@@ -88,8 +88,9 @@ how often the labels would have to be doubled to do what adapting does.
 * *Linear classifiers* learn from drawn points with two encodings, of which one has less noise. Their true curves are
   the means of 400 studies with 2,000 test items. Nothing there follows the model of the estimate.
 
-*Covered*: the interval has the true gain; aim: 93.5 to 96.5%, and more where gains at the ends are cut off. *Told*:
-the interval leaves out some gain that the sizes can show. *Apart*: it leaves out 0. *Width*: the median, in doublings.
+*Covered*: the interval has the true gain; aim: 93.5 to 96.5%, and more where gains at the ends are cut off.
+*Informative*: the interval leaves out some gain that the sizes can show. *Apart*: it leaves out 0. *Width*: the median,
+in doublings.
 """
 
 
@@ -119,7 +120,7 @@ def main() -> None:
         for made in [(learnt(draws, items, generator) for _ in range(given.studies))]
     ]
     facts = [("studies a line", f"{given.studies:,}"), ("took", f"{time.process_time() / 60:.1f} minutes of one core")]
-    counts = ("covered", "told", "apart", "width")
+    counts = ("covered", "informative", "apart", "width")
     curves_text = "; ".join(", ".join(f"{100 * score:.1f}" for score in side) for side in truth_CK)
     parts = [head("What adapting is worth in labels", facts=facts), METHOD]
     parts.append(f"\n## Made up\n\n{table(('gain', 'draws', 'items', 'spread', *counts), lines)}")

@@ -59,17 +59,17 @@ def test_between_two_sizes_it_interpolates_on_log_labels():
 def test_what_the_sizes_cannot_show_is_beyond_them():
     found = without_noise([curve(1), curve(100)])
     assert found.beyond
-    assert found.told
+    assert found.informative
     assert found.labels.value == pytest.approx(ROWS[0])
 
 
-def test_flat_curves_tell_nothing():
-    told = []
+def test_flat_curves_establish_nothing():
+    established = []
     for seed in range(40):
         flat = [lambda labels: 0 * np.asarray(labels, float) + 0.7] * 2
         found = worth_in_labels(ROWS, *simulated(flat, np.random.default_rng(seed)), seed=seed)
-        told.append(found.told and found.established)
-    assert np.mean(told) <= 0.1
+        established.append(found.informative and found.established)
+    assert np.mean(established) <= 0.1
 
 
 @pytest.mark.parametrize("factor", [1, 2, 0.5])

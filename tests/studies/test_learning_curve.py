@@ -132,6 +132,17 @@ def test_settings_of_curves_without_the_option_are_refused(toy_inputs, tmp_path)
     assert "add --learning-curve" in said.output
 
 
+def test_where_nothing_was_fine_tuned_the_best_probe_on_dev_counts(curved):
+    raced, _ = curved
+    outcome = read_outcome(path_of(raced.run, RACE))
+    probes = [each for each in outcome.results if each.probe]
+    best = learning_curve.best_adapted(replace(outcome, results=tuple(probes)), entries_of(raced))
+    assert best == max(
+        (each for each in probes if each.row.startswith(("TAPT", "DAPT"))), key=lambda each: each.scores[0].dev
+    ).row.removesuffix(", probe")
+    assert learning_curve.best_adapted(replace(outcome, results=()), entries_of(raced)) == ""
+
+
 def test_a_part_of_the_budget_that_is_left_decides_whether_models_are_fine_tuned(curved):
     raced, _ = curved
     recipe = settings.override(raced.recipe, ["learning_curve.finetune=budget"])
@@ -151,6 +162,8 @@ def test_races_that_no_curve_can_follow_are_refused_before_they_begin(toy_race):
     learning_curve.check(toy_race.recipe, toy_race.materials)
     refuse('contestants=["TF-IDF"]', match="no contestant is adapted")
     refuse("learning_curve.shares=[0.1]", match="too few for learning curves")
+    with pytest.raises(ValueError, match="--probe-only fine-tunes nothing"):
+        learning_curve.check(settings.override(toy_race.recipe, STATED), toy_race.materials, probe_only=True)
     task = replace(toy_race.materials.task, kind="span")
     refuse('contestants=["TAPT"]', match="has no probe", task=task)
 

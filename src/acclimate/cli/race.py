@@ -194,7 +194,7 @@ def _race(
         if curves:
             from acclimate.studies import learning_curve
 
-            learning_curve.check(stated, materials)
+            learning_curve.check(stated, materials, probe_only=probe_only)
         stated_too: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
         report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
         of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}

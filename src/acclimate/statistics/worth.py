@@ -84,7 +84,7 @@ class Worth:
         return float(np.log2(self.rows[-1] / self.rows[0])) - ROUNDING
 
     @property
-    def told(self) -> bool:
+    def informative(self) -> bool:
         """False if the interval has every gain that these sizes can show, so that they say nothing."""
         return self.gain.low > -self.most or self.gain.high < self.most
 

@@ -45,7 +45,7 @@ from acclimate.races.cost import SpeedTest, Stage, costs_of
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import PROBED_A_SECOND
-from acclimate.races.outcome import CellResult, Outcome, best_on_dev, path_of, probe_row, read_outcome
+from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
@@ -75,7 +75,7 @@ STATES = "states.safetensors"
 TITLE = "Worth in labels"
 
 
-def check(recipe: RaceRecipe, materials: Materials) -> None:
+def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False) -> None:
     """Raises ValueError, before the race, where no learning curve could follow it."""
     task, stated = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
@@ -84,6 +84,8 @@ def check(recipe: RaceRecipe, materials: Materials) -> None:
             "--learning-curve compares the untouched model with the best adapted one, but no contestant is adapted. "
             "Leave it out, or name one in contestants, such as TAPT"
         )
+    if probe_only and stated.finetune == "yes":
+        raise ValueError("learning_curve.finetune = 'yes', but --probe-only fine-tunes nothing. Leave one out")
     if task.kind not in probe.PROBED and stated.finetune != "yes":
         raise ValueError(
             f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
@@ -221,9 +223,9 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """
     adapted = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL)]
     for rows in ({name: name for name in adapted}, {probe_row(name): name for name in adapted}):
-        found = best_on_dev([result for result in raced.results if result.row in rows])
-        if found is not None:
-            return rows[found.row]
+        there = [each for each in raced.results if each.row in rows and each.scores and not each.failed and each.learnt]
+        if there:
+            return rows[max(there, key=lambda each: np.mean([score.dev for score in each.scores])).row]
     return ""
 
 
@@ -502,7 +504,7 @@ def sentence(worth: Worth, name: str, kind: str, *, one_adaptation: bool) -> str
         PROBE: ("the untouched model's probe", f"{name}'s probe"),
         TUNED: ("fine-tuning of the untouched model", f"fine-tuning of {name}"),
     }[kind]
-    if not worth.told:
+    if not worth.informative:
         rises = [f"{model} gains {_rise(rise)} points" for model, rise in zip(models, worth.rises, strict=True)]
         return (
             f"What adapting is worth in labels cannot be told by {MEANS[kind]}: from {least:,} to {whole:,} labels "
@@ -562,12 +564,12 @@ def _section(found: Mapping[tuple[str, str], Worth]) -> Section:
 
 def _sheet(found: Mapping[tuple[str, str], Worth]) -> str:
     names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
-    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "told", "established")
+    heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
     lines = [
         (
             *(name, kind, name if worth.gain.value >= 0 else UNTOUCHED),
             *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
-            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.told, worth.established),
+            *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
         )
         for (name, kind), worth in found.items()
     ]
@@ -584,6 +586,6 @@ def _drawings(outcome: Outcome, found: Mapping[tuple[str, str], Worth]) -> Itera
         metric = metric_text(outcome.results[0].task.metric)
         title = f"Test score against labels, {kind}"
         svg = label_curves(
-            curves, f"test {metric}, points", title=title, needed=worth.labels.value if worth.told else None
+            curves, f"test {metric}, points", title=title, needed=worth.labels.value if worth.informative else None
         )
         yield Drawing(title, svg, wide=True)
