@@ -165,7 +165,7 @@ def represented(outcome: Outcome) -> str:
         subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
         return (
             f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
-            f"untouched model's, by {by} ({_likely(largest.comparison, largest.p_holm)})."
+            f"untouched model's by {by} ({_likely(largest.comparison, largest.p_holm)})."
         )
     clauses = []
     for word in ("better", "worse"):
