@@ -305,8 +305,8 @@ def design(
     few: tuple[str, ...] = ()
     if entries.recipe.search != recipe.search and not probe_only:
         few = (
-            f"No settings were searched: {task.sizes['dev']:,} dev rows, fewer than {recipe.search.least_dev:,}, tell "
-            f"them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
+            f"No settings were searched: dev has {task.sizes['dev']:,}, fewer than {recipe.search.least_dev:,} rows, which "
+            f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
         )
     allowed = None
     if budget is not None:
