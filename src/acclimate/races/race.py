@@ -305,7 +305,7 @@ def design(
     few: tuple[str, ...] = ()
     if entries.recipe.search != recipe.search and not probe_only:
         few = (
-            f"No settings were searched: dev has {task.sizes['dev']:,}, fewer than {recipe.search.least_dev:,} rows, which "
+            f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
         )
     allowed = None
