@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import toys
+from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import parse_budget
 from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, estimate, notes_on_reading
@@ -134,3 +135,12 @@ def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     [told] = notes_on_reading([learns, looks])
     assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
     assert "(finetune.looks and tapter.looks)" in told
+
+
+def test_a_dry_run_says_that_fine_tunings_may_stop_early_and_rates_be_added(toy_race, tmp_path):
+    searching = SearchRecipe(rates=(1e-3, 3e-3), extend=True)
+    recipe = replace(toy_race.recipe, contestants=(), search=searching, finetune=FinetuneRecipe())
+    notes = dry_run(design(recipe, toy_race.materials), tmp_path).notes
+    assert any("stop early where dev gets no better (finetune.patience)" in note for note in notes)
+    assert any("beyond those listed, which dev may ask for (search.extend), is not counted" in note for note in notes)
+    assert not any("patience" in note for note in dry_run(design(toy_race.recipe, toy_race.materials), tmp_path).notes)

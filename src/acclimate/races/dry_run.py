@@ -14,6 +14,7 @@ from acclimate.races import work
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
+from acclimate.races.estimates import tuning_of
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_of
 from acclimate.reports.page import Section, page
@@ -141,6 +142,11 @@ def dry_run(design: Design, out: Path) -> DryRun:
         )
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
+    tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work is work.FINE_TUNE]
+    if any(stated.patience for stated in tunings):
+        notes.append("Fine-tunings are counted in full, but stop early where dev gets no better (finetune.patience).")
+    if tunings and any(search.entries.recipe.search.extend for search in design.searches):
+        notes.append("A rate beyond those listed, which dev may ask for (search.extend), is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
 
