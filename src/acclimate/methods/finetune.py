@@ -338,7 +338,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     """
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
-        drop_best(out)
+        _clear(out)
         return done
     tuning = Tuning(recipe, task, out, watch)
     learnt = tuning.finish()
@@ -351,10 +351,16 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     if ranks.is_first():
         files.write_json(out / LEARNT, {"learnt": learnt, "again": again})
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
-    for place in (out, *([out / AGAIN] if again else [])):
-        drop_best(place)  # not before: a run killed in between goes on from a state that may lie after the best look
-        finish(place)
+    _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     return done
+
+
+def _clear(out: Path) -> None:
+    """Remove from an ended run, and from its second attempt, the states and the weights of looks."""
+    for place in (out, out / AGAIN):
+        if place.is_dir():
+            drop_best(place)
+            finish(place)
 
 
 def harder(recipe: FinetuneRecipe) -> FinetuneRecipe:
