@@ -1,6 +1,6 @@
 # Everything runs in .venv, which is made on first use; all it takes is make and Python 3.11 or newer.
 #   make demo                      race the methods on the docstrings installed on this machine, into runs/demo
-#   make demo ARGS="seeds=10"      the same with further options and settings of `acclimate race`
+#   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy
 #   make settings                  write docs/settings.md and cli/settings.json of the recipes again
@@ -13,7 +13,7 @@ BIN := .venv/bin
 .NOTPARALLEL:
 
 demo: .venv/made-for-demo
-	$(BIN)/acclimate race docstrings --out runs/demo $(ARGS)
+	$(BIN)/acclimate race docstrings --out runs/demo --workers 2 seeds=3 'search.rates=[]' $(ARGS)
 
 # A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
 # many tests they have, the files with few that take long would come last and leave a core idle.
