@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,24 @@ def test_it_learns_the_toy_opens_the_test_set_last_and_repeats_itself(kind, enco
     gold = [example.label for example in task.examples("dev")]
     assert task.score(gold, found[0].predicted_dev) == found[0].dev
     assert tests[0]["test"] > {"tokens": 0.2}.get(kind, 0.6)  # of words without a neighbour's state
+
+
+def test_with_a_threshold_of_dev_rare_labels_are_predicted_from_a_lower_probability_on(encoder, toy_task):
+    """Biases that are too low by 3 are put right again, and dev then scores at least as before."""
+    task = toy_task("multilabel")
+    dev = task.examples("dev")
+    rows, gold = encoded(task, "dev", dev, load_tokenizer(encoder)), [example.label for example in dev]
+    half = probe.probe(str(encoder), task)
+    model, _ = probe.load_encoder(str(encoder))
+    states_RD = probe.states_of(model, rows, (half.layer.read_out,))[half.layer.read_out]
+    low = replace(half.layer, bias_C=half.layer.bias_C - 3.0)
+    found = probe.with_threshold(low, states_RD, task)
+    shift_C = found.bias_C - low.bias_C
+    assert (shift_C > 1).all()
+    assert np.ptp(shift_C) == pytest.approx(0, abs=1e-9), "one threshold for all labels"
+    scores = [task.score(gold, probe.decoded(layer(states_RD), rows, task)) for layer in (low, found)]
+    assert scores[0] < half.dev <= scores[1] + 0.02
+    assert probe.probe(str(encoder), task, threshold="dev").dev >= half.dev
 
 
 def test_a_span_cannot_be_probed(encoder, toy_task):

@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 import studies
+from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
-from acclimate.races.contestants import enter
+from acclimate.races.contestants import enter, threshold_of
 from acclimate.races.dry_run import dry_run
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.race import probes_against_untouched
@@ -193,3 +194,15 @@ def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():
     materials: Any = SimpleNamespace(task=SimpleNamespace(kind="span"))
     with pytest.raises(ValueError, match=r"--probe-only: a task of kind 'span' cannot be probed\. These can: sequence"):
         race.design(RaceRecipe(), materials, probe_only=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tuning", "stated"),
+    [
+        ("multilabel", FinetuneRecipe(), {"threshold": "dev"}),
+        ("multilabel", PAPERS, {}),
+        ("score", FinetuneRecipe(), {}),
+    ],
+)
+def test_a_probe_of_several_labels_chooses_its_threshold_as_fine_tuning_does(kind, tuning, stated):
+    assert threshold_of(tuning, SimpleNamespace(kind=kind)) == stated

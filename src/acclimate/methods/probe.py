@@ -28,6 +28,8 @@ Readings
   dimension that is constant to 1e-28, and a layer that divides by it moves nothing else.
   Of a label that only the fold left out has, no fold can know: such rows do not count in the choice.
   b is not regularised, so that with lambda without bound the probe predicts the base rates.
+  With threshold = "dev" the probability from which on each of several labels is predicted is chosen on dev, as
+  fine-tuning does (methods/finetune.py), and is folded into b: dev then chooses that one number.
 
 Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 for a number), F folds.
 """
@@ -36,7 +38,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,6 +59,7 @@ from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
+from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
 from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, Precision, autocast_type, device, piece_tokens
 
@@ -113,10 +116,18 @@ class Probe:
     seconds: float
 
 
-def probe(model: str, task: Prepared, *, precision: Precision = "float32", watch: Watch = unwatched) -> Probe:
+def probe(
+    model: str,
+    task: Prepared,
+    *,
+    precision: Precision = "float32",
+    threshold: Threshold = "half",
+    watch: Watch = unwatched,
+) -> Probe:
     """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
 
-    precision: in which the encoder reads; the layer is fitted in float64
+    precision  in which the encoder reads; the layer is fitted in float64
+    threshold  of several labels: the probability from which on each is predicted, .5 or what scores best on dev
 
     Raises ValueError for a kind of task whose labels no state bears ("span"), and where the tokenizer leaves nothing of
     any training text.
@@ -136,7 +147,10 @@ def probe(model: str, task: Prepared, *, precision: Precision = "float32", watch
     layer, losses = fit(states, target_R, task.kind, labels)
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer)
-    predicted = _predicted(encoder, rows_of_dev, layer, task, precision=precision, watch=watch)
+    states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
+    if threshold == "dev" and task.kind == "multilabel":
+        layer = with_threshold(layer, states_RD, task)
+    predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
     constant = constant_on_dev(task)
     above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
@@ -161,7 +175,8 @@ def test_probe(
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     examples = task.examples("test")
     rows = encoded(task, "test", examples, load_tokenizer(model))
-    predicted = _predicted(encoder, rows, layer, task, precision=precision, watch=watch)
+    states_RD = states_of(encoder, rows, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
+    predicted = decoded(layer(states_RD), rows, task)
     return task.open_and_score(examples, predicted, by=by)
 
 
@@ -395,11 +410,14 @@ def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarra
 _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
 
 
-def _predicted(
-    encoder: PreTrainedModel, rows: Batch, layer: ProbeLayer, task: Prepared, *, precision: Precision, watch: Watch
-) -> list[Label]:
-    states_RD = states_of(encoder, rows, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
-    return decoded(layer(states_RD), rows, task)
+def with_threshold(layer: ProbeLayer, states_RD: np.ndarray, task: Prepared) -> ProbeLayer:
+    """Return the layer with the threshold that scores best on dev in its biases, so that outputs above 0 are predicted.
+
+    states_RD: of the rows of dev, by the layer's read-out
+    """
+    gold = [example.label for example in task.examples("dev")]
+    threshold, _, _ = best_threshold(layer(states_RD), gold, task.labels, task)
+    return replace(layer, bias_C=layer.bias_C - log_odds(threshold))
 
 
 def decoded(outputs_RC: np.ndarray, rows: Batch, task: Prepared) -> list[Label]:

@@ -27,7 +27,6 @@ from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestant
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
-from acclimate.training.plan import Precision
 from acclimate.training.run import PLACES
 
 RETRIEVE = "retrieve"
@@ -251,22 +250,28 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
     return with_model(job, model, materials)
 
 
-def probed(name: str, model: Job | None, materials: Materials, precision: Precision) -> Job:
+def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.FinetuneRecipe) -> Job:
     """Return the job that fits a probe on the frozen encoder of a job, or on the given one.
 
-    name: what is probed, such as "DAPT"; precision: in which the encoder reads, such as that of fine-tuning
+    name: what is probed, such as "DAPT"; tuning: the fine-tuning that it stands beside
     """
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-    job = Job(f"probe {name}", work.PROBE, {"precision": precision}, contents, {"task": task.path}, alone=True)
+    stated = {"precision": tuning.plan.precision, **threshold_of(tuning, task)}
+    job = Job(f"probe {name}", work.PROBE, stated, contents, {"task": task.path}, alone=True)
     return with_model(job, model, materials)
+
+
+def threshold_of(tuning: finetune.FinetuneRecipe, task: Prepared) -> dict[str, Any]:
+    """Return the setting by which what is not fine-tuned chooses its threshold as fine-tuning does, if it has one."""
+    return {"threshold": "dev"} if task.kind == "multilabel" and tuning.threshold == "dev" else {}
 
 
 def tested_probe(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fitted probe at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = f"test {fitted.label}"
-    stated = {"by": label, **fitted.settings}
+    stated = {"by": label, "precision": fitted.settings["precision"]}
     contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
     places = {**fitted.places, "task": task.path}
     return Job(label, work.TEST_PROBE, stated, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
@@ -429,16 +434,14 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     if BASELINE in names:
         task = materials.task
         contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
-        if task.kind == "multilabel" and recipe.finetune.threshold == "dev":
-            recipe = replace(recipe, tfidf=replace(recipe.tfidf, threshold="dev"))
-        fitted = job_of(baseline_of(task.kind), work.TERMS, recipe.tfidf, {})
+        terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
+        fitted = job_of(baseline_of(task.kind), work.TERMS, terms, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     moving = any(method.moves for method, _, _ in linked.values())
     fresh = (*other, scratch.CONTROL)
     moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
-    precision = recipe.finetune.plan.precision
-    probes = _probes(racing, further, materials, precision) if materials.task.kind in PROBED else {}
+    probes = _probes(racing, further, materials, recipe.finetune) if materials.task.kind in PROBED else {}
     measured_jobs = (losses, general_losses, moves)
     entries = Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
     return entries.with_trials(len(recipe.settings()))
@@ -448,14 +451,14 @@ def _probes(
     models: Mapping[str, Job | None],
     further: Mapping[str, Sequence[Job]],
     materials: Materials,
-    precision: Precision,
+    tuning: finetune.FinetuneRecipe,
 ) -> dict[str, tuple[Job, ...]]:
     """Return contestant -> the jobs that probe its model, one for each adaptation, in their order."""
     probes: dict[str, tuple[Job, ...]] = {}
     for name, model in models.items():
         others = enumerate(further.get(name, ()), start=1)
-        anew = (probed(f"{name}, adaptation {number}", other, materials, precision) for number, other in others)
-        probes[name] = (probed(name, model, materials, precision), *anew)
+        anew = (probed(f"{name}, adaptation {number}", other, materials, tuning) for number, other in others)
+        probes[name] = (probed(name, model, materials, tuning), *anew)
     return probes
 
 

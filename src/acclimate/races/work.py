@@ -19,6 +19,7 @@ from acclimate.methods import baselines, finetune, method_called, mlm, probe, sc
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.races import estimates
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, before, read_log
 from acclimate.training.plan import Precision
@@ -174,9 +175,18 @@ def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, 
     return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
 
 
-def probed(*, out: Path, watch: Watch, task: Path, model: str | Path, precision: Precision) -> Result:
+def probed(
+    *,
+    out: Path,
+    watch: Watch,
+    task: Path,
+    model: str | Path,
+    precision: Precision,
+    threshold: Threshold = "half",
+) -> Result:
     """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
-    found = probe.probe(checkpoint_of(model), open_prepared(task), precision=precision, watch=watch)
+    prepared = open_prepared(task)
+    found = probe.probe(checkpoint_of(model), prepared, precision=precision, threshold=threshold, watch=watch)
     probe.write_layer(found.layer, out)
     files.write_json(out / CLOCK, {"seconds": found.seconds})
     return {

@@ -40,7 +40,7 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
-from acclimate.races.contestants import Entries, fine_tuned, tested, with_model
+from acclimate.races.contestants import Entries, fine_tuned, tested, threshold_of, with_model
 from acclimate.races.cost import SpeedTest, Stage, costs_of
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import dry_run
@@ -63,6 +63,7 @@ from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
 from acclimate.tasks.rows import EXAMPLE, WORD, encoded, with_labels
 from acclimate.tasks.splitting import nested_subsets
+from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
 from acclimate.training.plan import Precision, device
 
@@ -269,7 +270,8 @@ def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, se
     materials = entries.materials
     task, contents = materials.task, {key: materials.task.hashes[key] for key in ("about", *SPLITS)}
     model_of = {draw: entries.model(UNTOUCHED if name == SOME else name, draw) for draw in range(draws)}
-    places, precision = {"task": task.path}, entries.recipe.finetune.plan.precision  # that of the race's probes
+    places, tuning = {"task": task.path}, entries.recipe.finetune  # whose settings the race's probes have too
+    precision, threshold = tuning.plan.precision, {"threshold": "half", **threshold_of(tuning, task)}
     for size in sizes:
         encodings: dict[int, Job] = {}
         fitted: dict[int, Job] = {}
@@ -277,7 +279,7 @@ def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, se
             read = Job(f"states of {name}", ENCODE, {"precision": precision}, contents, places, alone=True)
             states = with_model(read, model, materials)
             label = f"test probe of {name}, {column(size)}"
-            drawn = {"rows": size, "seed": 0}
+            drawn = {"rows": size, "seed": 0, **threshold}
             if size < sizes[-1]:
                 label, drawn["seed"] = f"{label}, draw {draw}", seed + draw
             job = Job(label, TEST_PART, {"by": label, **drawn}, contents, places, {"states": states}, alone=True)
@@ -374,7 +376,16 @@ def examples_of_states(rows: Batch) -> np.ndarray:
 
 
 def test_part(
-    *, out: Path, watch: Watch, by: str, rows: int, seed: int, task: Path, model: str | Path, states: Path
+    *,
+    out: Path,
+    watch: Watch,
+    by: str,
+    rows: int,
+    seed: int,
+    task: Path,
+    model: str | Path,
+    states: Path,
+    threshold: Threshold,
 ) -> Result:
     """Fit a probe's layer on a drawn part of the training rows, and score it on dev and, once, on test.
 
@@ -388,6 +399,8 @@ def test_part(
         name.partition(".")[2]: states_RD[drawn] for name, states_RD in values.items() if name.startswith("train.")
     }
     layer, _ = probe.fit(of_train, values["target"][drawn], prepared.kind, max(1, len(prepared.labels)))
+    if threshold == "dev":
+        layer = probe.with_threshold(layer, values[f"dev.{layer.read_out}"], prepared)
     tokenizer = load_tokenizer(checkpoint_of(model))
 
     def predicted(split: Split) -> tuple[list[Any], list[Any]]:

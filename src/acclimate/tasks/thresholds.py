@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from acclimate.core.types import Label
 from acclimate.tasks.prepared import Prepared
+
+Threshold = Literal["half", "dev"]  # .5, or what scores best on dev
 
 # where probabilities are right, the best one for F1 is half of the F1 that it reaches (Lipton, Elkan and Narayanaswamy,
 # 2014, 1402.1892)
