@@ -64,7 +64,7 @@ def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_
     finetune.adapt(recipe, tmp_path / "dev", watch=lambda told: notes.append(told.values.get("note", "")))
     score = finetune.evaluate(recipe, tmp_path / "dev")
     assert score.dev > half.dev
-    assert any("each label is predicted from a probability of 0." in note for note in notes)
+    assert any("each label is predicted above a probability of 0." in note for note in notes)
 
     dev, gold = task.examples("dev"), [example.label for example in task.examples("dev")]
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "dev" / "checkpoint").eval()

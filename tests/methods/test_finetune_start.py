@@ -300,7 +300,7 @@ def test_a_second_attempt_that_was_stopped_ends_as_if_it_had_never_been(encoder,
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):
     task = toy_task("sequence")
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
-    monkeypatch.setattr(finetune, "constant_on_dev", lambda task: 1.0)
+    monkeypatch.setattr(finetune, "constant_on_dev", lambda task, **_: 1.0)
     finetune.adapt(recipe, tmp_path)
     assert files.read_json(tmp_path / finetune.LEARNT)["learnt"] is True
 

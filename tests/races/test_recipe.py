@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from acclimate.core import settings
@@ -12,7 +14,7 @@ from acclimate.races.recipe import RaceRecipe, for_model, heeded
 def rates(*stated: str) -> list[str]:
     """The settings that a race on a model tries where this is stated."""
     usual = for_model()
-    return [setting.name for setting in heeded(settings.override(usual, stated), usual).settings()]
+    return [setting.name for setting in heeded(partial(settings.override, assignments=stated), usual).settings()]
 
 
 def test_a_rate_that_is_stated_is_the_rate():
@@ -50,8 +52,19 @@ def test_stated_epochs_and_stated_candidates_are_meant_as_they_stand():
 
 def test_what_is_not_searched_stays_as_stated():
     usual = RaceRecipe()
-    stated = settings.override(usual, ["finetune.plan.batch=8"])
-    assert heeded(stated, usual) == stated
+    stated = partial(settings.override, assignments=["finetune.plan.batch=8"])
+    assert heeded(stated, usual) == stated(usual)
+
+
+def test_a_preset_brings_its_search_and_what_is_stated_stands_on_top():
+    """Also where it is what the other preset has."""
+    assert rates("finetune.preset=papers") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
+    assert rates("finetune.preset=papers", "search.how=grid") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
+    assert rates("finetune.preset=papers", "finetune.plan.rate=1e-5", "search.how=grid") == ["rate 1e-05"]
+    assert rates("finetune.preset=papers", "search.rates=[1e-5,3e-5,9e-5]")[-1] == "rate 9e-05"
+    usual = for_model()
+    stated = heeded(partial(settings.override, assignments=["finetune.preset=papers", "search.extend=true"]), usual)
+    assert stated.search.extend
 
 
 @pytest.mark.parametrize(

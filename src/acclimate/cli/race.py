@@ -138,7 +138,8 @@ def race(
         bool,
         typer.Option(
             "--learning-curve",
-            help="Then score untouched and best with 12.5, 25 and 50% of the labels too: what adapting is worth.",
+            help="Then also score the untouched model and the best adapted one with 12.5, 25 and 50% of the labels: "
+            "what is adapting worth in labels?",
         ),
     ] = False,
     out: options.OutOption = Path("runs/race"),
@@ -152,7 +153,7 @@ def race(
     usual = race.recipe_for(
         model, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
     )
-    stated = session.note(heeded(session.recipe(usual), usual))
+    stated = session.note(heeded(session.recipe, usual))
     if budget is not None:
         check_listed(stated.search)
     if not learning_curve and stated.learning_curve != usual.learning_curve:
@@ -231,7 +232,7 @@ def evaluate(
     from acclimate.races.recipe import for_model, heeded
 
     usual = for_model()
-    stated = session.note(replace(heeded(session.recipe(usual), usual), contestants=()))
+    stated = session.note(replace(heeded(session.recipe, usual), contestants=()))
     if stated.learning_curve != usual.learning_curve:
         raise ValueError("settings of learning_curve are for race --learning-curve. Leave them out")
     given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}

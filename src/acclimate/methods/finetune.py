@@ -1,8 +1,9 @@
 """Fine-tune an encoder on a labelled task: choose on dev, test once.
 
-Devlin et al. (2019), "BERT", section 4, with BLURB's settings (Gu et al., 2021, section 6.2): a linear classifier on
-the encoder, all weights trained, a rate that rises over 10% of the steps and then falls, dropout .1, the best of
-several looks at dev. The loss (methods/task_loss.py) is by kind of task a mean over
+Devlin et al. (2019), "BERT", section 4: a linear classifier on the encoder, and a rate that rises over 10% of the steps
+and then falls. The preset "papers" has BLURB's settings (Gu et al., 2021, section 6.2): all weights trained, dropout
+.1, the best of several looks at dev. The default is the preset "robust" (`FinetuneRecipe`). The loss
+(methods/task_loss.py) is by kind of task a mean over
 
     rows                of the cross entropy of the label, or of the squared error of a number
     rows times labels   of the binary cross entropy of each label, where a row may have several
@@ -13,8 +14,9 @@ and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adve
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
-  The head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint: masked language models
-  are saved without a pooler, and an untouched model with a trained one would have a head start. head = "kept" goes on
+  With "papers" the head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint ("robust"
+  begins with a probe and keeps a trained pooler): masked language models are saved without a pooler, and an untouched
+  model with a trained one would have a head start. head = "kept" goes on
   with the checkpoint's head and pooler (models/classifier.py), as Nishida et al. (2021) train on SQuAD and then on
   BioASQ; labels, pooling and layers must then agree.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
@@ -198,7 +200,7 @@ class FinetuneRecipe:
     and for few rows. "papers": as the five papers fine-tune. Settings that you state come on top."""
     epochs: Epochs = 10.0
     """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
-    unless you state them too. BLURB: 2 to 60."""
+    unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
     plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
     """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
     rate_by_width: bool = True
@@ -237,7 +239,7 @@ class FinetuneRecipe:
     """Rank of the low-rank adapters through which the encoder is trained, r; 0: all its weights are trained. The head
     is trained in full. It needs the package peft (`pip install acclimate[lora]`) and higher rates than full training.
     """
-    lora_alpha: AboveZero = 16.0  # what the adapters' product is multiplied by is this number divided by the rank
+    lora_alpha: AboveZero = 16.0  # the adapters' product is multiplied by lora_alpha / lora_rank
     lora_dropout: Dropout = 0.0  # dropout before the adapters, 0 to 1
     lora_layers: LoraLayers = "attention"
     """Which linear layers have adapters: those of "attention", or "all", those of the feed-forward part included."""
@@ -579,7 +581,7 @@ class Tuning:
             self.adapters.merge()
         if threshold != 0.5:
             shift(self.model, -log_odds(threshold))
-            note = f"each label is predicted from a probability of {threshold:g} on, which scores best on dev"
+            note = f"each label is predicted above a probability of {threshold:g}, which scores best on dev"
             self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.looks.write_predicted()
 
@@ -594,7 +596,7 @@ class Tuning:
         of the steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a
         kind of task without such an answer, decides nothing.
         """
-        constant = constant_on_dev(self.task)
+        constant = constant_on_dev(self.task, threshold=self.recipe.threshold)
         dev = dev_score(self.out, self.recipe.choose)
         if dev <= constant < 1.0:
             return False

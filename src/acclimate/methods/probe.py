@@ -28,7 +28,7 @@ Readings
   dimension that is constant to 1e-28, and a layer that divides by it moves nothing else.
   Of a label that only the fold left out has, no fold can know: such rows do not count in the choice.
   b is not regularised, so that with lambda without bound the probe predicts the base rates.
-  With threshold = "dev" the probability from which on each of several labels is predicted is chosen on dev, as
+  With threshold = "dev" the probability above which each of several labels is predicted is chosen on dev, as
   fine-tuning does (methods/finetune.py), and is folded into b: dev then chooses that one number.
 
 Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 for a number), F folds.
@@ -127,7 +127,7 @@ def probe(
     """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
 
     precision  in which the encoder reads; the layer is fitted in float64
-    threshold  of several labels: the probability from which on each is predicted, .5 or what scores best on dev
+    threshold  of several labels: the probability above which each is predicted, .5 or what scores best on dev
 
     Raises ValueError for a kind of task whose labels no state bears ("span"), and where the tokenizer leaves nothing of
     any training text.
@@ -152,7 +152,7 @@ def probe(
         layer = with_threshold(layer, states_RD, task)
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
-    constant = constant_on_dev(task)
+    constant = constant_on_dev(task, threshold=threshold)
     above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
     return Probe(
         layer=layer,

@@ -74,6 +74,9 @@ class Intermediate:
             stated["epochs"] = 0.0
         elif stated.get("epochs"):
             planned["steps"] = Plan().steps
+            stated |= target.besides["epochs"]
+        if stated.get("choose") == "last":
+            stated["averaged"] = 1
         return replace(target, **stated, plan=replace(target.plan, **planned))
 
 

@@ -290,7 +290,8 @@ class SpeedTest:
         """
         task, usual = self.materials.task, finetune.FinetuneRecipe()
         plan = replace(stated.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
-        alike = replace(stated, model=str(self.base), task=task.path, epochs=0.0, looks=1, choose="best", plan=plan)
+        length: dict[str, Any] = {"epochs": 0.0, "least_steps": 0, "most_epochs": 0.0, "looks": 1}
+        alike = replace(stated, model=str(self.base), task=task.path, choose="best", plan=plan, **length)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
         if stated.pooling == "auto":
             alike = replace(alike, pooling="pooler" if task.kind in ("tokens", "span") else "mean")

@@ -10,7 +10,6 @@ from typing import Any
 from acclimate.core.figures import duration, si
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
-from acclimate.races import work
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
@@ -115,11 +114,11 @@ def dry_run(design: Design, out: Path) -> DryRun:
             line(place + name, entries.materials.task, entries.recipe.seeds if entries.fine_tunes else 0)
         if entries.probes:
             line(place + PROBES, entries.materials.task, 0)
+        probes = [*entries.probes.values(), *entries.probe_tests().values()]
+        probing = {job.name for jobs in probes for job in jobs}
         everything += (job for job, _ in foreseen_of(entries, out, budgeted=budgeted))
         for job, share in left_of(entries, out, budgeted=budgeted):
-            label = place + (search.row or _contestant_of(job, names))
-            if job.work in (work.PROBE, work.TEST_PROBE):
-                label = place + PROBES
+            label = place + (PROBES if job.name in probing else search.row or _contestant_of(job, names))
             waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
     for at, cell in enumerate(design.cells):
@@ -142,11 +141,12 @@ def dry_run(design: Design, out: Path) -> DryRun:
         )
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
-    tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work is work.FINE_TUNE]
+    tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
     if any(stated.patience for stated in tunings):
         notes.append("Fine-tunings are counted in full, but stop early where dev gets no better (finetune.patience).")
-    if tunings and any(search.entries.recipe.search.extend for search in design.searches):
-        notes.append("A rate beyond those listed, which dev may ask for (search.extend), is not counted.")
+    searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
+    if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
+        notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
 

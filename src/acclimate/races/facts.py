@@ -150,7 +150,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         stopped=tuned.search.stopped,
         chosen={candidate.contestant: candidate.setting.name for candidate in tuned.search.finalists},
         winner=winner,
-        looks=_looks(task, run),
+        looks=looks_of(task, run),
         retrieved=shown_from(_retrieved(jobs, run)),
         examination=examined,
         leaked_test_ids=sorted(examined.leaked.get("test", ())) if examined and not examined.dropped else [],
@@ -275,7 +275,7 @@ def _extent(result: Mapping[str, Any]) -> str:
     return f"{result['steps']:,} steps" if "steps" in result else f"{result['documents']:,} documents"
 
 
-def _looks(task: Prepared, run: Path) -> LooksAtTest:
+def looks_of(task: Prepared, run: Path) -> LooksAtTest:
     """Return how often the labels of the test set were opened: here, and by earlier races on this machine."""
     by = [look["by"] for look in task.looks()]
     # as it was when this race first ended: what others look at later is not earlier

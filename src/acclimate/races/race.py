@@ -303,7 +303,7 @@ def design(
         check_listed(recipe.search)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
     few: tuple[str, ...] = ()
-    if entries.recipe.search != recipe.search and not probe_only:
+    if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
         few = (
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
@@ -407,9 +407,13 @@ def _completed(
         if name == needed:
             raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
     [found] = tuned
-    if budget is not None and (taken := budget.spent(out)) > budget.amount:
-        over = f"The race took {budget.as_text(taken)}: more than its budget of {budget.stated}."
-        found = replace(found, notes=(*found.notes, over))
+    if budget is not None:
+        taken = budget.spent(out)
+        if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
+            taken = float(decided(out, f"taken-{_race_of(found.entries, budget)}", partial(float, taken)))
+        if taken > budget.amount:
+            over = f"The race took {budget.as_text(taken)}: more than its budget of {budget.stated}."
+            found = replace(found, notes=(*found.notes, over))
     best = best_on_dev([result for result in outcome.results if result.encoder])
     complete = with_facts(outcome, found, out, command=command, winner=best.row if best else "")
     if ranks.is_first():

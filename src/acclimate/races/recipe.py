@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -51,8 +51,8 @@ class SearchRecipe:
     """When Optuna gives a trial up: "median": if its score is below the median of finished trials at the same share of
     the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
     extend: bool = False
-    """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; not with a
-    budget, and not where settings are drawn."""
+    """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; only where
+    `how` is halving, and not with a budget."""
     seed: Count = 0  # seed of the draws
     least_dev: Count = 0
     """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
@@ -377,19 +377,23 @@ class _Searching(Protocol):
 S = TypeVar("S", bound=_Searching)
 
 
-def heeded(stated: S, usual: S) -> S:
-    """Return the recipe with the search that belongs to the stated preset, where no search is stated, and without the
+def heeded(state: Callable[[S], S], usual: S) -> S:
+    """Return `usual` with what the user stated, on top of the search that belongs to the stated preset, and without the
     search over what was stated as one value: `finetune.plan.rate` means that rate.
+
+    state: returns a recipe with what was stated on top
     """
-    tuned = stated.finetune
+    stated = state(usual)
+    if stated.finetune.preset != usual.finetune.preset:
+        usual = cast(S, replace(cast(Any, usual), search=SEARCHES[stated.finetune.preset]))
+        stated = state(usual)
+    tuned, search = stated.finetune, stated.search
     preset = finetune.FinetuneRecipe.presets[tuned.preset]
-    default = usual.search if tuned.preset == usual.finetune.preset else SEARCHES[tuned.preset]
-    search = default if stated.search == usual.search else stated.search
-    if tuned.plan.rate != preset.plan.rate and search.rates == default.rates:
+    if tuned.plan.rate != preset.plan.rate and search.rates == usual.search.rates:
         search = replace(search, rates=())
-    if tuned.epochs != preset.epochs and search.epochs == default.epochs:
+    if tuned.epochs != preset.epochs and search.epochs == usual.search.epochs:
         search = replace(search, epochs=())
-    if tuned.plan.batch != preset.plan.batch and search.batches == default.batches:
+    if tuned.plan.batch != preset.plan.batch and search.batches == usual.search.batches:
         search = replace(search, batches=())
     return cast(S, replace(cast(Any, stated), search=search))
 

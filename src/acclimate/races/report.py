@@ -154,6 +154,8 @@ def search_remark(trials: Sequence[Trial], given: Mapping[str, Mapping[str, Any]
     settings: dict[str, set[str]] = {}
     for trial in trials:
         settings.setdefault(trial.contestant, set()).add(trial.setting)
+    if not settings:
+        return ""
     numbers = {name: len(tried) for name, tried in settings.items()}
     tried = {name: stated["settings tried"] for name, stated in given.items() if "settings tried" in stated}
     numbers = tried | numbers

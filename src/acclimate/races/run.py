@@ -109,7 +109,8 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
             found.tuned.append(tuned)
             found.records.append(SearchRecord("", search.column, tuned.search.record))
             for name, why in tuned.failed.items():
-                found.failed |= {("", row, search.column): design.named(why) for row in (name, probe_row(name))}
+                rows = (name,) if tuned.entries.fine_tunes else (name, probe_row(name))  # else its probe has a score
+                found.failed |= {("", row, search.column): design.named(why) for row in rows}
             found.cells += _contestants(search, tuned)
             continue
         try:

@@ -616,7 +616,7 @@ def _found(
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
         task = entries.materials.task
-        given["constant"] = constant_on_dev(task)
+        given["constant"] = constant_on_dev(task, threshold=recipe.finetune.threshold)
         if finalists is None:  # a budget may be too small for LEAST steps of everything
             given["first_cut"] = first_cut(recipe, task.sizes["train"])
 

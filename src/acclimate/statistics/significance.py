@@ -77,7 +77,7 @@ class Comparison:
     test           the name of the test that `p` is of
     p_permutation  p of the exact sign-flip test over paired seeds, for these test items only: the share of the 2^S sign
                    patterns whose mean is as large, so at least 2 / 2^S. None if seeds are not paired or more than
-                   MOST_FLIPS, and where runs share adaptations
+                   MOST_FLIPS, where runs share adaptations, and where neither score varies over seeds
     improvement    probability that it scores higher than the reference with one new seed each on one new test set of
                    this size, with its 95% interval; None if nothing varies
     variance_...   the variance components of the difference (`Components`), which with `items` and `seeds` are what
@@ -178,6 +178,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
     seeds = min(len(set(contestant.seeds)), len(set(reference.seeds)))
     components = components_of_difference(contestant, reference)
     low, high = possible(difference, float(half_width(components)), least=contestant.least)
+    one_score = difference != 0 and not np.ptp(ours_S) and not np.ptp(theirs_S)  # as often as there are seeds
     shares_1n = contestant.shares_Sn.mean(axis=0, keepdims=True) - reference.shares_Sn.mean(axis=0, keepdims=True)
     likely, likely_low, likely_high = improvement(difference, components, seeds)
     return Comparison(
@@ -191,7 +192,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         p_seeds=None if shared else _t_test(ours_S, theirs_S, in_pairs),
         test=f"Student's t over paired test items and {'paired' if in_pairs else 'unpaired'} seeds"
         + (" of several adaptations" if shared else ""),
-        p_permutation=permutation(ours_S - theirs_S) if in_pairs and not shared else None,
+        p_permutation=permutation(ours_S - theirs_S) if in_pairs and not shared and not one_score else None,
         improvement=likely,
         improvement_low=likely_low,
         improvement_high=likely_high,

@@ -45,7 +45,8 @@ from acclimate.races.cost import SpeedTest, Stage, costs_of
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import PROBED_A_SECOND
-from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome
+from acclimate.races.facts import looks_of
+from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
@@ -116,6 +117,9 @@ def follow(
         return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
     outcome = run(design(race, out, out, raced=raced, tunes=_tunes(race, raced, out, limit)), out, watch=watch)
     text = write_page(page(outcome), NAME, out)
+    if ranks.is_first() and raced.race is not None:  # each part was a look at the test set
+        write_outcome(replace(raced, race=replace(raced.race, looks=looks_of(materials.task, out))), out)
+    ranks.wait()
     add_to_race_page(out)
     failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
     return StudyEnd(f"{text}\nLearning curves: {out / NAME}.html", failed)
@@ -125,8 +129,11 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
     """Return what a race with learning curves would still do in `inputs.out`, and its cost. Writes nothing there."""
     limit, out = parse_budget(budget) if budget else None, inputs.out
     raced = read_outcome(path_of(out, RACE)) if path_of(out, RACE).exists() else None
+    if raced is not None and raced.only_probed and not probe_only:
+        raced = None  # the race itself is still to come
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
+        check(recipe, materials, probe_only=probe_only)
         estimator = costs_of(limit.unit) if limit else None
         race = race_design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
@@ -257,7 +264,8 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     if len(tuned) < 2:  # the race fine-tuned none
         return False
     parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
-    runs = parts * race.race.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
+    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
+    runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
     key = f"learning-curve-{settings.digest([budget.stated, best, settings.to_mapping(race.race)])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.usable))
 

@@ -1,4 +1,4 @@
-"""The probability from which on each of several labels is predicted, chosen on dev.
+"""The probability above which each of several labels is predicted, chosen on dev.
 
 All labels share it: a threshold for each label would be chosen on the few rows that have the label.
 """

@@ -47,7 +47,7 @@ WINDOW = 50  # steps whose median a loss is compared with
 LEAST = 30  # steps before anything is called a spike
 FAR = 7.0  # deviations above the median
 NARROWEST = 0.01  # deviation, about 1% of a loss: it bounds the deviation of losses that hardly differ
-SMALLEST = 1e-6  # smaller losses count as this
+SMALLEST = 1e-3  # smaller losses count as this: between them no jump means anything
 
 logger = logging.getLogger(__name__)
 
