@@ -93,7 +93,7 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["acclimate", *tiny(command)])  # which lock files and pages tell
         result = CliRunner().invoke(cli.app, tiny(command))
         assert result.exit_code == 0, f"{command}\n{result.output}"
-    assert (place / "runs" / "ten-seeds" / "report.html").exists()
+    assert (place / "runs" / "three-seeds" / "report.html").exists()
     assert (place / "shipped" / "README.md").exists()
     assert any("BIOSSES" in sheet.read_text() for sheet in (place / "runs" / "blurb").glob("*.csv"))
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
