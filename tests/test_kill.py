@@ -148,7 +148,7 @@ def small(tmp_path: Path) -> dict[str, Any]:
 
 
 def _fine_tuning(small: dict[str, Any]) -> Job:
-    plan = Plan(steps=4, batch=4, rate=1e-2, warmup=0.1)
+    plan = Plan(steps=2, batch=4, rate=1e-2, warmup=0.1)
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": small["task"].path, "model": small["model"]}
     return Job("fine-tune", work.FINE_TUNE, {"recipe": recipe}, dict(small["task"].hashes), places)
