@@ -49,7 +49,8 @@ def points(rows: int, generator: np.random.Generator) -> tuple[tuple[np.ndarray,
     """Return two encodings of each row, the second with less noise, and its label, -1 or 1."""
     truth_RD = generator.normal(size=(rows, 30))
     y_R = np.sign(truth_RD[:, :5].sum(axis=1) + generator.normal(size=rows))
-    return tuple(truth_RD + noise * generator.normal(size=truth_RD.shape) for noise in (0.7, 0.3)), y_R  # type: ignore
+    noisy_RD, clean_RD = (truth_RD + noise * generator.normal(size=truth_RD.shape) for noise in (0.7, 0.3))
+    return (noisy_RD, clean_RD), y_R
 
 
 def learnt(draws: int, items: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
