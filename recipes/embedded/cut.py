@@ -14,8 +14,10 @@ from acclimate.models.encoder import load_masked_language_model, load_tokenizer,
 
 
 def cut(model: str, vocabulary: Path, layers: list[int], positions: int) -> BertForMaskedLM:
-    """The head's transform starts as the identity, as near as it can: its matrix is one, so that its first guess is the
-    token whose embedding is nearest.
+    """Return the model with these layers and the pieces of the vocabulary.
+
+    layers: numbers of the layers that stay, from 0. Layers, embeddings and norms are copied. The matrix of the language
+    modelling head's transform starts as the identity, so its first guess is the token whose embedding is nearest.
     """
     whole = load_masked_language_model(model)
     kept = torch.tensor(json.loads((vocabulary / "kept.json").read_text()))
@@ -24,8 +26,8 @@ def cut(model: str, vocabulary: Path, layers: list[int], positions: int) -> Bert
     config.architectures = ["BertForMaskedLM"]
     torch.manual_seed(0)
     small = BertForMaskedLM(config)
-    theirs, own = whole.state_dict(), small.state_dict()
-    for name in own:
+    source_weights, weights = whole.state_dict(), small.state_dict()
+    for name in weights:
         if name.startswith("cls."):
             continue
         source = name
@@ -33,13 +35,13 @@ def cut(model: str, vocabulary: Path, layers: list[int], positions: int) -> Bert
             head, tail = name.split(".layer.")
             number, rest = tail.split(".", 1)
             source = f"{head}.layer.{layers[int(number)]}.{rest}"
-        value = theirs[source]
+        value = source_weights[source]
         if "word_embeddings" in name:
             value = value[kept]
-        own[name] = value[:positions] if "position_embeddings" in name else value
-    own["cls.predictions.transform.dense.weight"] = torch.eye(config.hidden_size)
-    own["cls.predictions.decoder.weight"] = own["bert.embeddings.word_embeddings.weight"]
-    small.load_state_dict(own)
+        weights[name] = value[:positions] if "position_embeddings" in name else value
+    weights["cls.predictions.transform.dense.weight"] = torch.eye(config.hidden_size)
+    weights["cls.predictions.decoder.weight"] = weights["bert.embeddings.word_embeddings.weight"]
+    small.load_state_dict(weights)
     return small.eval()
 
 

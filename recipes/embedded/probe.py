@@ -1,10 +1,10 @@
-"""What an encoder knows before any fine-tuning: a linear probe of its frozen, mean-pooled states on the docstrings.
+"""Measure what an encoder knows before fine-tuning: a linear probe of its frozen, mean-pooled states on the docstrings.
 
 python probe.py MODEL ... DIRECTORY    (the docstrings are built in DIRECTORY once)
 
-A probe is logistic regression on standardised features; its strength is chosen by five-fold cross-validation on train.
-It is fitted on 32 examples a label, as the demo has them, in three draws, and on all of train; judged by macro-F1 on
-dev.
+The probe is logistic regression on standardised features. Five-fold cross-validation on train chooses its strength. It
+is fitted on 32 examples of each label, three times with different examples, and once on all of train. Macro-F1 on dev
+judges it.
 """
 
 import sys
@@ -33,7 +33,7 @@ DRAWS, EXAMPLES = 3, 32  # of train, of each label
 
 @dataclass(frozen=True)
 class Probe:
-    """The task in `directory`, read once."""
+    """Scores an encoder on the docstrings. directory: where the task is built, once."""
 
     directory: Path
 
@@ -43,7 +43,7 @@ class Probe:
         return {split: built.task.read(built.path, split) for split in ("train", "dev")}
 
     def __call__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
-        """Macro-F1 on dev: `probe` from 32 examples a label, `probe_all` from all of train."""
+        """Return macro-F1 on dev: `probe`, fitted on 32 examples of each label; `probe_all`, fitted on all of train."""
         train, dev = self.rows["train"], self.rows["dev"]
         states = {
             row.id: state
@@ -59,17 +59,17 @@ class Probe:
 
 @torch.no_grad()
 def sentences(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: list) -> np.ndarray:
-    """(rows, D) float32, the mean of each row's last hidden states."""
+    """Return (rows, D) float32: the mean of each row's last hidden states."""
     model.eval()
     encoded = tokenizer([row.text for row in rows], truncation=True, max_length=128)["input_ids"]
     batch = Batch(np.concatenate([np.array(ids) for ids in encoded]), np.cumsum([0, *map(len, encoded)]), pad=0)
-    told = np.zeros((len(rows), encoder_of(model).config.hidden_size), np.float32)
+    means = np.zeros((len(rows), encoder_of(model).config.hidden_size), np.float32)
     for layout in pack(batch.lengths, 2048):
         piece = pad(batch, layout, torch.device("cpu"))
         with torch.autocast("cpu", torch.bfloat16):
             states = hidden_states(model, piece)
-        told[layout.rows_R] = row_means(states, piece).numpy()
-    return told
+        means[layout.rows_R] = row_means(states, piece).numpy()
+    return means
 
 
 def _score(states: dict[str, np.ndarray], train: list, dev: list) -> float:
@@ -77,8 +77,8 @@ def _score(states: dict[str, np.ndarray], train: list, dev: list) -> float:
         StandardScaler(),
         LogisticRegressionCV(Cs=STRENGTHS, cv=5, max_iter=300, scoring="neg_log_loss", random_state=0),
     ).fit(np.stack([states[row.id] for row in train]), [row.label for row in train])
-    said = fitted.predict(np.stack([states[row.id] for row in dev]))
-    return float(f1_score([row.label for row in dev], said, average="macro"))
+    predicted = fitted.predict(np.stack([states[row.id] for row in dev]))
+    return float(f1_score([row.label for row in dev], predicted, average="macro"))
 
 
 if __name__ == "__main__":

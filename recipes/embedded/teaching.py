@@ -1,7 +1,7 @@
-"""Masked language modelling while a larger model that reads the same text, in its own vocabulary, keeps teaching.
+"""Masked language modelling with a teacher: a larger model that reads the same text in another vocabulary.
 
-A frozen teacher reads some rows of each step as they were before masking. The student's states of the masked text are
-to point where the teacher's do: of each word, as the mean over its pieces, and of the row, as the mean over all tokens.
+The frozen teacher reads some rows of each step without masks. The student, which reads them masked, learns states that
+point in the direction of the teacher's: for each word, the mean over its pieces; for each row, that over its tokens.
 
 Shape suffixes: R rows, T tokens of the longest, W words of the longest + 1 (number 0: no word), D features.
 """
@@ -19,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods.domain import Frozen, by_row
-from acclimate.models.encoder import encoder_of, training_flops
+from acclimate.models.encoder import training_flops
 from acclimate.models.heads import hidden_and_masked_logits, rows_of
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
@@ -28,10 +28,10 @@ WORDS, TEACHER_IDS, TEACHER_WORDS = "words", "teacher_ids", "teacher_words"
 
 
 class Taught(Objective):
-    """Terms `mlm`, as MaskedLanguageLoss has it; `word` and `sentence`: 1 - cosine of student and teacher, averaged
-    over the words and over the rows that are taught. Batches are as `Lessons` makes them.
+    """The terms `mlm`, as MaskedLanguageLoss has it, and `word` and `sentence`: 1 - cosine of student and teacher,
+    averaged over the words and over the rows that the teacher reads. `Lessons` makes the batches.
 
-    A student of another width has a linear map onto the teacher's, which learns with it and is then thrown away.
+    If the student has another width than the teacher, a linear map of its states is trained too and thrown away later.
     """
 
     def __init__(self, model: PreTrainedModel, teacher: PreTrainedModel, *, word: float, sentence: float) -> None:
@@ -39,8 +39,9 @@ class Taught(Objective):
         self.language, self.teacher = MaskedLanguageLoss(model), Frozen(teacher)
         self.weights = {"mlm": 1.0, "word": word, "sentence": sentence}
         self.shares_lines = self.language.shares_lines
-        own, theirs = model.config.hidden_size, teacher.config.hidden_size
-        self.onto = nn.Identity() if own == theirs else nn.Linear(own, theirs)
+        width, width_of_teacher = model.config.hidden_size, teacher.config.hidden_size
+        same = width == width_of_teacher
+        self.onto = nn.Identity() if same else nn.Linear(width, width_of_teacher)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         taught = batch.rows[TEACHER_IDS][:, 0] > 0
@@ -78,7 +79,7 @@ class Taught(Objective):
 
 
 def averaged(states_RTD: Tensor, numbers_RT: Tensor, count: int) -> Tensor:
-    """(R, count, D) float32: the mean of each row's states that have the same number."""
+    """Return (R, count, D) float32: the mean of each row's states that have the same number."""
     index = numbers_RT[:, :, None].expand(-1, -1, states_RTD.shape[2])
     zeros = states_RTD.new_zeros(len(states_RTD), count, states_RTD.shape[2], dtype=torch.float32)
     sums = zeros.scatter_add(1, index, states_RTD.float())
@@ -87,9 +88,9 @@ def averaged(states_RTD: Tensor, numbers_RT: Tensor, count: int) -> Tensor:
 
 
 class Lessons:
-    """Puts into a masked batch what the teacher reads: the first `taught` rows of it, unmasked, in its own vocabulary.
+    """Adds to a masked batch what the teacher reads: the first `taught` rows, unmasked, in the teacher's vocabulary.
 
-    Both vocabularies are WordPiece over the same words, so a word's pieces, joined, are the word.
+    Both vocabularies are WordPiece over the same words, so the pieces of a word, joined, are the word.
     """
 
     def __init__(self, student: PreTrainedTokenizerBase, teacher: PreTrainedTokenizerBase, taught: int) -> None:
@@ -111,16 +112,16 @@ class Lessons:
         labels = batch.tokens["labels"]
         ids = np.where(labels == NOT_PREDICTED, batch.ids, labels)
         words, begins = np.zeros(len(ids), np.int64), ~self.continues[ids] & ~self.special[ids]
-        theirs = np.zeros((2, len(batch), max(batch.lengths) + 256), np.int64)  # ids, words
+        of_teacher = np.zeros((2, len(batch), max(batch.lengths) + 256), np.int64)  # ids, words
         longest = 2
         for row in range(min(self.taught, len(batch))):
             first, last = batch.offsets[row], batch.offsets[row + 1]
-            own = ids[first:last]
+            row_ids = ids[first:last]
             starts = begins[first:last].copy()
             starts[1] = True  # a segment may begin within a word
-            words[first:last] = np.where(self.special[own], 0, np.cumsum(starts))
+            words[first:last] = np.where(self.special[row_ids], 0, np.cumsum(starts))
             texts: list[str] = []
-            for start, token in zip(starts, own, strict=False):
+            for start, token in zip(starts, row_ids, strict=False):
                 piece = self.pieces[token]
                 if start:
                     texts.append(piece.removeprefix("##"))
@@ -129,13 +130,12 @@ class Lessons:
             spelled = [self.spelled(text) for text in texts]
             numbers = [number for number, pieces in enumerate(spelled, 1) for _ in pieces]
             end = len(numbers) + 1
-            theirs[0, row, : end + 1] = [self.frame[0], *(one for pieces in spelled for one in pieces), self.frame[1]]
-            theirs[1, row, 1:end] = numbers
+            of_teacher[0, row, : end + 1] = [
+                self.frame[0],
+                *(piece_id for pieces in spelled for piece_id in pieces),
+                self.frame[1],
+            ]
+            of_teacher[1, row, 1:end] = numbers
             longest = max(longest, end + 1)
-        more = {TEACHER_IDS: theirs[0, :, :longest], TEACHER_WORDS: theirs[1, :, :longest]}
+        more = {TEACHER_IDS: of_teacher[0, :, :longest], TEACHER_WORDS: of_teacher[1, :, :longest]}
         return replace(batch, tokens={**batch.tokens, WORDS: words}, rows={**batch.rows, **more})
-
-
-def teacher_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The encoder alone."""
-    return encoder_of(model)

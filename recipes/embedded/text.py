@@ -1,4 +1,4 @@
-"""The text that the embedded encoder learns from, without any text of the tasks that it is judged on.
+"""Make the text that the embedded encoder learns from, without any text of the tasks that it is tested on.
 
 python text.py CORPUS TASKS DOCSTRINGS OUT
 
@@ -6,9 +6,10 @@ CORPUS      what `acclimate data corpus` made of the general text
 TASKS       the folder of labelled data (shared/data)
 DOCSTRINGS  where the docstrings are built
 
-Left out are three sources that are training text of tasks, and every passage that is a copy of any text of a task's
-train, dev or test, nearly one, or shares a run of 13 words with it. One document in 125, all its passages together, is
-held out. Writes OUT/train and OUT/heldout, and OUT/left_out.json: how many passages went, and for which task.
+The script leaves out three sources that are training text of tasks, and every passage that equals a text of a task's
+train, dev or test, nearly equals it, or shares a run of 13 words with it. It holds out one document in 125, all
+its passages together. It writes OUT/train and OUT/heldout, and OUT/left_out.json: how many passages it left out for
+which task.
 """
 
 import gzip
@@ -35,7 +36,7 @@ HELD_OUT = 125
 
 
 def task_texts(tasks: Path, docstrings: Path) -> Iterator[tuple[str, str]]:
-    """(name of the task, text)"""
+    """Yield (name of the task, text) of every row of the tasks."""
     built = build_docstrings(docstrings)
     for split in SPLITS:
         for row in built.task.read(built.path, split):
@@ -78,7 +79,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def is_held_out(name: str) -> bool:
-    """By the document that a passage is of: `source:document.passage`, or `source:document~hash`."""
+    """Return True if the document of a passage is held out. name: `source:document.passage`, `source:document~hash`."""
     document = re.sub(r"[.~][^.~]*$", "", name)
     return int(hashlib.sha256(document.encode()).hexdigest(), 16) % HELD_OUT == 0
 
@@ -89,12 +90,12 @@ def main() -> None:
     references = References((name, text) for name, text in named if len(text.split()) >= 8)
     counts = Counter({"texts of tasks": len(named)})
 
-    def own() -> Iterator[Document]:
+    def passages() -> Iterator[Document]:
         return (document for document in Corpus(corpus).documents() if document.source not in TRAINING_TEXT)
 
     kept: dict[bool, list[Document]] = {True: [], False: []}
-    scanned = references.scan(((document.id, document.text) for document in own()), threads=1)
-    for document, matches in zip(own(), scanned, strict=True):
+    scanned = references.scan(((document.id, document.text) for document in passages()), threads=1)
+    for document, matches in zip(passages(), scanned, strict=True):
         if matches:
             counts.update({f"left out for {match.reference.partition('#')[0]}" for match in matches})
             counts["left out"] += 1

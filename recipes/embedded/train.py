@@ -1,18 +1,18 @@
-"""Train an encoder on masked language modelling with a teacher, with looks at what it knows.
+"""Train an encoder by masked language modelling with a teacher, and measure now and then what it knows.
 
-python train.py KEY=VALUE ...    (the settings are those of Settings below; plan.KEY=VALUE those of the plan)
+python train.py KEY=VALUE ...    (Settings below lists the keys; plan.KEY=VALUE states the plan)
 
-The same call goes on where a killed one stood. In `out`:
+The same command resumes a run that was stopped. The run writes to `out`:
 
-log.jsonl    a line a step
-curve.jsonl  a line a look: loss on held-out text, and the frozen probe; of a look that was repeated, the last counts
-state-*      to go on from
-latest/      a checkpoint that transformers loads, as of the last look
+log.jsonl    a line for each step
+curve.jsonl  a line for each look: loss on held-out text, and the frozen probe. Of a repeated look the last line counts
+state-*      what the run resumes from
+latest/      a checkpoint that transformers loads, of the last look
 checkpoint/  the same, of the end
 
-Under plan.schedule=stable the rate stays until the last `plan.decay` of the steps. To end earlier, or to see what the
-rate's fall would give now, `branch=DIRECTORY` goes on from a copy of that run's newest state; `plan.steps` says where
-to end.
+Under plan.schedule=stable the rate is constant until the last `plan.decay` of the steps, over which it falls to 0. To
+end a run early, start another with `branch=DIRECTORY`: it goes on from a copy of the newest state there, up to
+`plan.steps`.
 """
 
 import json
@@ -50,7 +50,7 @@ class Settings:
     out: Path = Path()
     text: Path = Path()  # what text.py wrote
     docstrings: Path = Path()  # for the probe
-    model: str = ""  # to go on with; "": random weights, of the shape that follows
+    model: str = ""  # to start from; "": random weights of the shape that follows
     layers: int = 4
     hidden: int = 256
     heads: int = 4
@@ -63,8 +63,8 @@ class Settings:
     max_tokens: int = 128
     look: int = 500  # steps from one look to the next
     heldout: int = 1200  # segments of held-out text at a look
-    branch: Path = Path()  # of which run this is a branch
-    until: int = 0  # stop there for now; 0: at the end of the plan
+    branch: Path = Path()  # a run to go on from, in another directory
+    until: int = 0  # step to stop at for now; 0: the end of the plan
     plan: Plan = field(
         default_factory=lambda: Plan(
             steps=30_000, batch=32, rate=3e-4, warmup_steps=500, schedule="stable", decay=0.2, weight_decay=0.01
@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Look:
-    """What is told of a model as it is."""
+    """Measures a model while it trains, appends the result to curve.jsonl and saves the model in latest/."""
 
     out: Path
     model: PreTrainedModel
@@ -87,15 +87,15 @@ class Look:
 
     def at(self, number: int, tokens: int = 0, flops: float = 0.0, seconds: float = 0.0) -> Mapping[str, float]:
         training, begun = self.model.training, time.perf_counter()
-        told = {"heldout": measure(MaskedLanguageLoss(self.model), self.heldout)["mlm"]}
-        told |= self.probe(self.model, self.tokenizer)
+        measured = {"heldout": measure(MaskedLanguageLoss(self.model), self.heldout)["mlm"]}
+        measured |= self.probe(self.model, self.tokenizer)
         self.model.train(training)
-        line = {"step": number, "tokens": tokens, "flops": flops, "seconds": round(seconds), **told}
+        line = {"step": number, "tokens": tokens, "flops": flops, "seconds": round(seconds), **measured}
         with open(self.out / "curve.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         write(self.model, self.tokenizer, self.out / "latest")
         print(line, f"look: {time.perf_counter() - begun:.0f} s", flush=True)
-        return told
+        return measured
 
 
 def write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, path: Path) -> None:
@@ -108,19 +108,19 @@ def write(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, path: Path
 
 
 def baselines(tokens: Tokens, heldout: list[Batch], out: Path) -> None:
-    """The losses of two answers that look at nothing: every piece alike, and each as often as it is in the text."""
+    """Write the losses, in nats, of two constant answers: all pieces alike, and each piece as often as in the text."""
     counts = np.bincount(tokens.ids, minlength=tokens.vocabulary) + 1.0
     labels = np.concatenate([batch.tokens["labels"] for batch in heldout])
     labels = labels[labels != NOT_PREDICTED]
     unigram = float(-np.log(counts / counts.sum())[labels].mean())
-    told = {
+    facts = {
         "tokens": len(tokens.ids),
         "predicted": len(labels),
         "uniform": math.log(tokens.vocabulary),
         "unigram": unigram,
     }
-    files.write_json(out / "baselines.json", told)
-    print(told, flush=True)
+    files.write_json(out / "baselines.json", facts)
+    print(facts, flush=True)
 
 
 def start_of(chosen: Settings, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
@@ -140,7 +140,7 @@ def start_of(chosen: Settings, tokenizer: PreTrainedTokenizerBase) -> PreTrained
 
 
 def branch(source: Path, out: Path) -> None:
-    """Copy the newest state of a run and its log, once."""
+    """Copy the newest state and the log of the run `source` to `out`, unless `out` exists."""
     if source == Path() or out.exists():
         return
     newest = max(source.glob("sta*e-*"), key=lambda path: int(path.name.partition("-")[2]))
@@ -180,17 +180,17 @@ def main() -> None:
     )
     lessons = Lessons(tokenizer, load_tokenizer(chosen.teacher), chosen.taught)
     objective = Taught(model, teacher, word=chosen.word, sentence=chosen.sentence)
-    begun, told = time.monotonic(), 0
+    begun, tokens_seen = time.monotonic(), 0
 
     def watch(progress: Progress) -> None:
-        nonlocal begun, told
-        told += progress.values.get("tokens", 0)
+        nonlocal begun, tokens_seen
+        tokens_seen += progress.values.get("tokens", 0)
         if note := progress.values.get("note"):
             print(note, flush=True)
         if progress.done % 50 == 0:
             losses = " ".join(f"{name} {value:.3f}" for name, value in progress.values["losses"].items())
-            print(f"{progress.done} {losses} {told / (time.monotonic() - begun):.0f} tokens/s", flush=True)
-            begun, told = time.monotonic(), 0
+            print(f"{progress.done} {losses} {tokens_seen / (time.monotonic() - begun):.0f} tokens/s", flush=True)
+            begun, tokens_seen = time.monotonic(), 0
 
     run(
         objective,

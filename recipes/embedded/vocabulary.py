@@ -1,10 +1,10 @@
-"""The WordPieces of a model that cover a corpus best: fewer of them, in the same order.
+"""Choose the WordPieces of a model that cover a corpus best, in the order that they had.
 
 python vocabulary.py MODEL CORPUS SIZE OUT
 
-All single characters that the corpus has often enough stay, so that what can be spelled can still be spelled. Of the
-others go, an eighth at a time, those whose loss costs least: how often a piece is used, times how many pieces more it
-takes to spell it with those that are left. Writes a tokenizer to OUT, and to OUT/kept.json the old id of each piece.
+Single characters that are frequent in the corpus stay, so that every word can still be spelled. Of the other pieces the
+script removes an eighth at a time, the cheapest first. A piece costs how often it is used, times how many pieces more
+it takes to spell it with those that stay. It writes a tokenizer to OUT, and to OUT/kept.json the old id of each piece.
 """
 
 import json
@@ -18,8 +18,8 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.text.corpus import Corpus
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-RARE = 3  # words met less often do not count
-CHARACTERS = 200  # a single character that is met less often goes
+RARE = 3  # rarer words do not count
+CHARACTERS = 200  # a rarer single character goes
 DOCUMENTS = 200_000  # read, the first ones: the corpus is shuffled
 
 
@@ -33,7 +33,7 @@ def word_counts(corpus: Corpus, normalise, parts) -> Counter[str]:
 
 
 def spelled(word: str, pieces: set[str], longest: int) -> list[str] | None:
-    """Greedily, the longest piece first, as WordPiece does; None for what is unknown."""
+    """Return the pieces of a word, the longest first, as WordPiece finds them; None if the word is unknown."""
     found, at = [], 0
     while at < len(word):
         for end in range(min(len(word), at + longest), at, -1):
@@ -48,7 +48,7 @@ def spelled(word: str, pieces: set[str], longest: int) -> list[str] | None:
 
 
 def inside(piece: str, pieces: set[str]) -> int:
-    """How many pieces it takes to spell a piece without itself."""
+    """Return how many other pieces it takes to spell a piece."""
     prefix = "##" if piece.startswith("##") else ""
     letters, at, count = piece.removeprefix(prefix), 0, 0
     while at < len(letters):
@@ -62,7 +62,7 @@ def inside(piece: str, pieces: set[str]) -> int:
 
 
 def usage(words: Counter[str], pieces: set[str]) -> tuple[Counter[str], int, int]:
-    """How often each piece is used, how many pieces in all, and how many words are unknown."""
+    """Return how often each piece is used, the number of pieces in all, and the number of unknown words."""
     longest, used, unknown = max(map(len, pieces)), Counter(), 0
     for word, count in words.items():
         found = spelled(word, pieces, longest)

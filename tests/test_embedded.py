@@ -1,0 +1,103 @@
+"""The encoder that comes with the package: the script that writes its folder, and the folder itself."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from acclimate.core import files
+from acclimate.core.types import Document
+from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
+from acclimate.text.corpus import write_corpus
+from acclimate.text.vocabulary import train_tokenizer
+
+ROOT = Path(__file__).parents[1]
+spec = importlib.util.spec_from_file_location("ship_embedded", ROOT / "recipes" / "embedded" / "ship.py")
+ship_embedded = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ship_embedded)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What train.py writes, of a model with random weights and 600 steps."""
+    place = tmp_path_factory.mktemp("embedded")
+    texts = [Document(str(n), f"the dose was measured {n} times", "books_eltec_eng") for n in range(30)]
+    corpus = write_corpus(texts, place / "text" / "train")
+    tokenizer = train_tokenizer(corpus, size=200)
+    shape = {"layers": 1, "hidden": 16, "heads": 2, "vocabulary_size": len(tokenizer), "longest": 32}
+    model = new_encoder(**shape, pad=tokenizer.pad_token_id, seed=0)
+    run = place / "run"
+    (run / "latest").mkdir(parents=True)
+    save_model(model, tokenizer, run / "latest")
+    lines = [
+        {"step": step, "loss": 1.0, "loss.mlm": step / 600, "rate": 1e-3, "tokens": 10, "flops": 1.0}
+        for step in range(1, 602)
+    ]
+    ship_embedded.write_lines(run / "log.jsonl", lines)
+    look = {"tokens": 5, "flops": 1e9, "seconds": 60, "heldout": 4.0, "probe": 0.5, "probe_all": 0.6}
+    ship_embedded.write_lines(run / "curve.jsonl", [{"step": step, **look} for step in (0, 300, 600, 300)])
+    files.write_json(run / "baselines.json", {"tokens": 99, "predicted": 9, "uniform": 9.0, "unigram": 7.0})
+    (run / "settings.toml").write_text('text = "text"\nmodel = "start"\nlayers = 4\nmasking = 0.15\nout = "run"\n')
+    return run
+
+
+@pytest.fixture(scope="module")
+def shipped(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that ship.py writes of it. The page beside it is page.md."""
+    place = tmp_path_factory.mktemp("shipped")
+    (place / "page.md").write_text(f"above\n{ship_embedded.BEGIN}\nold\n{ship_embedded.END}\nbelow\n")
+    return ship_embedded.ship(run / "latest", place / "embedded", place / "page.md")
+
+
+def test_ship_halves_the_weights_and_plain_transformers_loads_them_in_float32(run, shipped):
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    before, stored = (load_file(place / "model.safetensors") for place in (run / "latest", shipped))
+    assert {weight.dtype for weight in stored.values()} == {torch.bfloat16}
+    assert (shipped / "model.safetensors").stat().st_mode & 0o444 == 0o444
+    loaded = AutoModelForMaskedLM.from_pretrained(shipped)
+    assert {weight.dtype for weight in loaded.state_dict().values()} == {torch.float32}
+    weights = loaded.state_dict()
+    assert all(torch.equal(weights[name], weight.bfloat16().float()) for name, weight in before.items())
+    assert AutoTokenizer.from_pretrained(shipped).get_vocab() == load_tokenizer(run / "latest").get_vocab()
+
+
+def test_ship_keeps_one_line_of_each_look_and_means_of_the_log_up_to_the_last_look(shipped):
+    curve, log = (
+        [json.loads(line) for line in (shipped / name).read_text().splitlines()]
+        for name in ("curve.jsonl", "log.jsonl")
+    )
+    assert [line["step"] for line in curve] == [0, 300, 600]
+    assert len(log) == 200
+    assert log[0] == {"step": 3, "tokens": 30, "flops": 3.0, "loss": 1.0, "loss.mlm": round(2 / 600, 6), "rate": 1e-3}
+    assert (log[-1]["step"], log[-1]["tokens"]) == (600, 6000)
+
+
+def test_card_and_page_state_licence_sources_and_figures(shipped):
+    facts = json.loads((shipped / "embedded.json").read_text())
+    assert facts["sha256"] == files.sha256_of(shipped / "model.safetensors")
+    assert facts["settings"] == {"masking": 0.15}  # no paths, and no shape of random weights
+    card = (shipped / "README.md").read_text()
+    assert "license: apache-2.0" in card
+    assert "| English novels, 1840 to 1920 (ELTeC) | COST-ELTeC/ELTeC-eng |" in card
+    assert "| 100.0% |" in card
+    assert "all-MiniLM-L6-v2" in (shipped / "NOTICE").read_text()
+    assert "Apache License" in (shipped / "LICENSE").read_text()
+    page = shipped.with_name("page.md").read_text()
+    assert page.startswith("above\n")
+    assert page.endswith("\nbelow\n")
+    assert "| 600 | 0.0 | 4.000 | 0.500 | 0.600 |" in page
+    assert "old" not in page
+
+
+def test_ship_refuses_a_source_without_a_licence_and_a_folder_that_is_too_large(run, tmp_path, monkeypatch):
+    write_corpus([Document("1", "a text", "found somewhere")], tmp_path / "text" / "train")
+    with pytest.raises(ValueError, match=r"found somewhere is not in .*sources\.tsv"):
+        ship_embedded.characters(tmp_path / "text")
+    monkeypatch.setattr(ship_embedded, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match="at most 1,000 are allowed"):
+        ship_embedded.ship(run / "latest", tmp_path / "embedded", None)
+    assert not (tmp_path / "embedded").exists()
