@@ -101,34 +101,31 @@ def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(tmp_pat
     assert hit.keys() >= {*STAGES}
 
 
-class Killed(BaseException):
-    """Stands for the moment after which nothing of a process runs any more."""
+class Copies:
+    """Copies `places` before each call that changes the disk: what a process leaves that is killed at that moment."""
 
-
-class Writes:
-    """Lets `allowed` of the calls that change the disk happen; the next one, and all after it, do not.
-
-    Nothing waits for the disk meanwhile, for the machine does not go down.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.done, self.allowed = 0, sys.maxsize
-        monkeypatch.setattr(os, "fsync", lambda handle: None)
+    def __init__(self, patch: pytest.MonkeyPatch, places: list[Path], into: Path) -> None:
+        self.number, self.places, self.into, self.copying = 0, places, into, False
         changes = ((os, "replace"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (shutil, "rmtree"))
-        for place, name in changes:
-            monkeypatch.setattr(place, name, self._counted(getattr(place, name)))
+        for module, name in changes:
+            patch.setattr(module, name, self._after_a_copy(getattr(module, name)))
 
-    def _counted(self, change: Any) -> Any:
-        def counted(*given: Any, **named: Any) -> Any:
-            if self.done >= self.allowed:
-                raise Killed
-            self.done += 1
+    def _after_a_copy(self, change: Any) -> Any:
+        def changed(*given: Any, **named: Any) -> Any:
+            if not self.copying:
+                self.copying = True
+                for place in filter(Path.exists, self.places):
+                    shutil.copytree(place, self.into / f"{self.number}" / place.name)
+                self.number, self.copying = self.number + 1, False
             return change(*given, **named)
 
-        return counted
+        return changed
 
-    def after(self, allowed: int) -> None:
-        self.done, self.allowed = 0, allowed
+    def put_back(self, number: int) -> None:
+        for place in self.places:
+            shutil.rmtree(place, ignore_errors=True)
+            if (self.into / f"{number}" / place.name).exists():
+                os.rename(self.into / f"{number}" / place.name, place)
 
 
 @pytest.fixture
@@ -166,29 +163,22 @@ def _probing(small: dict[str, Any]) -> Job:
     return Job("probe", work.PROBE, {"precision": "float32"}, dict(small["task"].hashes), places)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # generators that cannot write at the end
 @pytest.mark.parametrize(("make", "least"), [(_fine_tuning, 15), (_adapting, 15), (_probing, 7)])
 def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
     make: Any, least: int, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
-    job, run, tokens = make(small), tmp_path / RUN, small["corpus"].path / "tokens"
-    writes = Writes(monkeypatch)
-    done(job, run)
-    expected, number = _job_files(job.directory(run)), writes.done
-    assert number > least
-    for allowed in range(number):
-        writes.after(sys.maxsize)
-        shutil.rmtree(run)
-        shutil.rmtree(tokens, ignore_errors=True)
-        writes.after(allowed)
-        with pytest.raises(Killed):
-            done(job, run)
-        writes.after(sys.maxsize)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # the machine does not go down
+    job, run = make(small), tmp_path / RUN
+    with monkeypatch.context() as patch:
+        copies = Copies(patch, [run, small["corpus"].path / "tokens"], tmp_path / "copies")
         done(job, run)
-        assert _job_files(job.directory(run)) == expected, f"killed after {allowed} of {number} writes"
+    expected = _job_files(job.directory(run))
+    assert copies.number > least
+    for number in range(copies.number):
+        copies.put_back(number)
+        done(job, run)
+        assert _job_files(job.directory(run)) == expected, f"killed before write {number} of {copies.number}"
 
 
 def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any], tmp_path: Path):
