@@ -349,15 +349,17 @@ def test_a_race_measures_all_that_were_adapted_where_tapter_takes_part(tmp_path,
     names = ("TAPT", "TAPTER", "DAPT+TAPT", "TLM", "TF-IDF", "random weights")
     pretrained = enter(RaceRecipe(contestants=names), materials)
     assert list(pretrained.moves) == ["TAPT", "TAPTER", "DAPT", "DAPT+TAPT"]
-    assert pretrained.moves["TAPTER"].needs == {"untouched": pretrained.base, "model": pretrained.models["TAPTER"]}
-    assert all(job in pretrained.prepared() for job in pretrained.moves.values())
+    [moved] = pretrained.moves["TAPTER"]
+    assert moved.needs == {"untouched": pretrained.base, "model": pretrained.models["TAPTER"]}
+    assert all(job in pretrained.prepared() for [job] in pretrained.moves.values())
     short = {
         name: replace(getattr(RaceRecipe(), name), max_tokens=32) for name in ("dapt", "tapter")
     }  # as the model reads
     given = enter(
         RaceRecipe(contestants=("TAPTER",), **short), replace(materials, model=f"{models[0]}/checkpoint", notes=())
     )
-    assert given.moves["TAPTER"].places["untouched"] == Path(models[0]) / "checkpoint"
+    [moved] = given.moves["TAPTER"]
+    assert moved.places["untouched"] == Path(models[0]) / "checkpoint"
     assert enter(RaceRecipe(contestants=("TAPT",)), materials).moves == {}
 
 

@@ -38,8 +38,8 @@ def raced(toy_race, tmp_path_factory):
 def test_losses_on_domain_and_general_text_are_the_same_work_on_two_corpora(recipe, toy_race):
     entries = enter(recipe, toy_race.materials)
     assert entries.losses.keys() == entries.general_losses.keys() >= {"untouched", "TAPTER", "DAPT+TAPTER"}
-    for name, general in entries.general_losses.items():
-        domain = entries.losses[name]
+    for name, [general] in entries.general_losses.items():
+        [domain] = entries.losses[name]
         assert (general.work, general.settings, general.needs) == (domain.work, domain.settings, domain.needs)
         assert general.contents == {"corpus": toy_race.materials.general_heldout.hash}
         assert general in entries.prepared()

@@ -1,5 +1,6 @@
 """Races whose contestants are adapted several times: which job starts from which, and what the statistics see."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from acclimate.races import contestants, outcome
 from acclimate.races.contestants import adaptation_seed, enter
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import race_page, report_of
 from acclimate.races.verdict import established, verdict
 from acclimate.statistics.significance import ONE_ADAPTATION
 
@@ -33,7 +35,7 @@ def test_fine_tuning_seed_k_starts_from_adaptation_k_mod_adapt_seeds(once, toy_r
     assert second.needs["model"].name == several.model("DAPT", 1).name  # the whole chain is drawn again
     assert first.needs["model"].name == several.model("DAPT", 0).name
     assert {job.name for job in single.prepared()} < {job.name for job in several.prepared()}
-    assert len(several.prepared()) == len(single.prepared()) + 2 * 3  # each with its probe
+    assert len(several.prepared()) == len(single.prepared()) + 4 * 3  # each with its probe and two losses
 
 
 def test_a_race_of_several_adaptations_counts_them(once, toy_race, tmp_path):
@@ -46,6 +48,16 @@ def test_a_race_of_several_adaptations_counts_them(once, toy_race, tmp_path):
     assert {score.adaptation for score in several.scores if score.contestant != "TAPT"} == {None}
     [comparison] = [row.comparison for row in outcome.rows(several) if row.contestant == "TAPT"]
     assert comparison.adaptations == 2
+    measured = [
+        json.loads(path.read_text())["loss"]
+        for path in (tmp_path / "run").glob("jobs/held-out-loss-tapt-*/result.json")
+    ]
+    before, after = several.race.losses["TAPT"]
+    assert after == pytest.approx(sum(measured) / 2)
+    assert len({before, *measured}) == 3
+    page = race_page(report_of(several)).as_html()
+    assert "Means over 2 adaptations." in page
+    assert "loss while adapting, the first of 2 adaptations" in page
     assert "several adaptations" in comparison.test
     assert "one adaptation" not in verdict(several)
     for score in single.scores:

@@ -25,6 +25,9 @@ from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.design import Design
+from acclimate.races.outcome import read_outcome
+from acclimate.races.verdict import established
+from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.studies import FAILED, STUDIES, Study, dry_run_study, run_study
 
 TUNING = ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8", "plan.rate=1e-3")
@@ -44,7 +47,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *("tapter.scale=given", *FINETUNE),
     ),
     "dga": (
-        *('contestants=["MLM", "adapter"]', "light.bottleneck=4"),
+        *('contestants=["MLM", "adapter"]', "light.bottleneck=4", "adapt_seeds=2"),
         *(f"adapt.{each}" for each in ADAPTING),
         *FINETUNE,
     ),
@@ -54,7 +57,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
-        'datasets=["Topics"]',
+        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2"),
     ),
     "blurb": ("max_tokens=32", "search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", *FINETUNE),
 }
@@ -75,7 +78,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "train (one): no encoder here has learnt it",
     ),
     "pubmedbert": (
-        "Vocabulary and masking from scratch: Topics",
+        "Vocabulary and masking from scratch: Topics, Numbers",
         "Scores on test",
         "Means",
         "Against goes on from general text",
@@ -236,6 +239,31 @@ def test_the_family_of_holms_correction_is_stated_in_words(studied):
     for family in families:
         count = sum(each.family == family for each in studied.design.against)
         assert f"{family} ({count})" in told
+
+
+def test_a_study_takes_adapt_seeds_or_says_why_it_has_none(studied):
+    """Three of them run with the number here: two pretrain or adapt twice, TLM once for each of two runs."""
+    kind, written = type(studied.recipe), json.loads(studied.texts["done.outcome.json"])
+    drawn = {frozenset(score["adaptation"] for score in cell["scores"]) for cell in written["results"]}
+    if "adapt_seeds" in getattr(kind, "refused", {}):
+        assert drawn == {frozenset({None})}
+        with pytest.raises(ValueError, match=r"command line: adapt_seeds: .* Leave it out"):
+            settings.override(studied.recipe, ["adapt_seeds=2"])
+        return
+    with pytest.raises(ValueError, match="adapt_seeds = 3 is more than seeds = 2"):
+        settings.override(studied.recipe, ["adapt_seeds=3"])
+    adaptations = [0] if studied.recipe.adapt_seeds == 1 else [0, 1]
+    assert drawn - {frozenset({None})} == {frozenset(adaptations)}  # but for what fine-tunes the given model
+    sentences = [
+        established(outcome, name)
+        for outcome in [read_outcome(studied.out / f"{studied.design.name}.outcome.json")]
+        for name in {asked.name for asked in outcome.against}
+    ]
+    assert sentences
+    for said in sentences:
+        assert said in plain(studied.texts["done.txt"])
+        first, *_ = said.split(". ")
+        assert (ONE_ADAPTATION in first) == (studied.recipe.adapt_seeds == 1)
 
 
 def test_on_test_every_cell_looks_once_a_seed_after_all_training(studied):

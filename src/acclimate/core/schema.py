@@ -4,6 +4,7 @@ A command checks settings against this data before it imports the dataclasses, w
 
     {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
 
+"refused" stands beside "fields" where a class says why it has no setting of some name, as core.settings has it.
 "range" stands beside a type where only some numbers are allowed, as core.settings.Range has it. A type is "int",
 "float", "str", "bool" or "path"; {"choice": [values]}; {"list": type}; {"tuple": [types]}; {"optional": type};
 {"either": [types]}; {"group": name of a class}.
@@ -57,6 +58,8 @@ def described(kind: type, into: dict[str, Any] | None = None) -> dict[str, Any]:
         fields[field.name] = about | {"help": _sentence(helps.get(field.name, ""))}
     first, *_ = re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or ""))
     specs[name] = {"module": kind.__module__, "about": " ".join(first.split()), "fields": fields}
+    if refused := getattr(kind, "refused", {}):
+        specs[name]["refused"] = dict(refused)
     return specs
 
 
@@ -81,7 +84,8 @@ def stand_in(schema: Mapping[str, Any], name: str) -> type:
                 fields.append(
                     (field, hint, dataclasses.field(**({"default": None} if simple else {"default_factory": default})))
                 )
-        return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True)
+        refused = {"refused": schema[name].get("refused", {})}
+        return dataclasses.make_dataclass(name, fields, frozen=True, kw_only=True, namespace=refused)
 
     return made(name)
 

@@ -99,7 +99,8 @@ def from_mapping(
 
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
     class. Where a class has `presets` and `values` names one, what is left out is as the preset has it. Where a class
-    has `besides`, a setting that `values` states sets others too, unless `values` states them as well.
+    has `besides`, a setting that `values` states sets others too, unless `values` states them as well. Where a class
+    has `refused`, the error for a setting that it names says why there is none.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
     if "preset" in values and hasattr(kind, "presets"):
@@ -110,6 +111,7 @@ def from_mapping(
     values = follow | dict(values)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
+        _check_refused(kind, key, where=where, prefix=prefix)
         if key not in fields:
             raise ValueError(f"{where}: unknown setting '{prefix}{key}'{did_you_mean(key, fields, prefix)}")
     converted: dict[str, Any] = {}
@@ -137,6 +139,12 @@ def from_mapping(
         names = ", ".join(f"'{prefix}{name}'" for name in missing)
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
     return kind(**converted)
+
+
+def _check_refused(kind: type, key: str, *, where: str, prefix: str = "") -> None:
+    """Raises ValueError, with the reason, for a setting that others of its sort have and this class has not."""
+    if why := getattr(kind, "refused", {}).get(key, ""):
+        raise ValueError(f"{where}: {prefix}{key}: {why}. Leave it out")
 
 
 def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
@@ -171,6 +179,7 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
         if not equals or not key:
             raise ValueError(f"command line: '{assignment}' is not of the form key=value")
         *parents, last = key.split(".")
+        _check_refused(type(recipe), [*parents, last][0], where="command line")
         inner: dict[str, Any] = values
         current_inner: dict[str, Any] = current
         for depth, parent in enumerate(parents):

@@ -204,28 +204,59 @@ def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job
     return adapted(label, METHODS[method], recipe, materials.domain, materials)
 
 
-def adaptations(
-    name: str, recipe: RaceRecipe, materials: Materials, base: Job | None, *, number: int = 0
-) -> dict[str, Job]:
-    """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone.
-
-    number: of the adaptation, from 0; each of its jobs has the seed of its recipe plus this number
-    """
+def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
+    """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
     model, done = base, list[str]()
     for link in recipe.links(name):
         done.append(link)
         method, contestant, stated = recipe.stated(link)
-        if number:
-            stated = replace(stated, plan=replace(stated.plan, seed=stated.plan.seed + number))
         text: Corpus | Job | None = {"task": materials.task_text, "domain": materials.domain}.get(contestant.needs)
         if contestant.needs == "general":
             text = retrieved(recipe.retrieval, materials)
         assert text is not None
-        label = "+".join(done) + (f", adaptation {number}" if number else "")
+        label = "+".join(done)
         model = adapted(label, method, stated, text, materials, model=model)
-        chain["+".join(done)] = model
+        chain[label] = model
     return chain
+
+
+def drawn_again(job: Job, number: int) -> Job:
+    """Return the job of another adaptation: this job and those that it needs, each that draws an encoder with the seed
+    of its recipe plus `number`. For 0 it is the job itself.
+
+    A job that is needed for its tokenizer alone stays the same: no seed changes a vocabulary.
+    """
+    if not number:
+        return job
+    needs = {name: need if name == "tokenizer" else drawn_again(need, number) for name, need in job.needs.items()}
+    stated = job.settings
+    if job.work.draws:
+        recipe = stated["recipe"]
+        plan = {**recipe["plan"], "seed": recipe["plan"]["seed"] + number}
+        stated = {**stated, "recipe": {**recipe, "plan": plan}}
+    elif all(need is job.needs[name] for name, need in needs.items()):
+        return job
+    return replace(job, label=_numbered(job.label, number), settings=stated, needs=needs)
+
+
+def draws(model: Job | None, adapt_seeds: int) -> tuple[Job | None, ...]:
+    """Return the model by each of its adaptations; the model alone if no seed draws it.
+
+    model: the job of the first adaptation; None: the given model
+    """
+    if model is None or adaptation_seed(model) is None:
+        return (model,)
+    return tuple(drawn_again(model, number) for number in range(adapt_seeds))
+
+
+def starts(model: Job | None, *, seeds: int, adapt_seeds: int) -> dict[int, Job | None]:
+    """Return fine-tuning seed k -> the job of adaptation k mod adapt_seeds, from which it starts.
+
+    model: as of `draws`
+    """
+    drawn = draws(model, adapt_seeds)
+    return {seed: drawn[seed % len(drawn)] for seed in range(seeds)}
 
 
 def adaptation_seed(job: Job) -> int | None:
@@ -297,6 +328,16 @@ def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Mater
     return with_model(replace(job, alone=True), model, materials)
 
 
+def heldout_losses(
+    label: str, corpus: Corpus, model: Job | None, adapt_seeds: int, materials: Materials, *, max_tokens: int
+) -> tuple[Job, ...]:
+    """Return the jobs that measure the loss of each adaptation of a model, as `heldout_loss` does."""
+    return tuple(
+        heldout_loss(_numbered(label, number), corpus, drawn, materials, max_tokens=max_tokens)
+        for number, drawn in enumerate(draws(model, adapt_seeds))
+    )
+
+
 def tested(tuned: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fine-tuned checkpoint at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
@@ -318,14 +359,14 @@ class Entries:
 
     base            the encoder that is pretrained here; None where a model was given
     models          contestant -> the job of its model, None for the given model itself; all but the baseline
-    losses          model -> the job of its loss on held-out text of the domain; links of a chain too
+    losses          model -> the jobs of its loss on held-out text of the domain, one for each adaptation; links of a
+                    chain too
     general_losses  likewise on held-out general text
-    moves           model -> the job of its word embeddings' distance from the untouched model's; empty where no method
-                    holds on to them
+    moves           model -> the jobs of its word embeddings' distance from the untouched model's, likewise; empty where
+                    no method holds on to them
     baseline        the one without an encoder, which tries as many settings as each encoder
     fresh           contestants whose weights owe nothing to the untouched model
-    further         contestant -> the jobs of its further adaptations, where the recipe asks for several; losses and
-                    moves are of the first
+    further         contestant -> the jobs of its further adaptations, where the recipe asks for several
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
                     be probed
     fine_tunes      False if contestants are only adapted and probed
@@ -335,9 +376,9 @@ class Entries:
     materials: Materials
     base: Job | None
     models: Mapping[str, Job | None]
-    losses: Mapping[str, Job]
-    general_losses: Mapping[str, Job]
-    moves: Mapping[str, Job]
+    losses: Mapping[str, tuple[Job, ...]]
+    general_losses: Mapping[str, tuple[Job, ...]]
+    moves: Mapping[str, tuple[Job, ...]]
     baseline: Job | None
     fresh: tuple[str, ...] = ()
     further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
@@ -366,7 +407,8 @@ class Entries:
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
-        measured = [job for jobs in (self.losses, self.general_losses, self.moves) for job in jobs.values()]
+        by_model = (self.losses, self.general_losses, self.moves)
+        measured = [job for measure in by_model for jobs in measure.values() for job in jobs]
         further = [job for jobs in self.further.values() for job in jobs]
         probes = [job for jobs in self.probes.values() for job in jobs]
         return [*baseline, *(job for job in self.models.values() if job), *further, *measured, *probes]
@@ -417,14 +459,14 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name != BASELINE:
-            models |= adaptations(name, recipe, materials, base)
-            drawn = range(1, recipe.adapt_seeds)
-            further[name] = tuple(adaptations(name, recipe, materials, base, number=number)[name] for number in drawn)
+            chain = adaptations(name, recipe, materials, base)
+            models |= chain
+            further[name] = tuple(job for job in draws(chain[name], recipe.adapt_seeds)[1:] if job is not None)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in other}
     losses, general_losses = (
         {
-            name: heldout_loss(f"{what}, {name}", corpus, model, materials, max_tokens=longest[1])
+            name: heldout_losses(f"{what}, {name}", corpus, model, recipe.adapt_seeds, materials, max_tokens=longest[1])
             for name, model in measured.items()
             if corpus is not None
         }
@@ -440,7 +482,8 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
     moving = any(method.moves for method, _, _ in linked.values())
     fresh = (*other, scratch.CONTROL)
-    moves = _moves({name: job for name, job in models.items() if name not in fresh}, base, materials) if moving else {}
+    moved = {name: draws(model, recipe.adapt_seeds) for name, model in models.items() if name not in fresh}
+    moves = _moves(moved, base, materials) if moving else {}
     probes = _probes(racing, further, materials, recipe.finetune) if materials.task.kind in PROBED else {}
     measured_jobs = (losses, general_losses, moves)
     entries = Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
@@ -454,27 +497,41 @@ def _probes(
     tuning: finetune.FinetuneRecipe,
 ) -> dict[str, tuple[Job, ...]]:
     """Return contestant -> the jobs that probe its model, one for each adaptation, in their order."""
-    probes: dict[str, tuple[Job, ...]] = {}
-    for name, model in models.items():
-        others = enumerate(further.get(name, ()), start=1)
-        anew = (probed(f"{name}, adaptation {number}", other, materials, tuning) for number, other in others)
-        probes[name] = (probed(name, model, materials, tuning), *anew)
-    return probes
+    drawn = {name: (model, *further.get(name, ())) for name, model in models.items()}
+    return {
+        name: tuple(probed(_numbered(name, number), each, materials, tuning) for number, each in enumerate(several))
+        for name, several in drawn.items()
+    }
 
 
 def _known(recipe: RaceRecipe) -> Iterable[str]:
     return contestants_of(recipe.methods)
 
 
-def _moves(models: Mapping[str, Job | None], base: Job | None, materials: Materials) -> dict[str, Job]:
-    """Return contestant -> the job that measures how far its embeddings moved; of all that began as untouched."""
+def _moves(
+    models: Mapping[str, Sequence[Job | None]], base: Job | None, materials: Materials
+) -> dict[str, tuple[Job, ...]]:
+    """Return contestant -> the jobs that measure how far its embeddings moved; of all that began as untouched.
+
+    models: by each adaptation
+    """
     assert materials.task_text is not None
     job = with_model(job_of("", work.MOVE, {}, {"corpus": materials.task_text}), base, materials, "untouched")
+
+    def measured(name: str, number: int, model: Job | None) -> Job:
+        label = _numbered(f"embedding distance, {name}", number)
+        return with_model(replace(job, label=label, alone=True), model, materials)
+
     return {
-        name: with_model(replace(job, label=f"embedding distance, {name}", alone=True), model, materials)
-        for name, model in models.items()
-        if model and name != UNTOUCHED
+        name: tuple(measured(name, number, model) for number, model in enumerate(drawn))
+        for name, drawn in models.items()
+        if name != UNTOUCHED
     }
+
+
+def _numbered(label: str, number: int) -> str:
+    """Return the label of what is done with an adaptation; that of the first has no number."""
+    return f"{label}, adaptation {number}" if number else label
 
 
 def _check(recipe: RaceRecipe, materials: Materials) -> None:

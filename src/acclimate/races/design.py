@@ -83,7 +83,7 @@ class Search:
 
     row      of the table, where the untouched model is the only contestant; "": each contestant is a row
     entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
-    costs    name of a stage before the search -> its jobs
+    costs    name of a stage before the search -> number of the adaptation -> its jobs
     allowed  (entries, directory, True if decisions are written there) -> what a budget leaves of them; None where
              there is no budget
     """
@@ -92,7 +92,7 @@ class Search:
     column: str
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
-    costs: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+    costs: Mapping[str, Mapping[int, Sequence[Job]]] = field(default_factory=dict)
     allowed: Callable[[Entries, Path, bool], WithinBudget] | None = None
 
     @property
@@ -185,11 +185,17 @@ class Design:
 
 
 def fine_tunings(
-    label: str, recipe: FinetuneRecipe, models: Job | Mapping[int, Job] | None, materials: Materials, *, seeds: int
+    label: str,
+    recipe: FinetuneRecipe,
+    models: Job | Mapping[int, Job | None] | None,
+    materials: Materials,
+    *,
+    seeds: int,
 ) -> dict[int, Job]:
     """Return seed -> the job that fine-tunes with that seed.
 
-    models: the job whose model is fine-tuned, one for all seeds or one for each; None: the given model
+    models: the job whose model is fine-tuned, one for all seeds or one for each (races/contestants.py::starts); None:
+    the given model
     """
     tuned = {}
     for seed in range(seeds):

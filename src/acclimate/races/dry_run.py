@@ -159,7 +159,7 @@ def _by_contestant(entries: Entries) -> dict[str, str]:
     alone = len(entries.models) == 1 and entries.baseline is None
     names = {model.name if model else "": ALONE if alone else name for name, model in entries.models.items()}
     for name, model in entries.models.items():
-        for needed in with_needs([model] if model else []):
+        for needed in with_needs([job for job in (model, *entries.further.get(name, ())) if job]):
             names.setdefault(needed.name, name)
     if entries.baseline is not None:
         names[entries.baseline.name] = entries.baseline.label

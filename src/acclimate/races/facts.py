@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from acclimate.races import work
 from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
-from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside
+from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside, over_adaptations
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import CHECKPOINT, environment, versions
@@ -56,7 +57,7 @@ def with_facts(outcome: Outcome, tuned: FineTuned, run: Path, *, command: str, w
         outcome,
         results=results,
         against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
-        losses=(HeldOutColumn(HEADING, MEANING, losses),) if losses else (),
+        losses=(HeldOutColumn(HEADING, f"{MEANING}{over_adaptations(outcome.adaptations)}", losses),) if losses else (),
         notes=(*outcome.notes, *tuned.notes, *_notes(tuned.entries, run)),
         race=facts,
     )
@@ -106,8 +107,9 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         name: job for name, job in jobs.models.items() if job and (job.directory(run) / "log.jsonl").exists()
     }
     curves = {}
+    first_of = f", the first of {recipe.adapt_seeds} adaptations" if any(jobs.further.values()) else ""
     if adaptations:
-        curves["Masked language modelling loss while adapting"] = Curves(
+        curves[f"Masked language modelling loss while adapting{first_of}"] = Curves(
             "tokens seen, millions",
             "loss, nats a masked token",
             {
@@ -118,7 +120,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
     kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
     for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
         title, unit = TERMS[term]
-        curves[f"{title}, on train and dev"] = Curves("steps", unit, lines)
+        curves[f"{title}, on train and dev{first_of}"] = Curves("steps", unit, lines)
     if tuned.tuned:
         curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
             "steps",
@@ -140,10 +142,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         curves=curves,
         losses=_losses(jobs.losses, jobs, run),
         general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
-        moved={
-            name: {where: Distances(**found) for where, found in _result(job, run).items()}
-            for name, job in jobs.moves.items()
-        },
+        moved={name: _mean_move([_result(job, run) for job in several]) for name, several in jobs.moves.items()},
         given={name: _given(name, tuned, run, failed) for name in racing},
         unprobed="" if task.kind in PROBED else f"A task of kind '{task.kind}' cannot be probed: {NOT_OF_A_STATE}.",
         search_note=tuned.search.note,
@@ -203,18 +202,29 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
     return [(float(step), 100 * float(np.mean(several))) for step, several in sorted(scores.items())]
 
 
-def _losses(measured: Mapping[str, Job], jobs: Entries, run: Path) -> BeforeAndAfter:
-    """Return the contestants that adapted the untouched model -> (its loss, theirs)."""
-    losses = {name: _result(job, run)["loss"] for name, job in measured.items()}
-    before = losses.get("untouched")
+def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
+    """Return the contestants that adapted the untouched model -> (its loss, the mean over their adaptations)."""
+    losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
+    before = losses.get(UNTOUCHED)
     adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
 
 
+def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Distances]:
+    """Return over what -> the distances of word embeddings, each figure the mean over adaptations. results: of these"""
+    [first, *_] = results
+    return {
+        where: Distances(
+            pieces=int(found["pieces"]),  # all adaptations have one vocabulary
+            **{name: fmean(each[where][name] for each in results) for name in found if name != "pieces"},
+        )
+        for where, found in first.items()
+    }
+
+
 def _has_head(jobs: Entries, run: Path) -> bool:
     """Return True if the untouched model predicts words; if not, its loss does not say what adapting forgot."""
-    job = jobs.general_losses.get("untouched")
-    return job is None or bool(_result(job, run)["head"])
+    return all(_result(job, run)["head"] for job in jobs.general_losses.get(UNTOUCHED, ()))
 
 
 def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
@@ -291,6 +301,8 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
     named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
+    for name, further in jobs.further.items():
+        models |= {f"model, {name}, adaptation {number}": job for number, job in enumerate(further, start=1)}
     return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 

@@ -276,6 +276,12 @@ class Outcome:
         return [score for result in self.results if not result.failed and not result.probe for score in result.scores]
 
     @property
+    def adaptations(self) -> int:
+        """Number of adaptations behind the scores of a cell, of the cell with the most; 0: no model was adapted."""
+        drawn = ({score.adaptation for score in result.scores} - {None} for result in self.results)
+        return max(map(len, drawn), default=0)
+
+    @property
     def alone(self) -> bool:
         """True if there is one contestant only, with its probe or without."""
         return len({result.contestant for result in self.results}) == 1

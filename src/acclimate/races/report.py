@@ -40,7 +40,7 @@ from acclimate.reports.plots import (
     learning_curves,
     score_against_cost,
 )
-from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow
+from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, over_adaptations
 
 RACE = "race"  # name of its design
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
@@ -260,7 +260,7 @@ def _losses(report: RaceReport) -> list[Section]:
             ),
             (
                 f"Masked-token loss on held-out {kind} text, in nats a masked token, and its exponential, the "
-                "perplexity.",
+                f"perplexity.{over_adaptations(report.outcome.adaptations)}",
             ),
         )
         for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses))
@@ -285,6 +285,7 @@ def _moved(report: RaceReport) -> list[Section]:
     line = (
         "How far word embeddings lie from the untouched model's: Euclidean distance between raw rows, and their mean "
         "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
+        f"{over_adaptations(report.outcome.adaptations)}"
     )
     return [Section("Word embeddings", columns, tuple(rows), (line,))] if rows else []
 

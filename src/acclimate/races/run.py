@@ -189,7 +189,7 @@ def _alone(search: Search, out: Path, watch: Watch) -> tuple[Cell, SearchRecord]
         search.column,
         {seed: tested(job, task) for seed, job in enumerate(tuned)},
         {
-            **{stage: {0: jobs} for stage, jobs in search.costs.items()},
+            **search.costs,
             "tuning": {seed: [job] for seed, job in enumerate(tuned)},
             "with the search": {0: found.begun},
         },

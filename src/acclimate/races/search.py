@@ -416,12 +416,15 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     failed = _reasons({name: [model, *entries.further.get(name, ())] for name, model in entries.models.items()}, errors)
     models = {name: job for name, job in entries.models.items() if name not in failed}
     measured = (entries.losses, entries.general_losses, entries.moves)
-    there = [{name: job for name, job in jobs.items() if job.name not in errors} for jobs in measured]
-    losses, general_losses, moves = there
+    losses, general_losses, moves = (
+        {name: jobs for name, jobs in by_model.items() if not any(job.name in errors for job in jobs)}
+        for by_model in measured
+    )
     notes = [
         f"Not measured: {job.label}: {first_line(errors[job.name])}."
-        for jobs in measured
-        for job in jobs.values()
+        for by_model in measured
+        for jobs in by_model.values()
+        for job in jobs
         if job.name in errors and not isinstance(errors[job.name], LackingError)
     ]
     probes = {name: jobs for name, jobs in entries.probes.items() if name not in failed}

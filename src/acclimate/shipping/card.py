@@ -283,7 +283,7 @@ def render(card: Card) -> str:
     values = {
         "card": card,
         "general": table.beside([row.contestant for row in card.rows], card.general_losses),
-        "forgetting": table.MEANING,
+        "forgetting": table.MEANING + table.over_adaptations(max(row.score.adaptations for row in card.rows)),
         "metadata": Markup(metadata(card).to_yaml()),
         "loading": markdown.fenced(code_to_load(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),

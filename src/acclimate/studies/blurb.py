@@ -14,8 +14,9 @@ Readings
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
@@ -50,6 +51,8 @@ class BlurbRecipe:
     `finetune.pooling` is for relations whose texts say where the two mentions stand, the `tag_` settings are for tags
     of words and `sequence_layer` is for labels of texts. On other datasets they have their defaults (`fitting`).
     """
+
+    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models and adapts none"}
 
     datasets: tuple[str, ...] = ()  # names of datasets, as in the paper; none: all whose files are there
     seeds: BlurbSeeds = 0

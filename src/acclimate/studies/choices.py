@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from acclimate.core.settings import Count, check_ranges
 from acclimate.data.materials import Materials
@@ -132,6 +132,8 @@ else:
 @dataclass(frozen=True)
 class ChoicesRecipe:
     """A study of model choices. All variants share the settings `finetune`, except for what is varied."""
+
+    refused: ClassVar[Mapping[str, str]] = {"adapt_seeds": "the study fine-tunes the given models and adapts none"}
 
     vary: Literal["layers", "schemes", "relations"] = "layers"
     """What differs between the rows of the table: the layer above the encoder, the tag scheme, or how relations are

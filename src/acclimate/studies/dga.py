@@ -5,8 +5,8 @@ settings. Each model is fine-tuned with every seed and tested once. All metrics 
 predictions: macro-F1 and accuracy; for PubMed micro-F1, which equals accuracy there.
 
 Readings
-  A model is adapted once, with the seed of `adapt.plan`, and fine-tuned with every seed: the paper averages over "5
-  random seeds" and does not say what they seed.
+  A model is adapted once, with the seed of `adapt.plan`, or `adapt_seeds` times, and fine-tuned with every seed: the
+  paper averages over "5 random seeds" and does not say what they seed.
   Nothing is chosen on dev: the last epoch counts, as the released code has it (`finetune.choose` is "last").
   Each contestant is compared with the untouched model and with MLM; Holm's correction is over the comparisons of a
   metric. The paper has no test.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.settings import Count, check_ranges
+from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, labelled_of
@@ -36,15 +36,16 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import (
     Adapting,
     check_adaptations,
-    heldout_loss,
+    heldout_losses,
     on_domain,
+    starts,
     tested,
     with_model,
 )
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once, check_unnamed, contestants_of, unread
 from acclimate.reports.page import amount
-from acclimate.reports.table import HEADING, MEANING, UNTOUCHED
+from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, over_adaptations
 from acclimate.tasks.labelled import Labelled, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
@@ -101,6 +102,9 @@ class DgaStudyRecipe:
     """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
     specific)"`."""
+    adapt_seeds: Positive = 1
+    """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
+    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
     ablations: bool = False  # also run these seven further ones, which are Table 3's
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
@@ -124,6 +128,7 @@ class DgaStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("contestants", self.contestants, least=0 if self.ablations else 1)
         if self.finetune.head == "kept":
             raise ValueError(
@@ -174,9 +179,12 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         if name in names or (name == MLM and ENSEMBLE in names):
             models[name] = with_model(on_domain(name, method, recipe.stated(name), materials), None, materials)
 
+    started = {
+        name: starts(model, seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds) for name, model in models.items()
+    }
     tuned = {
-        name: fine_tunings(f"fine-tune {name}", recipe.finetune, model, materials, seeds=recipe.seeds)
-        for name, model in models.items()
+        name: fine_tunings(f"fine-tune {name}", recipe.finetune, by_seed, materials, seeds=recipe.seeds)
+        for name, by_seed in started.items()
     }
     cells = []
     for name in (UNTOUCHED, *names):
@@ -184,12 +192,12 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
             both = {seed: (tuned[UNTOUCHED][seed], tuned[MLM][seed]) for seed in range(recipe.seeds)}
             tests = {seed: _ensemble(f"test {name}, seed {seed}", pair, materials) for seed, pair in both.items()}
             tuning: dict[int, Sequence[Job]] = {**both}
-            adapted = models[MLM]
+            adapted = started[MLM]
         else:
             tests = {seed: tested(job, task) for seed, job in tuned[name].items()}
             tuning = {seed: [job] for seed, job in tuned[name].items()}
-            adapted = models[name]
-        adapting: dict[int, Sequence[Job]] = dict.fromkeys(tests, [adapted] if adapted else [])
+            adapted = started[name]
+        adapting: dict[int, Sequence[Job]] = {seed: [job] if job else [] for seed, job in adapted.items()}
         costs = {"adapting": adapting, "tuning": tuning}
         cells.append(Cell(name, task.name, tests, costs, materials))
 
@@ -208,12 +216,15 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     losses = []
     for heading, (what, text, meaning) in texts.items():
         if text is not None:
+            longest = recipe.adapt.max_tokens
             jobs = {
-                name: heldout_loss(f"{what}, {name}", text, model, materials, max_tokens=recipe.adapt.max_tokens)
+                name: heldout_losses(f"{what}, {name}", text, model, recipe.adapt_seeds, materials, max_tokens=longest)
                 for name, model in models.items()
             }
-            after = {name: [job] for name, job in jobs.items() if name != UNTOUCHED and name in (UNTOUCHED, *names)}
-            losses.append(HeldOutLosses(heading, meaning, (UNTOUCHED, jobs[UNTOUCHED]), after))
+            [before] = jobs[UNTOUCHED]
+            after: dict[str, Sequence[Job]] = {name: jobs[name] for name in names if name in jobs}
+            meant = meaning + over_adaptations(recipe.adapt_seeds)
+            losses.append(HeldOutLosses(heading, meant, (UNTOUCHED, before), after))
     trained = f"{amount(task.sizes['train'], 'row')}, adapted on {amount(len(materials.domain or ()), 'document')}"
     return Design(
         name="dga",

@@ -9,7 +9,7 @@ tokens, and are fine-tuned on tasks with several seeds.
 Readings
   Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened after all training.
   Holm's correction counts the paper's orderings on all tasks together, and their means over tasks as another family.
-  The paper pretrains each model once, and so does this study.
+  The paper pretrains each model once, and so does this study, unless `adapt_seeds` asks for more.
 Deviations
   The models are small: the differences between vocabularies need not be those of BERT-base.
 """
@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, get_args
 
 import numpy as np
 
 from acclimate.core import files, settings
-from acclimate.core.settings import Count, check_ranges
+from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.data.sources import Inputs
@@ -33,9 +34,10 @@ from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import without_idle_settings
 from acclimate.races import estimates, work
 from acclimate.races.compare import Against, Mean
-from acclimate.races.contestants import Entries, job_of
+from acclimate.races.contestants import Entries, drawn_again, job_of
 from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
+from acclimate.reports.table import over_adaptations
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.datasets import blurb
@@ -78,6 +80,9 @@ class PubmedbertStudyRecipe:
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
     seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
+    adapt_seeds: Positive = 1
+    """Pretrainings of each model, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts from
+    pretraining k mod adapt_seeds. With 1, verdicts are about this one draw of pretraining."""
     rows: Count = 0  # number of training rows to sample from each dataset, every class among them; 0: all rows
     rows_seed: Count = 0  # seed of that sample
     max_tokens: Longest = 0
@@ -105,6 +110,7 @@ class PubmedbertStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("models", self.models, least=2)
 
 
@@ -124,13 +130,17 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     places |= {"heldout": Path(recipe.heldout)} if recipe.heldout else {}
     read_as: dict[str, Any] = {"separated": inputs.raw.separated, "watch": inputs.watch}
     texts = {name: corpus_at(place, inputs.out / name, **read_as) for name, place in places.items()}
-    models = pretrainings(recipe, texts)
+    drawn = {
+        name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)]
+        for name, model in pretrainings(recipe, texts).items()
+    }
     searches, notes = [], list[str]()
     for task, _ in read:
         prepared = prepared_file(task, inputs.out / folder_of(task.name) / "data")
         notes += [f"{task.name}: {note}" for note in (*task.cautions, *task.notes)]
         race = RaceRecipe(
             seeds=recipe.seeds,
+            adapt_seeds=recipe.adapt_seeds,
             contestants=(),
             search=recipe.search,
             finetune=without_idle_settings(recipe.finetune, prepared),
@@ -138,8 +148,10 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         )
         materials = Materials(task=prepared, general=texts["general"])
         for name in recipe.models:
-            entries = Entries(race, materials, None, {f"{name} on {task.name}": models[name]}, {}, {}, {}, None)
-            searches.append(Search(name, task.name, entries, costs={"pretraining": [models[name]]}))
+            label, [model, *further] = f"{name} on {task.name}", drawn[name]
+            entries = Entries(race, materials, None, {label: model}, {}, {}, {}, None, further={label: tuple(further)})
+            costs = {"pretraining": {number: [job] for number, job in enumerate(drawn[name])}}
+            searches.append(Search(name, task.name, entries, costs=costs))
 
     tasks = [task.name for task, _ in read]
     weights = (1 / len(tasks),) * len(tasks)
@@ -167,7 +179,8 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         axes=("model", "dataset"),
         notes=(
             "In the paper each of these differences is above 0; the paper has no extended vocabulary.",
-            "Losses are in nats per predicted piece: compare them only between models with the same vocabulary.",
+            "Losses are in nats per predicted piece: compare them only between models with the same vocabulary."
+            f"{over_adaptations(recipe.adapt_seeds)}",
             *notes,
         ),
         absent=absent,
@@ -226,13 +239,14 @@ def _halved(stated: scratch.ScratchRecipe) -> Plan:
 
 def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
     """Return the steps of the model's last pretraining, the mean loss of the last 20, and the held-out loss before and
-    after, by their column.
+    after, by their column; losses are means over the model's pretrainings.
     """
-    [job] = cell.costs["pretraining"][0]
-    place = job.directory(out)
-    log = read_log(place)
-    facts: dict[str, Any] = {"steps": len(log), "last loss": f"{np.mean([line['loss.mlm'] for line in log[-20:]]):.3f}"}
-    looks = files.read_json(place / "curve.json") if (place / "curve.json").exists() else []
+    places = [job.directory(out) for [job] in cell.costs["pretraining"].values()]
+    logs = [read_log(place) for place in places]
+    last = np.mean([line["loss.mlm"] for log in logs for line in log[-20:]])
+    facts: dict[str, Any] = {"steps": len(logs[0]), "last loss": f"{last:.3f}"}
+    looks = [files.read_json(place / "curve.json") for place in places if (place / "curve.json").exists()]
     if looks:
-        facts["held-out loss"] = f"{looks[0]['dev']['mlm']:.3f} to {looks[-1]['dev']['mlm']:.3f}"
+        before, after = (fmean(each[at]["dev"]["mlm"] for each in looks) for at in (0, -1))
+        facts["held-out loss"] = f"{before:.3f} to {after:.3f}"
     return facts

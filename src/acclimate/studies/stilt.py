@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from acclimate.core import settings
 from acclimate.core.figures import listed, points
@@ -71,6 +71,10 @@ class StiltStudyRecipe:
     `finetune` holds the settings of every fine-tuning; `intermediate` changes them for the first task of a pair.
     Settings of `finetune` that mean nothing on a dataset have their defaults there.
     """
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "adapt_seeds": "every run is fine-tuned on both tasks anew, so no model is adapted once for several runs"
+    }
 
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets of `--data`, labelled files, or files with their columns; none: those of the paper's 11 whose

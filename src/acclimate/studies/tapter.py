@@ -6,8 +6,8 @@ is the paired t test over seeds; ours counts test items too (statistics/signific
 computed from the same predictions.
 
 Readings
-  A model is adapted once, and fine-tuned with every seed, the same seed in both stages: the paper has "ten random
-  seeds" and does not say what they seed. A first stage is trained once for each model and seed.
+  A model is adapted once, or `adapt_seeds` times, and fine-tuned with every seed, the same seed in both stages: the
+  paper has "ten random seeds" and does not say what they seed. A first stage is trained once for each model and seed.
   The paper compares TAPTER with TAPT. Here all pairs are compared, and Holm's correction counts the pairs of one metric
   together. The study is about the task's metric; the others stand beside it.
   Nothing is chosen on dev (`choose` is "last"), as Table 4 fixes the epochs.
@@ -22,7 +22,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
-from acclimate.core.settings import Count, check_ranges
+from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Example
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, corpus_of_split
@@ -31,7 +31,7 @@ from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
 from acclimate.races.compare import Against
-from acclimate.races.contestants import enter
+from acclimate.races.contestants import enter, starts
 from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
@@ -65,6 +65,9 @@ class TapterStudyRecipe:
     seeds: Seeds = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
     contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
     """Ways of adapting that are compared with the untouched model."""
+    adapt_seeds: Positive = 1
+    """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
+    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
     first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
     rows: Count = 0  # number of training rows to sample; 0: all rows
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
@@ -81,6 +84,7 @@ class TapterStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("contestants", self.contestants)
         for name in ("first_stage", "finetune"):
             if getattr(self, name).head == "kept":
@@ -97,20 +101,22 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     materials, first = _materials(recipe, inputs)
     # dapt: a race reads held-out text at its length, which this study does not
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
-    race = RaceRecipe(seeds=recipe.seeds, contestants=recipe.contestants, finetune=recipe.finetune, **adapting)
+    adapting |= {"contestants": recipe.contestants, "finetune": recipe.finetune}
+    race = RaceRecipe(seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds, **adapting)
     entries = enter(race, materials)
 
     cells = []
     for name, model in entries.models.items():
+        models = starts(model, seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds)
         firsts: dict[int, Job] = {}
         stated = recipe.finetune
         if first is not None:
             label = f"fine-tune {name} on {first.task.name}"
-            firsts = fine_tunings(label, recipe.first_stage, model, first, seeds=recipe.seeds)
+            firsts = fine_tunings(label, recipe.first_stage, models, first, seeds=recipe.seeds)
             stated = replace(stated, head="kept")
-        tuned = fine_tunings(f"fine-tune {name}", stated, firsts or model, materials, seeds=recipe.seeds)
+        tuned = fine_tunings(f"fine-tune {name}", stated, firsts or models, materials, seeds=recipe.seeds)
         costs = {
-            "adapting": dict.fromkeys(range(recipe.seeds), adapting_jobs(name, entries)),
+            "adapting": {seed: adapting_jobs(name, entries, seed=seed) for seed in range(recipe.seeds)},
             **({"first stage": {seed: [job] for seed, job in firsts.items()}} if firsts else {}),
             "tuning": {seed: [job] for seed, job in tuned.items()},
         }

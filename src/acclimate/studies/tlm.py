@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from acclimate.core import files
-from acclimate.core.settings import Count, Positive, Range, check_ranges
+from acclimate.core.settings import Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
@@ -33,7 +33,7 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
-from acclimate.reports.table import HEADING, MEANING
+from acclimate.reports.table import HEADING, MEANING, over_adaptations
 from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.prepared import open_prepared
 
@@ -58,6 +58,9 @@ class TlmStudyRecipe:
     vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
     """What differs between the rows of the table; all else is the same."""
     seeds: Seeds = 3  # runs of each variant, each with another seed; at least 2
+    adapt_seeds: Count = 0
+    """Number of first stages of each variant, each with another seed, at most as many as `seeds`. Run k goes on from
+    first stage k mod adapt_seeds. 0: each run has its first stage."""
     ks: tuple[Positive, ...] = (50, 500, 5000)  # values of retrieval.k that vary=k compares
     rho_1s: tuple[Count, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
     rho_2s: tuple[Annotated[float, Range(least=0)], ...] = (0.0, 20.0, 100.0, 1000.0)
@@ -69,6 +72,7 @@ class TlmStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_no_more(self, "adapt_seeds", than="seeds")
         for name in ("ks", "rho_1s", "rho_2s"):
             check_each_once(name, getattr(self, name))
 
@@ -97,17 +101,19 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
     most = max(variant.retrieval.k for variant in varied)  # smaller retrievals are cut from this one
 
     cells: list[Cell] = []
-    first_stages: dict[str, dict[int, Job]] = {}  # of the variants that go on from the given model
+    adaptations = recipe.adapt_seeds or recipe.seeds
+    first_stages: dict[str, list[Job]] = {}  # of the variants that go on from the given model
     for variant in varied:
         retrieval: Job | None = None
-        firsts: dict[int, Job] = {}
+        drawn: list[Job] = []
         if variant.tlm is not None:
             if variant.tlm.reads_corpus:
                 retrieval = retrieved(replace(variant.retrieval, k=most), materials)
                 retrieval = cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
-            for seed in range(recipe.seeds):  # labels do not name the variant, so that variants can share a job
+            for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
                 seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
-                firsts[seed] = adapted(f"stage 1, seed {seed}", tlm.METHOD, seeded, retrieval, materials)
+                drawn.append(adapted(f"stage 1, seed {seed}", tlm.METHOD, seeded, retrieval, materials))
+        firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
         if variant.tlm is None or variant.tlm.stage_2:
             tuned = fine_tunings("fine-tune", recipe.tlm.finetune, firsts or None, materials, seeds=recipe.seeds)
         else:
@@ -118,7 +124,7 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         }
         cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))
         if variant.tlm is not None and variant.tlm.model:
-            first_stages[variant.name] = firsts
+            first_stages[variant.name] = drawn
 
     reference = cells[0]
     return Design(
@@ -208,11 +214,11 @@ STAGE_1 = Work("stage 1 alone", hand_over, estimate=estimates.fitting, trains="t
 
 
 def _losses(
-    recipe: TlmStudyRecipe, first_stages: Mapping[str, Mapping[int, Job]], untouched: str, materials: Materials
+    recipe: TlmStudyRecipe, first_stages: Mapping[str, Sequence[Job]], untouched: str, materials: Materials
 ) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 
-    first_stages  variant -> seed -> its stage 1; without any, and without held-out text, nothing is measured
+    first_stages  variant -> its first stages, by seed; without any, and without held-out text, nothing is measured
     untouched     the variant that is the given model
     """
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
@@ -222,11 +228,12 @@ def _losses(
     after = {
         name: [
             heldout_loss(f"general loss, seed {seed}", text, job, materials, max_tokens=longest)
-            for seed, job in firsts.items()
+            for seed, job in enumerate(firsts)
         ]
         for name, firsts in first_stages.items()
     }
-    return (HeldOutLosses(HEADING, MEANING, (untouched, before), after),)
+    meaning = MEANING + over_adaptations(recipe.adapt_seeds or recipe.seeds)
+    return (HeldOutLosses(HEADING, meaning, (untouched, before), after),)
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
