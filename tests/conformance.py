@@ -375,6 +375,17 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "SMART, tags": lambda: _smooth("tokens"),
 }
 
+ONE_OF_EACH = (
+    *{name.partition(",")[0]: name for name in reversed(OBJECTIVES)}.values(),
+    *("task, tags", "task, spans", "task, BiLSTM", "task, tags, CRF", "joint, tags", "contrast of tokens, taco"),
+    *(
+        "DGA, three passes, update, roberta",
+        "DGA, heads' outputs, domain, modernbert",
+        "adversarial, released, roberta",
+    ),
+)
+"""An entry for each loss and each state that it keeps; how steps and gradients go through it, no encoder changes."""
+
 
 def check_sums_match_counts(case: Case) -> None:
     """A term's sum over the step by its count is the mean that the loop reports; pieces add up to the whole."""

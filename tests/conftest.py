@@ -23,10 +23,13 @@ from typing import TYPE_CHECKING  # noqa: E402
 
 import pytest  # noqa: E402
 
+import launcher  # noqa: E402
 import studies  # noqa: E402
 import toys  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from acclimate.core.types import Score
     from acclimate.data.materials import Materials
     from acclimate.races.recipe import RaceRecipe
@@ -62,6 +65,13 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
     run_race(recipe, materials, run, command="acclimate race")
     write_race_pages(run)
     return Raced(recipe, materials, run, toy_inputs)
+
+
+@pytest.fixture(scope="session")
+def started() -> "Iterator[launcher.Launcher]":
+    """A process with everything imported, which runs commands in children."""
+    with launcher.launcher() as start:
+        yield start
 
 
 @pytest.fixture

@@ -16,10 +16,12 @@ def test_sums_match_counts(case):
     conformance.check_sums_match_counts(case)
 
 
+@pytest.mark.parametrize("case", conformance.ONE_OF_EACH, indirect=True)
 def test_pieces_do_not_matter(case):
     conformance.check_pieces_do_not_matter(case)
 
 
+@pytest.mark.parametrize("case", conformance.ONE_OF_EACH, indirect=True)
 def test_a_seed_fixes_every_byte_and_a_stop_changes_none(case, tmp_path: Path):
     conformance.check_seed_stop_and_resume(case, tmp_path)
 

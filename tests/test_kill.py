@@ -28,7 +28,8 @@ from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan
-from launcher import launcher
+from killed import Copies
+from launcher import Launcher, launcher
 from toys import SIZES, outcome_without_seconds, race_command, write_inputs
 
 STAGES = ("pretrain", "adapt", "fine-tune")  # in the order of a race
@@ -40,26 +41,26 @@ CLOCKS = {"clock.json", "wall.json"}  # hold seconds
 OFTEN = {"ACCLIMATE_SAVE_SECONDS": "0.05"}  # a race of seconds saves no state otherwise
 
 
-def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(tmp_path: Path):
+def test_a_race_killed_in_each_of_its_stages_ends_with_the_same_bytes(started: Launcher, tmp_path: Path):
     write_inputs(tmp_path / "in")
-    command, run, moments = race_command(Path("in"), RUN), tmp_path / RUN, random.Random(3)
-    with launcher() as start:
-        assert start.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
-        expected = _results(run)
-        shutil.rmtree(run)
-        assert start.run(command, tmp_path, kill_after=0.3, environment=OFTEN) == -9
-        hit = [_unfinished(run)]
-        for stage in STAGES:
-            status = start.run(
-                command,
-                tmp_path,
-                kill_after=moments.uniform(0.0, 0.1),
-                kill_once=lambda stage=stage: _unfinished(run) == stage,
-                environment=OFTEN,
-            )
-            assert status == -9, (tmp_path / "output.txt").read_text()
-            hit.append(_unfinished(run))
-        assert start.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
+    run, moments = tmp_path / RUN, random.Random(3)
+    command = race_command(Path("in"), RUN, 'contestants=["TAPT", "TF-IDF"]')
+    assert started.run(command, tmp_path) == 0, (tmp_path / "output.txt").read_text()
+    expected = _results(run)
+    shutil.rmtree(run)
+    assert started.run(command, tmp_path, kill_after=0.3, environment=OFTEN) == -9
+    hit = [_unfinished(run)]
+    for stage in STAGES:
+        status = started.run(
+            command,
+            tmp_path,
+            kill_after=moments.uniform(0.0, 0.1),
+            kill_once=lambda stage=stage: _unfinished(run) == stage,
+            environment=OFTEN,
+        )
+        assert status == -9, (tmp_path / "output.txt").read_text()
+        hit.append(_unfinished(run))
+    assert started.run(command, tmp_path, environment=OFTEN) == 0, (tmp_path / "output.txt").read_text()
     _assert_same(expected, _results(run))
     assert set(hit) >= set(STAGES), hit
 
@@ -99,33 +100,6 @@ def test_a_race_killed_at_twenty_random_moments_ends_with_the_same_bytes(tmp_pat
             _assert_same(expected, _results(tmp_path / RUN))
     print(dict(hit))
     assert hit.keys() >= {*STAGES}
-
-
-class Copies:
-    """Copies `places` before each call that changes the disk: what a process leaves that is killed at that moment."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, places: list[Path], into: Path) -> None:
-        self.number, self.places, self.into, self.copying = 0, places, into, False
-        changes = ((os, "replace"), (os, "rename"), (os, "mkdir"), (os, "unlink"), (shutil, "rmtree"))
-        for module, name in changes:
-            patch.setattr(module, name, self._after_a_copy(getattr(module, name)))
-
-    def _after_a_copy(self, change: Any) -> Any:
-        def changed(*given: Any, **named: Any) -> Any:
-            if not self.copying:
-                self.copying = True
-                for place in filter(Path.exists, self.places):
-                    shutil.copytree(place, self.into / f"{self.number}" / place.name)
-                self.number, self.copying = self.number + 1, False
-            return change(*given, **named)
-
-        return changed
-
-    def put_back(self, number: int) -> None:
-        for place in self.places:
-            shutil.rmtree(place, ignore_errors=True)
-            if (self.into / f"{number}" / place.name).exists():
-                os.rename(self.into / f"{number}" / place.name, place)
 
 
 @pytest.fixture

@@ -61,7 +61,8 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, "--max-tokens", "32"]
     if verb == "race":
         # its dev and test sets are larger than a toy's
-        few = [*RACING, "seeds=2", "finetune.plan.steps=8", "finetune.looks=1"]
+        stages = [f"{stage}.plan.steps=6" for stage in ("pretrain", "tapt", "dapt", "finetune")]
+        few = [*RACING, "seeds=2", "finetune.looks=1", *stages]
         extra = few if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
@@ -115,7 +116,8 @@ def test_the_python_shown_runs(place, monkeypatch, capsys):
     """On the same files as the command line, in a separate directory and with settings for a toy."""
     [code] = [block for kind, block in BLOCKS if kind == "python"]
     monkeypatch.chdir(place)
-    given = {"recipe": override(RaceRecipe(), toys.SETTINGS), "max_tokens": 32, "out": place / "runs" / "python"}
+    recipe = override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT"]'])
+    given = {"recipe": recipe, "max_tokens": 32, "out": place / "runs" / "python"}
     monkeypatch.setattr(acclimate, "race", partial(acclimate.race, **given), raising=False)
     exec(compile(code, "README.md", "exec"), {})
     said = " ".join(capsys.readouterr().out.split())

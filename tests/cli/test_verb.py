@@ -16,7 +16,6 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 import toys
 from acclimate.cli import MOVED
 from acclimate.core import files
-from launcher import Launcher, launcher
 from studies import recorded
 
 VERBS = (
@@ -26,12 +25,6 @@ VERBS = (
     *(f"study {name}" for name in ("status", "verify", "regenerate")),
     *(f"analyse {name}" for name in ("heads", "embeddings", "importance")),
 )
-
-
-@pytest.fixture(scope="module")
-def started() -> Launcher:
-    with launcher() as start:
-        yield start
 
 
 @pytest.fixture

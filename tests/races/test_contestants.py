@@ -30,7 +30,8 @@ def raced(toy_race, tmp_path_factory):
     run = tmp_path_factory.mktemp("raced")
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     materials = replace(toy_race.materials, general=None, model=str(base / "checkpoint"))
-    recipe = replace(toy_race.recipe, contestants=("TAPTER", "DAPT+TAPTER"))
+    tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
+    recipe = replace(toy_race.recipe, contestants=("TAPTER", "DAPT+TAPTER"), finetune=tuning)
     run_race(recipe, materials, run, command="acclimate race")
     return recipe, materials, run
 

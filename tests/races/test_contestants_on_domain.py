@@ -48,16 +48,18 @@ def test_each_is_a_job_of_its_method_with_the_races_settings(toy_race, materials
     assert len({job.name for job in models.values() if job}) == len(NINE)
 
 
-def test_all_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materials, tmp_path):
+def test_they_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, materials, tmp_path):
+    """Some of them: that each adapts and costs what it says, tests/methods/test_conformance.py holds them all to."""
     tuning = replace(toy_race.recipe.finetune, looks=1, plan=replace(toy_race.recipe.finetune.plan, steps=4))
-    recipe = replace(toy_race.recipe, contestants=NINE, finetune=tuning)
+    several = ("DGA", "KD", "SimCSE", "adapter", "prompt")
+    recipe = replace(toy_race.recipe, contestants=several, finetune=tuning)
     run_race(recipe, materials, tmp_path, command="acclimate race")
     scores = {score.contestant: score for score in recorded(tmp_path).scores}
-    assert set(scores) == {"untouched", *NINE}
-    assert len({scores[name].adapting.tokens for name in ("KD", "SimCSE", "InfoWord", "TaCL")}) == 1
+    assert set(scores) == {"untouched", *several}
+    assert scores["KD"].adapting.tokens == scores["SimCSE"].adapting.tokens
     assert scores["DGA"].adapting.tokens > scores["KD"].adapting.tokens  # importance comes first
     assert scores["DGA"].adapting.flops > 2 * scores["adapter"].adapting.flops > 0
-    assert set(recorded(tmp_path).race.general_losses) == set(NINE)
+    assert set(recorded(tmp_path).race.general_losses) == set(several)
     [adapted] = (tmp_path / "jobs").glob("adapter-*")
     [tuned] = (tmp_path / "jobs").glob("fine-tune-adapter-seed-0-*")
     for checkpoint in (adapted / "checkpoint", tuned / "checkpoint"):

@@ -1,4 +1,4 @@
-"""Runs a command of `acclimate`, trains every objective of conformance.py, and then runs a second command.
+"""Runs a command of `acclimate`, trains an objective of each kind in conformance.py, and then runs a second command.
 
     every_objective.py PLACE '[["race", ...], ["race", ...]]'
 
@@ -34,13 +34,9 @@ SHARDED = ("masked language, bert", "DGA, three passes, update, roberta", "promp
 def trained(out: Path) -> None:
     """Write `losses.json`, and the weights of each run, to `out`."""
     losses = {}
-    first_of_each = {name.partition(",")[0]: name for name in reversed(conformance.OBJECTIVES)}
-    in_pieces = {*first_of_each.values(), *SHARDED}
-    for name, make in conformance.OBJECTIVES.items():
-        # in pieces once for each objective: how the gradients of two processes are added does not depend on the model
-        plans = PLANS if name in in_pieces else {"one piece": PLANS["one piece"]}
-        for kind, plan in plans.items():
-            case = make()
+    for name in dict.fromkeys((*conformance.ONE_OF_EACH, *SHARDED)):
+        for kind, plan in PLANS.items():
+            case = conformance.OBJECTIVES[name]()
             objective = case.objective(0.1)
             steps = list(train(objective, case.stream, plan, adamw(objective, plan)))
             losses[f"{name}, {kind}"] = [[step.loss, step.gradient, step.tokens, step.padded] for step in steps]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from acclimate.text.bm25 import build
 from acclimate.text.bm25.build import build_index, open_index
 from acclimate.text.bm25.shards import build_shards, open_shards
 from acclimate.text.corpus import Corpus, write_corpus
+from killed import Copies
 
 TEXTS = [f"common{number % 3} seen{number % 40} only{number} {'often ' * number}" for number in range(90)]
 QUERIES = ["common1 seen7 often", "only50", "often only3"]
@@ -30,63 +29,33 @@ def corpus(tmp_path_factory) -> Corpus:
     return write_corpus(documents, tmp_path_factory.mktemp("files") / "corpus")
 
 
-def killed_before(write: int, work: Callable[[], object]) -> bool:
-    """Do the work in a process that dies before its so-manieth write, counted from 1; whether it came so far."""
-    child = os.fork()
-    if not child:
-        left = write
-
-        def counted(function: Callable[..., object]) -> Callable[..., object]:
-            def called(*given: object, **named: object) -> object:
-                nonlocal left
-                left -= 1
-                if not left:
-                    os._exit(1)
-                return function(*given, **named)
-
-            return called
-
-        for name in ("mkdir", "fsync", "replace", "unlink", "rmdir"):
-            setattr(os, name, counted(getattr(os, name)))
-        try:
-            work()
-            os._exit(0)
-        finally:
-            os._exit(2)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) in (0, 1)
-    return os.waitstatus_to_exitcode(status) == 1
-
-
 def test_a_build_that_is_killed_between_any_two_writes_is_done_again_by_the_next(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # takes most of the time
     expected = build_shards(corpus, tmp_path / "whole").search(QUERIES, 20)
-    damaged = tmp_path / "damaged"
-    shutil.copytree(tmp_path / "whole", damaged)
-    (damaged / "shard-00000" / "postings.bin").write_bytes(b"")
-    (damaged / "shards.json").unlink()
-    path, write = tmp_path / "index", 0
-    left: set[bytes] = set()  # digests of what kills left: the next build of equal files would be the same again
-    while True:
-        shutil.rmtree(path, ignore_errors=True)
-        if write % 2:  # replaces the shard
-            shutil.copytree(damaged, path)
-        if not killed_before(write // 2 + 1, lambda: build_shards(corpus, path)) and write % 2 == 0:
-            break
-        write += 1
-        digest = hashlib.sha256()
-        for file in sorted(path.rglob("*")):
-            name = re.sub(r"\d+(?=\.tmp)", "", str(file.relative_to(path)))  # a process's number
-            digest.update(f"{name}\n".encode() + (file.read_bytes() if file.is_file() else b""))
-        if digest.digest() in left:
-            continue
-        left.add(digest.digest())
-        try:
-            found = open_shards(path)
-        except ValueError:
-            found = build_shards(corpus, path)
-        assert found.search(QUERIES, 20).documents.tolist() == expected.documents.tolist()
-    assert write > 50
+    path, left, written = tmp_path / "index", set(), 0
+    for start in ("nothing", "damaged"):
+        if start == "damaged":  # replaces the shard
+            shutil.rmtree(path)
+            shutil.copytree(tmp_path / "whole", path)
+            (path / "shard-00000" / "postings.bin").write_bytes(b"")
+            (path / "shards.json").unlink()
+        with monkeypatch.context() as patch:
+            copies = Copies(patch, [path], tmp_path / start)
+            build_shards(corpus, path)
+        written += copies.number
+        for number in range(copies.number):
+            copies.put_back(number)
+            digest = hashlib.sha256()  # the next build of equal files would be the same again
+            for file in sorted(path.rglob("*")):
+                digest.update(f"{file.relative_to(path)}\n".encode() + (file.read_bytes() if file.is_file() else b""))
+            if digest.digest() not in left:
+                left.add(digest.digest())
+                try:
+                    found = open_shards(path)
+                except ValueError:
+                    found = build_shards(corpus, path)
+                assert found.search(QUERIES, 20).documents.tolist() == expected.documents.tolist()
+    assert written > 25
     assert len(left) > 15
 
 
