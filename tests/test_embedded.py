@@ -2,15 +2,19 @@
 
 import importlib.util
 import json
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+import weights
 from acclimate.core import files
 from acclimate.core.types import Document
-from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
+from acclimate.models.loading import EMBEDDED, FACTS, FOLDER
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 
@@ -60,8 +64,8 @@ def test_ship_halves_the_weights_and_plain_transformers_loads_them_in_float32(ru
     assert (shipped / "model.safetensors").stat().st_mode & 0o444 == 0o444
     loaded = AutoModelForMaskedLM.from_pretrained(shipped)
     assert {weight.dtype for weight in loaded.state_dict().values()} == {torch.float32}
-    weights = loaded.state_dict()
-    assert all(torch.equal(weights[name], weight.bfloat16().float()) for name, weight in before.items())
+    after = loaded.state_dict()
+    assert all(torch.equal(after[name], weight.bfloat16().float()) for name, weight in before.items())
     assert AutoTokenizer.from_pretrained(shipped).get_vocab() == load_tokenizer(run / "latest").get_vocab()
 
 
@@ -101,3 +105,42 @@ def test_ship_refuses_a_source_without_a_licence_and_a_folder_that_is_too_large(
     with pytest.raises(ValueError, match="at most 1,000 are allowed"):
         ship_embedded.ship(run / "latest", tmp_path / "embedded", None)
     assert not (tmp_path / "embedded").exists()
+
+
+def test_the_wheel_takes_every_file_of_the_folder():
+    """Where there are weights, an installation without them would fail at its first command."""
+    packed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["package-data"][
+        "acclimate"
+    ]
+    names = {path.name for path in FOLDER.glob("*")} | {"model.safetensors", "tokenizer.json", "README.md", "NOTICE"}
+    paths = [f"models/{EMBEDDED}/{name}" for name in sorted(names)]
+    assert not [path for path in paths if not any(fnmatch(path, pattern) for pattern in packed)]
+
+
+@weights.needed
+def test_the_weights_are_those_that_were_measured():
+    """Hash and loss; the slow test below measures the probe."""
+    files.check_manifest(FOLDER)
+    facts = json.loads((FOLDER / FACTS).read_text("utf-8"))
+    assert facts["sha256"] == files.sha256_of(FOLDER / "model.safetensors")
+    assert ship_embedded.sentence_loss(FOLDER) == pytest.approx(facts["sentences"], abs=1e-3)
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= ship_embedded.MOST_BYTES
+    assert load_masked_language_model(EMBEDDED).num_parameters() == facts["parameters"]
+
+
+@weights.needed
+def test_the_page_has_the_figures_of_the_shipped_log():
+    page = (ROOT / "docs" / "embedded.md").read_text("utf-8")
+    assert page == ship_embedded.with_figures(page, FOLDER)
+
+
+@weights.needed
+@pytest.mark.slow
+def test_the_probe_of_the_weights_is_that_of_the_card(tmp_path, monkeypatch):
+    """Within 2 points: the docstrings of other versions of the packages differ a little."""
+    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "embedded"))
+    from probe import Probe
+
+    facts = json.loads((FOLDER / FACTS).read_text("utf-8"))
+    measured = Probe(tmp_path)(load_masked_language_model(EMBEDDED), load_tokenizer(EMBEDDED))
+    assert measured["probe_all"] == pytest.approx(facts["probe_all"], abs=0.02)

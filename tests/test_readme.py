@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import acclimate
 import toys
+import weights
 from acclimate import cli
 from acclimate.core.settings import override
 from acclimate.races.recipe import RaceRecipe
@@ -64,6 +65,8 @@ def tiny(command: str) -> list[str]:
         stages = [f"{stage}.plan.steps=6" for stage in ("pretrain", "tapt", "dapt", "finetune")]
         few = [*RACING, "seeds=2", "finetune.looks=1", *stages]
         extra = few if "docstrings" in rest else [*toys.SETTINGS, "--max-tokens", "32"]
+        if "--model" not in rest and not weights.PRESENT:
+            extra = ["--model", "scratch", *extra]
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
         return [verb, *rest, *TUNING, "finetune.plan.steps=4"]

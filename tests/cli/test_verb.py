@@ -92,7 +92,7 @@ def test_the_settings_are_printed(run):
     assert "temperature  (float, default 0.05)" in said
     assert run("settings", "dga", "temperature")[1].startswith("temperature  (float, default 0.05)\n    ")
     assert run("settings", "adapt", "mlm", "plan.rate")[1].startswith("plan.rate  (float, default 5e-05)\n")
-    assert "with --model: `" not in run("settings", "race", "tapt")[1]
+    assert "with any --model but scratch: `" not in run("settings", "race", "tapt")[1]
     assert "plan.steps=300" in run("settings", "race", "tapt")[1]
     assert json.loads(run("settings", "study", "stilt", "--schema")[1])["properties"]["seeds"]["type"] == "integer"
 

@@ -32,12 +32,19 @@ def _page_and_domains(parameters: Mapping[str, Any]) -> None:
         check_texts(texts, parameters["column"])
 
 
+def _without_model(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed of MODEL NAME=TEXTS... If MODEL is missing, the first domain was taken for it."""
+    if "=" in given["model"] and not Path(given["model"]).is_dir():
+        return {**given, "model": None, "domains": [given["model"], *given["domains"]]}
+    return given
+
+
 @analyse.command()
 @verb(check=partial(_page_and_texts, "heads.html"))
 def heads(
     session: Session,
-    models: options.ModelNames,
     texts: Annotated[Path, typer.Option("--texts", help="Raw text, or a table with a column of texts.")],
+    models: options.ModelNames = None,
     column: options.ColumnOption = "text",
     sample: options.SampleOption = 200,
     max_tokens: Annotated[int, typer.Option("--max-tokens", help="Tokens to read of each text.")] = 128,
@@ -49,7 +56,9 @@ def heads(
 
     read = sample_texts(texts, column=column, size=sample)
     with session.watched() as watch:
-        analysis = analyse_heads(models, read, source=texts.name, max_tokens=max_tokens, watch=watch)
+        analysis = analyse_heads(
+            models or [session.model_or_embedded(None)], read, source=texts.name, max_tokens=max_tokens, watch=watch
+        )
     write_page(out, analysis)
     session.say(f"{analysis.as_text()}\nPage: {out}")
 
@@ -59,8 +68,9 @@ def heads(
 def embeddings(
     session: Session,
     models: Annotated[
-        list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids; compared with the first.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids; compared with the first."),
+    ] = None,
     texts: Annotated[
         Path | None,
         typer.Option("--texts", help="Raw text of the domain, or a table: its words are reported separately."),
@@ -81,7 +91,7 @@ def embeddings(
 
     with session.watched() as watch:
         analysis = analyse_embeddings(
-            models,
+            models or [session.model_or_embedded(None)],
             texts=None if texts is None else read_texts(texts, column=column),
             source="" if texts is None else texts.name,
             words=[word for word in words.replace(",", " ").split() if word],
@@ -93,7 +103,7 @@ def embeddings(
 
 
 @analyse.command()
-@verb(check=_page_and_domains)
+@verb(check=_page_and_domains, arrange=_without_model)
 def importance(
     session: Session,
     model: options.ModelName,
@@ -126,7 +136,7 @@ def importance(
     sources = _named_sources(domains)
     with session.watched() as watch:
         analysis = analyse_importance(
-            model,
+            session.model_or_embedded(model),
             sources,
             column=column,
             sample=sample,

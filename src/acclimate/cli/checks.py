@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.cli.settings import schema
-from acclimate.cli.verb import EMBEDDED, LISTED, apart, check_files, check_models, check_settings
+from acclimate.cli.verb import EMBEDDED_TASKS, LISTED, apart, check_files, check_models, check_settings
 from acclimate.core.settings import check_no_more
+from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
@@ -101,7 +102,6 @@ def check_method(parameters: Mapping[str, Any]) -> None:
     reads_corpus = not without or any(getattr(stated, name) != value for name, value in without.items())
     wanting = {
         "corpus": "no corpus given. Add corpus=PATH: a file or folder of raw text",
-        "model": "no model given. Add model=PATH or model=HUB_ID",
         "task": f"no task given. Add task=DIR, {PREPARED}",
         "tasks": f'no tasks given. Add tasks=["DIR", "DIR"], each a directory {PREPARED}',
     }
@@ -121,12 +121,16 @@ def _check_task(path: Path) -> None:
 
 
 def check_start(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError if there is neither a model nor general text to pretrain one on."""
-    if parameters["model"] is None and parameters["general"] is None and str(parameters["task"]) != EMBEDDED:
+    """Raises ValueError if a small encoder is to be pretrained and there is no general text for it."""
+    if parameters["model"] == SCRATCH and _without_general_text(parameters):
         raise ValueError(
-            "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
-            "(--general TEXT)"
+            "--model scratch pretrains a small encoder on general text: give --general TEXT, or leave --model out to "
+            "start from the embedded encoder"
         )
+
+
+def _without_general_text(parameters: Mapping[str, Any]) -> bool:
+    return parameters["general"] is None and str(parameters["task"]) not in EMBEDDED_TASKS
 
 
 def check_adaptations(parameters: Mapping[str, Any]) -> None:
@@ -161,8 +165,8 @@ def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
     for name in study.needs:
         if parameters[name] is None:
             raise ValueError(f"the study '{study.name}' {NEEDED[name]}")
-    if "task" in parameters:
-        check_start(parameters)
+    if "task" in parameters and parameters["model"] is None and _without_general_text(parameters):
+        raise ValueError(f"the study '{study.name}' {NEEDED['general']}")
     _check_datasets(check_settings(f"study {study.name}", parameters), data)
 
 

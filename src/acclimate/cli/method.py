@@ -41,6 +41,8 @@ def adapt(
     from acclimate.models.loading import resolved
 
     stated = session.recipe(METHODS[method].recipe())
+    if "model" in schema()["names"][method]["needs"]:
+        stated = session.note(replace(stated, model=session.model_or_embedded(stated.model)))
     names = {field.name for field in fields(stated)}
     with session.watched() as watch:
         if "corpus" in names and METHODS[method].reads_corpus(stated):

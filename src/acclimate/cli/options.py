@@ -20,9 +20,21 @@ Group = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, 
 TaskName = Annotated[
     str, typer.Argument(metavar="TASK", help="A labelled file to train on, docstrings, or with --data a dataset.")
 ]
+TaskAfterModel = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK",
+        help="A labelled file to train on, docstrings, or with --data a dataset.",
+        show_default=False,
+    ),
+]
 LabelledArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
-ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="A local directory or a hub id.")]
-ModelNames = Annotated[list[str], typer.Argument(metavar="MODEL...", help="Local directories or hub ids.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="[MODEL]", help="A local directory or a hub id; by default embedded.")
+]
+ModelNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids; by default embedded.")
+]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[
@@ -36,7 +48,17 @@ OutOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and what it costs; start nothing.", rich_help_panel=RUN)
 ]
-ModelOption = Annotated[str | None, typer.Option("--model", help="A local directory or a hub id.")]
+ModelOption = Annotated[
+    str | None, typer.Option("--model", help="A local directory or a hub id, or embedded: what comes with acclimate.")
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="A local directory or a hub id; by default embedded, the encoder that comes with acclimate. scratch: "
+        "pretrain a small one first.",
+    ),
+]
 LeaksOption = Annotated[
     Literal["keep", "drop"],
     typer.Option(
@@ -128,7 +150,7 @@ RAW: Group = {  # raw text
         _option(
             Path | None,
             "--general",
-            "General raw text, to retrieve from or to pretrain a small model on.",
+            "General raw text, to retrieve from, or to pretrain on with --model scratch.",
             RAW_TEXT,
         ),
         None,

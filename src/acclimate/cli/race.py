@@ -118,7 +118,7 @@ def race(
     task: options.TaskName,
     labelled: LabelledFiles,
     raw: Raw,
-    model: options.ModelOption = None,
+    model: options.StartOption = None,
     leaks: options.LeaksOption = "keep",
     budget: Annotated[
         str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
@@ -146,19 +146,22 @@ def race(
     dry_run: options.DryRunOption = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
+    from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import heeded, stated_methods
 
+    start = start_of(model)
     usual = race.recipe_for(
-        model, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
+        start, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
     )
     stated = session.note(heeded(session.recipe, usual))
     if budget is not None:
         check_listed(stated.search)
     if not learning_curve and stated.learning_curve != usual.learning_curve:
         raise ValueError("settings of learning_curve do nothing here: add --learning-curve, or leave them out")
-    models = () if model is None else (model,)
+    session.model_or_embedded(model)
+    models = () if start is None else (start,)
     given: dict[str, Any] = {
         "raw": raw,
         "data": data,
@@ -206,20 +209,30 @@ def _race(
     session.status = FAILED if report.failed or (followed and followed.failed) else 0
 
 
+def _without_model(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed of MODEL TASK SETTINGS, where MODEL may be missing: then the task was taken for it."""
+    task = given["task"]
+    if task is None or ("=" in task and not Path(task).exists()):
+        settings = [each for each in (task, *(given["assignments"] or ())) if each is not None]
+        return {**given, "model": None, "task": given["model"], "assignments": settings or None}
+    return given
+
+
 def _model_then_task(given: Mapping[str, Any]) -> None:
     from acclimate.data.published import check_order
 
-    check_order(given["model"], given["task"])
+    if given["model"] is not None:
+        check_order(given["model"], given["task"])
     check_unadapted(given)
     check_files(given)
 
 
-@verb("race", JOBS, TRACKING, check=_model_then_task)
+@verb("race", JOBS, TRACKING, check=_model_then_task, arrange=_without_model)
 def evaluate(
     session: Session,
     model: options.ModelName,
-    task: options.TaskName,
     labelled: LabelledFiles,
+    task: options.TaskAfterModel = None,
     labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
@@ -236,7 +249,7 @@ def evaluate(
     if stated.learning_curve != usual.learning_curve:
         raise ValueError("settings of learning_curve are for race --learning-curve. Leave them out")
     given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, stated, None, task=labelled, models=(model,), **given)
+    _race(session, stated, None, task=labelled, models=(session.model_or_embedded(model),), **given)
 
 
 @verb(check=check_ended)

@@ -175,7 +175,7 @@ def made() -> dict[str, Any]:
         names[name]["needs"] = [key for key in ("model", "task", "tasks", "corpus") if key in fields.keys() - optional]
         if method.without_corpus:
             names[name]["without_corpus"] = dict(method.without_corpus)
-    names["race"]["with"] = {"--model": to_mapping(for_model())}
+    names["race"]["with"] = {"any --model but scratch": to_mapping(for_model())}
     names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}
 

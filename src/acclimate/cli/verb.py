@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from acclimate.tasks.labelled import LabelledFiles
 
 Recipe = TypeVar("Recipe")
-EMBEDDED = "docstrings"  # the task that needs no files
+EMBEDDED_TASKS = ("docstrings",)  # that need no files
 LISTED = "given"  # a parameter of this name takes models or files, and settings among them
 
 
@@ -56,6 +56,19 @@ class Session:
 
         if ranks.is_first():
             self.console.print(text, highlight=False, markup=False)
+
+    def model_or_embedded(self, stated: str | None) -> str:
+        """Return the stated model, or "embedded" where none was stated, and say so in a line. The line names larger
+        encoders if the hub can be reached. Raises ValueError if the embedded encoder is not in this installation.
+        """
+        from acclimate.models.loading import EMBEDDED, LARGER, embedded, hub_answers
+
+        if stated:
+            return stated
+        embedded()
+        larger = f" Larger ones are worth trying: --model {', '.join(LARGER)}." if hub_answers() else ""
+        self.say(f"No model is stated: this run uses the embedded encoder, which comes with acclimate.{larger}")
+        return EMBEDDED
 
     def tell_findings(self, examination: Any) -> None:
         """Print the doctor's errors and warnings. examination: None if there was none."""
@@ -110,6 +123,7 @@ def verb(
     settings: str | Callable[[Mapping[str, Any]], str] = "",
     *groups: Group,
     check: Callable[[Mapping[str, Any]], None] | None = None,
+    arrange: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a typer command of a function whose first parameter is a Session.
 
@@ -117,6 +131,7 @@ def verb(
               what was typed to that name. "": the verb takes no settings
     groups    further options: JOBS, TRACKING
     check     raises ValueError for what was typed, before a directory is made and before anything heavy is imported
+    arrange   returns what was typed by the right names, where an argument that comes first may be left out
 
     A parameter `labelled` stands for the options of labelled files, of which `task` is the one to train on; `raw` for
     those of raw text: the function gets a LabelledFiles or a Raw. A parameter `out` annotated with options.OutOption is
@@ -129,6 +144,7 @@ def verb(
         @wraps(function)
         def run(**given: Any) -> None:
             with errors_printed():
+                given = given if arrange is None else arrange(given)
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
@@ -355,7 +371,7 @@ def check_files(parameters: Mapping[str, Any]) -> None:
         from acclimate.data.published import check_published
 
         check_published(name, data)
-    elif name != EMBEDDED:
+    elif name not in EMBEDDED_TASKS:
         if not Path(name).exists():
             from acclimate.data.published import unplaced
 

@@ -32,7 +32,7 @@ class Materials:
 
     task             the labelled dataset
     task_text        its training texts, made by `corpus_of_split`, for methods that adapt on the task's texts
-    model            directory or hub id; None: a small encoder is pretrained on `general`
+    model            directory or hub id; None: a small encoder is pretrained on `general` (--model scratch)
     general          general text; methods that adapt on what the task's texts retrieve find it there
     domain           text of the domain, to adapt on
     heldout          text of the domain on which no model adapts, to measure the loss
@@ -68,7 +68,7 @@ def docstring_materials(
 ) -> Materials:
     """Return the embedded default (tasks/datasets/docstrings.py).
 
-    Its general corpus serves for retrieval, and for pretraining if no model is given.
+    Its general corpus serves for retrieval, and for pretraining with --model scratch.
     """
     built = ranks.first_then_all(
         lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)

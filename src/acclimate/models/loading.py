@@ -6,7 +6,10 @@ Functions import PyTorch and transformers where they need them, so that a path i
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,17 +22,74 @@ from acclimate.core.files import sha256_of
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
+EMBEDDED = "embedded"  # names the encoder that comes with the package
+SCRATCH = "scratch"  # in place of a race's model: a small encoder is pretrained first
+FOLDER = (
+    Path(__file__).parent / EMBEDDED
+)  # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
+FACTS = "embedded.json"  # of this folder: what was measured of the encoder
+MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
+LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncased", "answerdotai/ModernBERT-base")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
 COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
-BESIDE = ("manifest.json", "provenance.json")  # files that it does not hash
+BESIDE = ("manifest.json", "provenance.json", FACTS)  # files that it does not hash
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
 PATIENCE = 10.0  # seconds that the hub may take to answer
+HURRY = 2.0  # the same where its answer only decides what a message says
 _WITHOUT_HUB = (
     "Without a connection, give the path of a directory that holds config.json and model.safetensors, or download the "
     "model into the hub's cache first and set HF_HUB_OFFLINE=1."
 )
+
+
+_log = logging.getLogger(__name__)
+
+
+def start_of(stated: str | None) -> str | None:
+    """Return the model that a race starts from if the user stated this `--model`: the embedded encoder if none was
+    stated; None, which means to pretrain a small one, for "scratch".
+    """
+    return None if stated == SCRATCH else stated or EMBEDDED
+
+
+def embedded() -> Path:
+    """Return the folder of the embedded encoder. Raises ValueError if this installation does not have its weights."""
+    if not (FOLDER / "model.safetensors").is_file():
+        raise ValueError(
+            f"the embedded encoder is not in this installation: {FOLDER} holds no model.safetensors. Install acclimate "
+            f"again, or state a model: --model (or model=) with a directory or a hub id"
+        )
+    if Path(EMBEDDED).is_dir():
+        _explain_name(Path.cwd())
+    return FOLDER
+
+
+@cache  # once for each working folder
+def _explain_name(folder: Path) -> None:
+    _log.warning(f"'{EMBEDDED}' names the encoder that comes with acclimate. For your directory write ./{EMBEDDED}")
+
+
+def hub_answers() -> bool:
+    """Return True if the Hugging Face hub answers within HURRY seconds. With HF_HUB_OFFLINE set it is not asked."""
+    import huggingface_hub as hub
+
+    if hub.constants.HF_HUB_OFFLINE:
+        return False
+    answers: list[bool] = []
+
+    def ask() -> None:
+        try:
+            hub.get_hf_file_metadata(hub.hf_hub_url(LARGER[0], "config.json"), timeout=HURRY)
+        except (OSError, hub.errors.HTTPError):  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
+            return
+        answers.append(True)
+
+    thread = threading.Thread(target=ask, daemon=True)  # the timeout does not hold for the look-up of the hub's name
+    thread.start()
+    thread.join(HURRY)
+    return bool(answers)
 
 
 def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
@@ -159,10 +219,13 @@ def configuration(where: str) -> PreTrainedConfig:
 
 
 def locate(model: str | Path) -> str:
-    """Return the path of a directory or a hub id. A `Path` is always a directory.
+    """Return the path of a directory or a hub id; "embedded" is the encoder that comes with the package. A `Path` is
+    always a directory.
 
     Raises ValueError if it is neither.
     """
+    if model == EMBEDDED:
+        return str(embedded())
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path)
@@ -241,8 +304,15 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def resolved(model: str) -> str:
-    """Return the path or hub id of a model that a user named; for the directory of a run, that of its checkpoint."""
+    """Return the path or hub id of a model that a user named; for the directory of a run, that of its checkpoint.
+
+    "embedded" is the encoder that comes with the package, and the path of a directory of that name is absolute.
+    """
+    if model == EMBEDDED:
+        return str(embedded())
     path = Path(model).expanduser()
+    if str(path) in (EMBEDDED, SCRATCH):  # typed as ./embedded: without its dot it would mean another model
+        path = Path(os.path.abspath(path))
     if (path / "checkpoint" / "config.json").is_file():
         return str(path / "checkpoint")
     return str(path) if path.is_dir() else model
@@ -253,7 +323,7 @@ def identity(model: str | Path) -> str:
 
     The directory's path and its other files do not count.
     """
-    directory = Path(model).expanduser()
+    directory = embedded() if model == EMBEDDED else Path(model).expanduser()
     if not directory.is_dir():
         return str(model)
     content = hashlib.sha256()

@@ -28,6 +28,7 @@ from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
 from acclimate.methods.method import load_method
 from acclimate.methods.probe import PROBED
+from acclimate.models.loading import start_of
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
@@ -61,7 +62,7 @@ class Data(TypedDict, total=False):
     text, label, pair, group, id  names of columns
     kind, separator, fold_labels, metric, max_tokens  as of `tasks/labelled.py::LabelledFiles`; split_seed: its `seed`
     corpus     raw text of the domain: a file or folder
-    general    general text, from which methods retrieve, and to pretrain a small model on where none is given
+    general    general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
     separated  what ends a document in .txt files
     data       the folder of a benchmark; then `train` names one of its datasets, such as "SciERC"
     leaks      what becomes of labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
@@ -137,7 +138,8 @@ def race(
     train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
                  stated of it as a `LabelledFiles`. Or "docstrings": the embedded default
     contestants  names such as "TAPT", your methods (methods.Method), or "file.py::NAME" of one; None: all that can race
-    model        directory or hub id to start from; None: a small encoder is pretrained on `general`
+    model        directory or hub id to start from; None or "embedded": the encoder that comes with acclimate;
+                 "scratch": a small encoder is pretrained on `general` first
     recipe       settings; None: the usual ones
     budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
     probe_only   True: adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
@@ -150,6 +152,7 @@ def race(
     ValueError, before anything is trained, for whatever is wrong with the files and settings; an empty directory is
     then left empty.
     """
+    model = start_of(model)
     inputs = stated_inputs(train, data, model=model, out=Path(out), watch=watch)
     chosen = recipe_of(contestants, recipe, model)
     if dry_run:
@@ -206,7 +209,10 @@ def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | N
 
 
 def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
-    """Return the recipe of a race for which none is stated. methods: a user's methods, as `with_methods` takes them."""
+    """Return the recipe of a race for which none is stated.
+
+    model: None if a small encoder is pretrained. methods: a user's methods, as `with_methods` takes them
+    """
     return for_model(methods) if model else with_methods(methods, RaceRecipe())
 
 

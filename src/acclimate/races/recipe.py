@@ -208,7 +208,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     default contestants whose texts are given, TF-IDF and random weights."""
     search: SearchRecipe = SEARCHES["robust"]  # settings of fine-tuning that every contestant tries
     pretrain: scratch.ScratchRecipe = scratch.SMALL
-    """Settings of the small encoder that is pretrained if no model is given."""
+    """Settings of the small encoder that is pretrained if the model is "scratch"."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of every fine-tuning
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for the contestants that train on general text."""

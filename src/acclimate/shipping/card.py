@@ -19,7 +19,7 @@ from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.light import bottleneck_of
-from acclimate.models.loading import HUB_ID
+from acclimate.models.loading import FOLDER, HUB_ID, MADE_FROM, identity
 from acclimate.models.task_layers import Pooling, pooling_of
 from acclimate.races.leakage import without
 from acclimate.races.outcome import WINNER, Outcome, path_of, read_outcome, rows
@@ -245,9 +245,19 @@ def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
     model = job["settings"].get("model", "")  # a hub id; of a directory only the hash stands there, in `contents`
     if HUB_ID.fullmatch(model):
         return model, f"It was made from {model}."
+    if job["contents"].get("model") == _embedded_identity():
+        return (
+            "",
+            f"It was made from the embedded encoder of acclimate, which was cut from {MADE_FROM} and trained further.",
+        )
     if model or "model" in job["contents"]:
         return "", "It was made from a model that the user gave, which has no hub id."
     return "", "Its encoder was pretrained in the same run, from random weights."
+
+
+def _embedded_identity() -> str:
+    """Return the identity of the embedded encoder; "" if this installation does not have its weights."""
+    return identity(FOLDER) if (FOLDER / WEIGHTS).is_file() else ""
 
 
 def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
