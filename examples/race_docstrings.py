@@ -1,4 +1,4 @@
-"""The demo from Python: race adaptation methods on the docstrings installed on this machine.
+"""The demo from Python: race adaptation methods on the docstrings installed here, from the encoder that comes along.
 
 python examples/race_docstrings.py [DIRECTORY] [KEY=VALUE ...]
 """
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import acclimate
 from acclimate.core import settings
-from acclimate.races.recipe import RaceRecipe
+from acclimate.races.recipe import for_model
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
-recipe = settings.override(RaceRecipe(), sys.argv[2:])
+recipe = settings.override(for_model(), sys.argv[2:])
 report = acclimate.race("docstrings", recipe=recipe, out=run)
 print(report.verdict)
