@@ -157,7 +157,11 @@ CASES = [
     Case("an unknown metric", f"{RACE} --metric f1", ("'f1'", "macro_f1")),
     Case("a metric of another kind", f"{RACE} --metric pearson", ("pearson",)),
     Case("labels of the default for labelled files", f"{RACE} --labels-per-class 4", ("--labels-per-class",)),
-    Case("columns for the default", "race docstrings --text abstract --model scratch", ("leave out the options for labelled files",)),
+    Case(
+        "columns for the default",
+        "race docstrings --text abstract --model scratch",
+        ("leave out the options for labelled files",),
+    ),
     Case("no room for a token", RACE.replace("32", "1"), ("1",)),
     # directories
     Case(

@@ -18,13 +18,16 @@ FILES, RAW_TEXT, RUN, JOBS_RUN = "Labelled files", "Raw text", "Run", "Where the
 Group = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, its default
 
 TaskName = Annotated[
-    str, typer.Argument(metavar="TASK", help="A labelled file to train on, docstrings, or with --data a dataset.")
+    str,
+    typer.Argument(
+        metavar="TASK", help="A labelled file to train on, docstrings or sections, or with --data a dataset."
+    ),
 ]
 TaskAfterModel = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, docstrings, or with --data a dataset.",
+        help="A labelled file to train on, docstrings or sections, or with --data a dataset.",
         show_default=False,
     ),
 ]
@@ -95,7 +98,7 @@ PerClassOption = Annotated[
     int | None,
     typer.Option(
         "--labels-per-class",
-        help="Of the task docstrings: labels for each class (32); 0: all.",
+        help="Of docstrings and sections: labels for each class (32); 0: all.",
         min=0,
         rich_help_panel=FILES,
     ),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from acclimate.tasks.labelled import LabelledFiles
 
 Recipe = TypeVar("Recipe")
-EMBEDDED_TASKS = ("docstrings",)  # that need no files
+EMBEDDED_TASKS = ("docstrings", "sections")  # that need no files
 LISTED = "given"  # a parameter of this name takes models or files, and settings among them
 
 

@@ -15,6 +15,7 @@ from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.models.loading import identity, resolved
 from acclimate.tasks.datasets.docstrings import build_docstrings
+from acclimate.tasks.datasets.sections import build_sections
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus, write_corpus
@@ -23,7 +24,8 @@ from acclimate.text.documents import files_of, read_documents
 if TYPE_CHECKING:
     from acclimate.data.examination import Examination
 
-DOCSTRINGS = "docstrings"
+DOCSTRINGS = "docstrings"  # folder of the cache, and the first of EMBEDDED_TASKS
+EMBEDDED_TASKS = {DOCSTRINGS: build_docstrings, "sections": build_sections}
 
 
 @dataclass(frozen=True)
@@ -63,15 +65,15 @@ class Materials:
         return identity(self.model) if self.model else ""
 
 
-def docstring_materials(
-    run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched
+def embedded_materials(
+    name: str, run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched
 ) -> Materials:
-    """Return the embedded default (tasks/datasets/docstrings.py).
+    """Return the embedded task of this name (tasks/datasets/docstrings.py, sections.py).
 
     Its general corpus serves for retrieval, and for pretraining with --model scratch.
     """
     built = ranks.first_then_all(
-        lambda: build_docstrings(cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
+        lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
     )
     task = ranks.first_then_all(lambda: prepare(built.task, built.path, run / "data"))
     return Materials(

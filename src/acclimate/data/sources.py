@@ -10,7 +10,7 @@ from pathlib import Path
 from acclimate.core.types import Watch, unwatched
 from acclimate.data import materials
 from acclimate.data.inputs import Leaks, Raw, gather
-from acclimate.data.materials import DOCSTRINGS, Materials
+from acclimate.data.materials import EMBEDDED_TASKS, Materials
 from acclimate.data.published import published, unplaced
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
 from acclimate.tasks.tables import ColumnError
@@ -50,7 +50,7 @@ class Inputs:
 
 def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
     """Return the materials of a study of one task: the user's files, or the dataset of that name in the folder
-    `inputs.data`, or the embedded default if the labelled file is called "docstrings".
+    `inputs.data`, or an embedded task if the labelled file is called "docstrings" or "sections".
 
     seeds, comparisons: of the study, from which the doctor estimates what it could detect
 
@@ -58,7 +58,7 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
     """
     labelled, per_class, rows = inputs.task, inputs.labels_per_class, inputs.rows
     assert labelled is not None
-    if inputs.data is not None or str(labelled.train) != DOCSTRINGS:
+    if inputs.data is not None or str(labelled.train) not in EMBEDDED_TASKS:
         if per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
         return gather(
@@ -72,15 +72,15 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
             watch=inputs.watch,
         )
     if rows:
-        raise ValueError(f"--rows draws from files and datasets; of '{DOCSTRINGS}' --labels-per-class does")
+        raise ValueError(f"--rows draws from files and datasets; of '{labelled.train}' --labels-per-class does")
     if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
-            f"the task '{DOCSTRINGS}' has files, columns, metric, lengths and corpora already: leave out the options "
-            f"for labelled files"
+            f"the task '{labelled.train}' has files, columns, metric, lengths and corpora already: leave out the "
+            f"options for labelled files"
         )
     drawn = LABELS_PER_CLASS if per_class is None else per_class
-    return materials.docstring_materials(
-        inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch
+    return materials.embedded_materials(
+        str(labelled.train), inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch
     )
 
 

@@ -136,7 +136,7 @@ def race(
     """Find out which way of adapting a model to these data gives the best model, by how much, and at what cost.
 
     train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
-                 stated of it as a `LabelledFiles`. Or "docstrings": the embedded default
+                 stated of it as a `LabelledFiles`. Or "docstrings" or "sections", embedded tasks
     contestants  names such as "TAPT", your methods (methods.Method), or "file.py::NAME" of one; None: all that can race
     model        directory or hub id to start from; None or "embedded": the encoder that comes with acclimate;
                  "scratch": a small encoder is pretrained on `general` first

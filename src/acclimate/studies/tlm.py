@@ -24,7 +24,7 @@ from acclimate.core import files
 from acclimate.core.settings import Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
-from acclimate.data.materials import Materials
+from acclimate.data.materials import EMBEDDED_TASKS, Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
@@ -187,7 +187,7 @@ def _materials(varied: Sequence[TlmVariant], race: RaceRecipe, inputs: Inputs) -
     assert inputs.task is not None
     if (
         inputs.raw.general is None
-        and str(inputs.task.train) != "docstrings"
+        and str(inputs.task.train) not in EMBEDDED_TASKS
         and any(stated.reads_corpus for stated in joint)
     ):
         raise ValueError("TLM retrieves from general text: give --general")
