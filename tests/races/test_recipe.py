@@ -32,6 +32,21 @@ def test_rates_that_are_stated_are_searched():
     assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2
 
 
+@pytest.mark.parametrize(
+    ("stated", "extends"),
+    [
+        ([], True),
+        (["search.epochs=[1,2]"], True),
+        (["search.rates=[1e-4,2e-4]"], False),
+        (["search.rates=[1e-5,3e-5,9e-5]"], False),  # the preset's, but stated
+        (["search.rates=[1e-4,2e-4]", "search.extend=true"], True),
+    ],
+)
+def test_no_rate_beyond_stated_rates_is_tried_unless_that_is_stated_too(stated, extends):
+    recipe = heeded(partial(settings.override, assignments=stated), for_model())
+    assert recipe.search.extend == extends
+
+
 def test_the_papers_preset_has_blurbs_rates():
     assert rates("finetune.preset=papers") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
     assert rates("finetune.preset=papers", "finetune.plan.rate=2e-5") == ["rate 2e-05"]

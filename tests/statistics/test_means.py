@@ -7,9 +7,10 @@ import pytest
 from scipy import stats
 
 from acclimate.core.types import Cost, Score
+from acclimate.statistics.adaptation import components_of_difference
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import compare, interval
-from acclimate.statistics.variance import Resampled, resample
+from acclimate.statistics.variance import Resampled, p_value, resample, weighted
 from acclimate.tasks.metrics import METRICS
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -42,6 +43,61 @@ def test_intervals_cover_the_truth_and_equal_models_are_seldom_told_apart() -> N
         found += between.p < 0.05
     assert 0.923 <= covered / 600 <= 0.98
     assert 0.015 <= found / 600 <= 0.077
+
+
+def adapted(
+    generator: np.random.Generator, luck_A: np.ndarray, items: int, adaptations: tuple[int, ...], first_seed: int = 0
+) -> Resampled:
+    """Scores around .8 on one dataset, whose runs share the luck of their adaptations with those on other datasets."""
+    hard_n, rest_Sn = generator.normal(0, 0.2, items), generator.normal(0, 0.1, (len(adaptations), items))
+    scores_Sn = 0.8 + luck_A[list(adaptations)][:, None] + hard_n + rest_Sn
+    points_S = scores_Sn.mean(axis=1)
+    seeds = tuple(range(first_seed, first_seed + len(adaptations)))
+    return Resampled("model", seeds, points_S, scores_Sn - points_S[:, None], 0.0, adaptations)
+
+
+@pytest.mark.parametrize("adaptations", [(0, 1, 2, 3, 4), (0, 1, 2, 0, 1, 2)])
+def test_adaptations_that_datasets_share_are_no_independent_luck_of_each(adaptations: tuple[int, ...]) -> None:
+    """400 studies: three standard errors are 3.3 points."""
+    generator = np.random.default_rng(6)
+    found = independent = covered = 0
+    weights = (0.4, 0.3, 0.3)
+    for _ in range(400):
+        ours, theirs = (
+            [adapted(generator, luck_A, items, adaptations) for items in (100, 60, 150)]
+            for luck_A in generator.normal(0, 0.03, (2, max(adaptations) + 1))
+        )
+        between = mean_difference(ours, theirs, weights)
+        found += between.p < 0.05
+        assert (between.p < 0.05) == (between.low > 0 or between.high < 0)
+        apart = weighted([components_of_difference(*pair) for pair in zip(ours, theirs, strict=True)], weights)
+        independent += p_value(between.difference, apart) < 0.05
+        alone = mean_interval(ours, weights)
+        covered += alone.low <= 0.8 <= alone.high
+    assert 0.015 <= found / 400 <= 0.085
+    assert independent / 400 > 0.1
+    assert 0.915 <= covered / 400 <= 0.985
+
+
+def test_the_items_of_datasets_that_share_adaptations_count_as_those_of_independent_ones() -> None:
+    generator = np.random.default_rng(7)
+    runs = (0, 1, 2)
+    ours = [adapted(generator, np.zeros(3), items, runs) for items in (20, 200)]
+    ours = [replace(each, points_S=np.full(3, 0.8), shares_Sn=np.tile(each.shares_Sn[:1], (3, 1))) for each in ours]
+    shared, plain = (mean_interval(scores, [0.5, 0.5]) for scores in (ours, [replace(x, adaptations=()) for x in ours]))
+    assert (shared.low, shared.high) == pytest.approx((plain.low, plain.high))
+
+
+def test_datasets_whose_runs_are_no_pairs_are_taken_to_share_all_luck() -> None:
+    generator = np.random.default_rng(8)
+    luck_A = generator.normal(0, 0.05, 3)
+    ours = [adapted(generator, luck_A, 100, (0, 1, 2)) for _ in "ab"]
+    others = [ours[0], replace(ours[1], seeds=(3, 4, 5))]
+    pairs, no_pairs, independent = (
+        mean_interval(scores, [0.5, 0.5]) for scores in (ours, others, [replace(x, adaptations=()) for x in ours])
+    )
+    widths = [each.high - each.low for each in (no_pairs, pairs, independent)]
+    assert widths == sorted(widths, reverse=True)
 
 
 def test_without_luck_of_seeds_the_variance_is_that_of_independent_means() -> None:

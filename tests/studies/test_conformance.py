@@ -246,7 +246,8 @@ def test_a_study_takes_adapt_seeds_or_says_why_it_has_none(studied):
     kind, written = type(studied.recipe), json.loads(studied.texts["done.outcome.json"])
     drawn = {frozenset(score["adaptation"] for score in cell["scores"]) for cell in written["results"]}
     if "adapt_seeds" in getattr(kind, "refused", {}):
-        assert drawn == {frozenset({None})}
+        firsts = {frozenset({0, 1})} if studied.study.name == "stilt" else set()  # each run's first task
+        assert drawn == {frozenset({None}), *firsts}
         with pytest.raises(ValueError, match=r"command line: adapt_seeds: .* Leave it out"):
             settings.override(studied.recipe, ["adapt_seeds=2"])
         return

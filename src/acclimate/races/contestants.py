@@ -260,17 +260,20 @@ def starts(model: Job | None, *, seeds: int, adapt_seeds: int) -> dict[int, Job 
 
 
 def adaptation_seed(job: Job) -> int | None:
-    """Return the seed of the last job that drew the encoder that a job fine-tunes or tests; None: no job drew it.
+    """Return the seed of the last job that drew the encoder that a job fine-tunes or tests.
+
+    Where none drew it, it is the seed of the fine-tuning on a first task that the job goes on from; else None.
 
     Of an ensemble, it is that of its first adapted model.
     """
-    jobs = [job]
+    jobs, tunings = [job], list[Job]()
     while jobs:
         for found in jobs:
             if found.work.draws:
                 return int(found.settings["recipe"]["plan"]["seed"])
+        tunings += [found for found in jobs if found.work.name == work.FINE_TUNE.name][:1]
         jobs = [needed for found in jobs for needed in found.needs.values()]
-    return None
+    return int(tunings[-1].settings["recipe"]["plan"]["seed"]) if len(tunings) > 1 else None
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:

@@ -32,10 +32,13 @@ class SearchRecipe:
     """
 
     besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        name: {"least_dev": 0} for name in ("rates", "epochs", "batches", "how")
+        **{name: {"least_dev": 0} for name in ("epochs", "batches", "how")},
+        "rates": {"least_dev": 0, "extend": False},
     }
 
-    rates: tuple[AboveZero, ...] = ()  # peak learning rates to try; none: only `finetune.plan.rate`
+    rates: tuple[AboveZero, ...] = ()
+    """Peak learning rates to try; none: only `finetune.plan.rate`. If you state them, no others are tried, unless you
+    state extend=true beside them, in the same file or command."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
     batches: tuple[Positive, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"
@@ -52,7 +55,7 @@ class SearchRecipe:
     the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
     extend: bool = False
     """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; only where
-    `how` is halving, and not with a budget."""
+    `how` is halving, and not with a budget. If you state `rates`, false unless you state it beside them."""
     seed: Count = 0  # seed of the draws
     least_dev: Count = 0
     """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings

@@ -64,8 +64,8 @@ best use of a number of fine-tunings is another adaptation for each.
 One adaptation. s2_A cannot be estimated from one draw: intervals and p values are then those of variance.py, for the
 adapted checkpoint as it is, and `Comparison.one_adaptation` says so.
 
-Assumed: adaptations are independent draws. Datasets that are fine-tuned from the same adapted checkpoint share A_a; a
-mean over such datasets (means.py) treats them as independent.
+Assumed: adaptations are independent draws. Datasets that are fine-tuned from the same adapted checkpoint share A_a;
+means.py takes the mean over such datasets of each run first.
 
 References
   Searle, Casella and McCulloch (1992), Variance Components.
@@ -150,7 +150,7 @@ def pairs_of_runs(contestant: Resampled, reference: Resampled) -> tuple[Values, 
     A side whose runs share adaptations has its run of a seed compared with the other side's run of that seed; if both
     have several adaptations, with the run of that seed and adaptation.
     """
-    leading = contestant if is_shared(contestant) else reference
+    leading = max((contestant, reference), key=adaptations_of)
     runs = layout(leading.adaptations, leading.seeds)
     if min(adaptations_of(contestant), adaptations_of(reference)) > 1:
         if (contestant.seeds, contestant.adaptations) != (reference.seeds, reference.adaptations):
@@ -209,10 +209,15 @@ class _Side:
     one_run: Values
 
 
-def components_of_runs(points_N: Values, shares_Nn: Values, runs: RunLayout) -> Components:
-    """Return the variance components of the mean of points (..., N) whose shares are (..., N, n)."""
+def components_of_runs(
+    points_N: Values, shares_Nn: Values, runs: RunLayout, *, item_freedom: Values | None = None
+) -> Components:
+    """Return the variance components of the mean of points (..., N) whose shares are (..., N, n).
+
+    item_freedom: degrees of freedom of the items' part; None: n - 1
+    """
     side = (_crossed if runs.crossed else _nested)(points_N, shares_Nn, runs)
-    return _summed(side.parts, side.residual, side.one_run, shares_Nn.mean(axis=-2))
+    return _summed(side.parts, side.residual, side.one_run, shares_Nn.mean(axis=-2), item_freedom)
 
 
 def _parts(resampled: Resampled) -> _Side:
@@ -285,7 +290,9 @@ def _over_items(squares: Callable[[Values], tuple[Values, ...]], shares_Nn: Valu
     return [square_n.sum(axis=-1) / (count * (count - 1)) for square_n in squares(np.swapaxes(shares_Nn, -1, -2))]
 
 
-def _summed(parts: Sequence[_Part], residual: Values, one_run: Values, mean_n: Values) -> Components:
+def _summed(
+    parts: Sequence[_Part], residual: Values, one_run: Values, mean_n: Values, item_freedom: Values | None = None
+) -> Components:
     """Return the components of a mean whose shares are (..., n), with their degrees of freedom."""
     count = mean_n.shape[-1]
     items = np.maximum(mean_n.var(axis=-1, ddof=1) / count - residual, 0.0)
@@ -300,7 +307,7 @@ def _summed(parts: Sequence[_Part], residual: Values, one_run: Values, mean_n: V
     share = np.sum(shares, axis=0)
     squares = np.sum([part_share**2 / part.freedom for part_share, part in zip(shares, parts, strict=True)], axis=0)
     freedom = np.where(squares > 0, quotient(share**2, squares), sum(part.freedom for part in parts))
-    of_items = (1.0 - share) ** 2 / (count - 1)
+    of_items = (1.0 - share) ** 2 / (count - 1 if item_freedom is None else item_freedom)
     together = _inverse(share, freedom) + of_items
     apart = np.sum([_inverse(part_share, part.freedom) for part_share, part in zip(shares, parts, strict=True)], axis=0)
     weight = TOGETHER if min(part.freedom for part in parts) >= 2 else TOGETHER_OF_FEW

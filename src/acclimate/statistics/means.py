@@ -1,9 +1,17 @@
 """Weighted means over datasets, such as a benchmark's score: intervals, and the test that two models have equal ones.
 
-Each dataset has different test items and fine-tuned models, so their scores are independent. For weights w_d
+Each dataset has different test items and fine-tunings. Where these start from one checkpoint, which is then taken as it
+is, the datasets' scores are independent. For weights w_d
 
     Var = sum over d of w_d^2 Var_d                                          Var_d: statistics/variance.py
     1 / freedom = sum over d of (w_d^2 Var_d / Var)^2 / freedom_d            Satterthwaite (1946)
+
+Where the model was adapted several times, each adaptation is fine-tuned on all datasets, which share its luck. The runs
+are then paired over datasets: run k of the mean is the sum of w_d times run k of dataset d, which has the same seed and
+adaptation, and Var is that of these runs (statistics/adaptation.py), with as many adaptations as one dataset has. The
+items' part is the sum over datasets as above. Where the datasets' runs are no such pairs, because they have different
+seeds or adaptations, the parts over adaptations and seeds are taken to be wholly shared, which is the most that they
+can be: their standard deviations add up.
 
 A difference of two models is taken on each dataset, paired over its items as `compare` pairs them. The interval of a
 mean score combines the datasets' intervals, which are not symmetric, by the method of variance estimates recovery:
@@ -11,8 +19,9 @@ mean score combines the datasets' intervals, which are not symmetric, by the met
     low  = mean - sqrt(sum of w_d^2 (score_d - low_d)^2)
     high = mean + sqrt(sum of w_d^2 (high_d - score_d)^2)
 
-with low_d and high_d from the t quantile of `freedom`. For one dataset this is the dataset's interval. Not
-covered: which datasets the benchmark chose, and the seed of the model's pretraining.
+with low_d and high_d from the t quantile of `freedom`. For one dataset this is the dataset's interval. Where runs are
+paired over datasets, both widths are multiplied by the ratio of the standard deviations, paired and not. Not covered:
+which datasets the benchmark chose, and adapting where there is one adaptation.
 
 References
   Satterthwaite (1946), An approximate distribution of estimates of variance components.
@@ -22,12 +31,30 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from acclimate.statistics.adaptation import adaptations_of, components_of_difference, components_of_score
+from acclimate.statistics.adaptation import (
+    RunLayout,
+    adaptations_of,
+    components_of_difference,
+    components_of_runs,
+    components_of_score,
+    layout,
+    pairs_of_runs,
+)
 from acclimate.statistics.significance import Comparison, Interval, cautions, possible
-from acclimate.statistics.variance import Resampled, bounds, half_width, p_value, weighted
+from acclimate.statistics.variance import (
+    Components,
+    Resampled,
+    Total,
+    bounds,
+    half_width,
+    p_value,
+    quotient,
+    weighted,
+)
 from acclimate.tasks.task import Values
 
 
@@ -40,13 +67,14 @@ def mean_interval(scores: Sequence[Resampled], weights: Sequence[float]) -> Inte
     _check(weights)
     means = [float(score.points_S.mean()) for score in scores]
     components = [components_of_score(score) for score in scores]
-    freedom = weighted(components, weights).freedom
+    total, apart = _total(components, [_runs(score) for score in scores], weights), weighted(components, weights)
+    wider = float(total.variance / apart.variance) if apart.variance > 0 else 1.0
     squares = np.zeros(2)
     for score, mean, component, weight in zip(scores, means, components, weights, strict=True):
-        ends = bounds(np.array(mean), component, least=score.least, freedom=freedom)
+        ends = bounds(np.array(mean), component, least=score.least, freedom=total.freedom)
         squares += (weight * (np.array(ends) - mean)) ** 2
     mean = float(np.dot(weights, means))
-    low, high = mean + np.array([-1.0, 1.0]) * np.sqrt(squares)
+    low, high = mean + np.array([-1.0, 1.0]) * np.sqrt(wider * squares)
     caution = _caution(scores, [score.shares_Sn for score in scores], weights)
     return Interval(mean, float(low), float(high), caution, _fewest(scores))
 
@@ -57,13 +85,14 @@ def mean_difference(
     """Test that two models have the same expected weighted mean over datasets, with the 95% interval of the difference.
 
     scores, references  those of either model, as for `mean_interval`, on the same test items; paired over seeds on the
-                        datasets where both have the same seeds
+                        datasets where both have the same seeds, and over datasets where there are several adaptations
 
     The Comparison's fields about single seeds and variance components keep their defaults.
     """
     _check(weights)
     pairs = list(zip(scores, references, strict=True))
-    total = weighted([components_of_difference(ours, theirs) for ours, theirs in pairs], weights)
+    components = [components_of_difference(ours, theirs) for ours, theirs in pairs]
+    total = _total(components, [_runs(ours, theirs) for ours, theirs in pairs], weights)
     mean, reference_mean = (
         float(np.dot(weights, [score.points_S.mean() for score in side])) for side in (scores, references)
     )
@@ -83,6 +112,64 @@ def mean_difference(
         caution=_caution([*scores, *references], shares, weights),
         adaptations=_fewest([*scores, *references]),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """The runs of one dataset, of a model or of the difference of two.
+
+    names  (seed, adaptation) of each run; None if the runs of two models are no pairs
+    """
+
+    points_N: Values
+    shares_Nn: Values
+    layout: RunLayout | None
+    names: tuple[tuple[int, int], ...] | None
+
+
+def _runs(score: Resampled, reference: Resampled | None = None) -> _Runs | None:
+    """Return the runs of a model, or of its differences from a reference; None if neither was adapted several times."""
+    leading = max((score, reference or score), key=adaptations_of)
+    if adaptations_of(leading) < 2:
+        return None
+    names = tuple(zip(leading.seeds, leading.adaptations, strict=True))
+    if reference is None:
+        return _Runs(score.points_S, score.shares_Sn, layout(score.adaptations, score.seeds), names)
+    pairs = pairs_of_runs(score, reference)
+    return _Runs(score.points_S, score.shares_Sn, None, None) if pairs is None else _Runs(*pairs, names)
+
+
+def _total(components: Sequence[Components], runs: Sequence[_Runs | None], weights: Sequence[float]) -> Total:
+    """Return the variance of the weighted mean. components, runs: of each dataset"""
+    adapted = [each for each in runs if each is not None]
+    if not adapted or len(components) == 1:
+        return weighted(components, weights)
+    names = adapted[0].names
+    if names is None or len(adapted) < len(runs) or any(each.names != names for each in adapted):
+        return _wholly_shared(components, weights)
+    counts = [each.shares_Nn.shape[-1] for each in adapted]
+    whole = sum(counts)
+    # scaled so that the items' squares over whole (whole - 1) are the datasets' over n (n - 1), times w^2
+    scales = [
+        weight * np.sqrt(whole * (whole - 1) / (count * (count - 1)))
+        for weight, count in zip(weights, counts, strict=True)
+    ]
+    points_N = np.sum([weight * each.points_N for weight, each in zip(weights, adapted, strict=True)], axis=0)
+    shares_Nn = np.concatenate([scale * each.shares_Nn for scale, each in zip(scales, adapted, strict=True)], axis=-1)
+    parts = np.array([(weight**2) * float(each.items) for weight, each in zip(weights, components, strict=True)])
+    shares = quotient(parts, parts.sum()) if parts.sum() > 0 else np.full(len(parts), 1 / len(parts))
+    item_freedom = np.asarray(1.0 / np.sum(shares**2 / (np.array(counts) - 1)))  # Satterthwaite's, over datasets
+    assert adapted[0].layout is not None
+    found = components_of_runs(points_N, shares_Nn, adapted[0].layout, item_freedom=item_freedom)
+    return Total(found.variance, found.freedom)
+
+
+def _wholly_shared(components: Sequence[Components], weights: Sequence[float]) -> Total:
+    """Return the variance of a weighted mean if chance over adaptations and seeds is the same on all datasets."""
+    pairs = list(zip(weights, components, strict=True))
+    chance = np.sum([weight * np.sqrt(np.maximum(each.seeds, each.residual)) for weight, each in pairs], axis=0) ** 2
+    items = np.sum([weight**2 * each.items for weight, each in pairs], axis=0)
+    return Total(chance + items, np.min([each.freedom for each in components], axis=0))
 
 
 def _check(weights: Sequence[float]) -> None:

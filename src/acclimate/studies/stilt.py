@@ -229,8 +229,8 @@ def _groups(matrix: Sequence[Cell], members: Sequence[Member]) -> list[tuple[Mea
     """Return, for each type of first task and of target, the mean over its pairs, and that of the same targets alone.
 
     The first tasks of one target share its test items and its baseline, so they count as one chain whose score is their
-    mean. Targets have different test items, so their differences are combined as those of independent datasets
-    (statistics/means.py). That one first model stands before several targets is not taken into account.
+    mean. Targets have different test items. The model of one first task and seed stands before several targets, as one
+    adapted checkpoint does, so runs are paired over targets by seed (statistics/means.py).
     """
     types = {member.name: member.type for member in members}
     name = matrix[0].model
