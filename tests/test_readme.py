@@ -104,10 +104,15 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
 
 
-def test_make_demo_races_on_the_default_task():
+def test_make_demo_races_on_the_embedded_tasks():
     """`make demo` itself installs everything first; what it then calls is what the test above runs."""
     said = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "acclimate race docstrings --out runs/demo" in said
+    assert "acclimate race docstrings --out runs/demo " in said
+    assert "acclimate race sections --out runs/demo-sections " in said
+    scratch = subprocess.run(
+        ["make", "-n", "demo-scratch"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert "acclimate race docstrings --model scratch --out runs/demo-scratch" in scratch
 
 
 def test_no_command_is_left_out():

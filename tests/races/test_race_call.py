@@ -116,7 +116,7 @@ def test_a_budget_too_small_is_refused_before_any_training(toy_inputs, base, tmp
 
 
 def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="has files, columns, metric, lengths and corpora already"):
+    with pytest.raises(ValueError, match="has files, columns, metric and corpora already"):
         acclimate.race("docstrings", metric="accuracy", out=tmp_path)
     with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
         acclimate.race("train.csv", labels_per_class=3, out=tmp_path)

@@ -6,7 +6,7 @@ This file makes those of the embedded default, data/inputs.py those of a user's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -66,16 +66,26 @@ class Materials:
 
 
 def embedded_materials(
-    name: str, run: Path, *, labels_per_class: int | None, model: str | None, watch: Watch = unwatched
+    name: str,
+    run: Path,
+    *,
+    labels_per_class: int | None,
+    max_tokens: int | None = None,
+    model: str | None,
+    watch: Watch = unwatched,
 ) -> Materials:
     """Return the embedded task of this name (tasks/datasets/docstrings.py, sections.py).
 
-    Its general corpus serves for retrieval, and for pretraining with --model scratch.
+    max_tokens: where examples are cut, if earlier than the task does. Its general corpus serves for retrieval, and for
+    pretraining with --model scratch.
     """
     built = ranks.first_then_all(
         lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
     )
-    task = ranks.first_then_all(lambda: prepare(built.task, built.path, run / "data"))
+    stated = (
+        built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
+    )
+    task = ranks.first_then_all(lambda: prepare(stated, built.path, run / "data"))
     return Materials(
         task=task,
         task_text=built.task_text,

@@ -73,14 +73,19 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
         )
     if rows:
         raise ValueError(f"--rows draws from files and datasets; of '{labelled.train}' --labels-per-class does")
-    if labelled != LabelledFiles(train=labelled.train) or inputs.raw != Raw() or inputs.leaks != "keep":
+    usual = LabelledFiles(train=labelled.train)
+    if labelled != replace(usual, max_tokens=labelled.max_tokens) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
-            f"the task '{labelled.train}' has files, columns, metric, lengths and corpora already: leave out the "
-            f"options for labelled files"
+            f"the task '{labelled.train}' has files, columns, metric and corpora already: leave out the options for "
+            f"labelled files; --max-tokens may stand, to read less"
         )
-    drawn = LABELS_PER_CLASS if per_class is None else per_class
     return materials.embedded_materials(
-        str(labelled.train), inputs.out, labels_per_class=drawn or None, model=inputs.model, watch=inputs.watch
+        str(labelled.train),
+        inputs.out,
+        labels_per_class=(LABELS_PER_CLASS if per_class is None else per_class) or None,
+        max_tokens=None if labelled.max_tokens == usual.max_tokens else labelled.max_tokens,
+        model=inputs.model,
+        watch=inputs.watch,
     )
 
 
