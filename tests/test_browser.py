@@ -47,7 +47,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDTHS, SCHEMES, REPORTS = (360, 1280), ("light", "dark"), ("six", "numbers")
+SCHEMES, REPORTS = ("light", "dark"), ("six", "numbers")
 PAGES = (*REPORTS, "matrix")
 
 # [text, ratio, needed] of every element that holds text whose contrast with what lies behind it is too low
@@ -242,8 +242,7 @@ def test_the_skip_link_comes_first_and_shows_when_it_has_the_focus(browser, page
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), [(360, "dark"), (1280, "light")])
 def test_it_fits_the_window_and_can_be_read(browser, pages, name, scheme, width):
     opened(browser, pages[name], width=width, scheme=scheme)
     wide, room = browser.execute_script(
@@ -272,9 +271,8 @@ def test_paper_is_white_whatever_the_screen_is_and_nothing_runs_off_it(browser, 
 
 
 @pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.parametrize("width", WIDTHS)
-def test_plots_show(browser, pages, name, width):
-    opened(browser, pages[name], width=width)
+def test_plots_show(browser, pages, name):
+    opened(browser, pages[name], width=360)
     plots = browser.find_elements(By.CSS_SELECTOR, "svg.plot")
     assert len(plots) >= 4
     for plot in plots:
@@ -363,8 +361,7 @@ def contrasts() -> list[Contrast]:
     return [each for each in found if each is not None]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("how", ["pointed at", "focused"])
+@pytest.mark.parametrize(("width", "how"), [(1280, "pointed at"), (360, "focused")])
 def test_a_cell_that_is_pointed_at_or_focused_tells_its_comparison(browser, pages, how, width):
     links, cells = cells_of(browser, pages["matrix"], width=width), contrasts()
     assert len(links) == len(cells) == 12

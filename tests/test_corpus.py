@@ -62,20 +62,3 @@ def test_it_makes_the_tokens_of_a_model(run, toy_race):
     assert status == 0, said
     [tokens] = (path for path in Path("got/corpus/tokens").iterdir() if path.is_dir())
     assert f"{json.loads((tokens / 'tokens.json').read_text())['tokens']:,}\n" in said
-
-
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        ("data corpus nothing.txt --out got", "nothing.txt: there is no such file"),
-        ("data corpus least_words=5 --out got", "no raw text given"),
-        ("data corpus domain.txt least_word=5 --out got", "did you mean 'least_words'"),
-        ("data corpus domain.txt --least-words 5 --out got", "there is no such option"),
-        ("data corpus domain.txt language=english --out got", "language is 'english'"),
-    ],
-)
-def test_what_it_cannot_do_is_told_in_a_line(run, command, message):
-    status, said = run(command)
-    assert status != 0
-    assert message in " ".join(said.split())
-    assert not Path("got/corpus").exists()

@@ -73,22 +73,6 @@ def test_so_many_rows_are_drawn(run):
     assert open_prepared(Path("few/data")).sizes["train"] == 12
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("absent.csv",), "absent.csv"),
-        (("train.jsonl", "--label", "topic"), "topic"),
-        (("docstrings",), "docstrings"),
-        (("SciERC",), "--data"),
-    ],
-)
-def test_what_is_no_data_is_one_line(run, arguments, told):
-    status, said = run("data", "prepare", *arguments, "--out", "got")
-    assert status == 2
-    assert told in said
-    assert not Path("got/data").exists()
-
-
 def test_other_data_at_the_same_place_are_refused(run):
     assert run("data", "prepare", *FILES, "--out", "got")[0] == 0
     status, said = run("data", "prepare", "dev.jsonl", "--out", "got")

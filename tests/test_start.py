@@ -93,6 +93,10 @@ adapt dga temperature=-1.0 -> temperature = -1.0 is out of range: above 0
 adapt distil weight=0.0 -> weight = 0.0 is out of range: above 0, or take the method mlm
 adapt mlm masking=2.0 -> masking = 2.0 is out of range: above 0 and at most 1
 data vocabulary nowhere.txt -> nowhere.txt: there is no such file
+data corpus least_words=5 -> no raw text given
+data corpus raw.txt --least-words 5 -> there is no such option
+data prepare docstrings --out got -> docstrings
+data prepare SciERC --out got -> --data
 data corpus raw.txt nowhere.txt -> nowhere.txt: there is no such file
 data retrieve CSV --corpus nowhere.txt -> nowhere.txt: there is no such file
 data retrieve train.csv --corpus raw.txt --k 0 -> k = 0: a query retrieves 1 to 10,000 documents

@@ -102,10 +102,6 @@ evaluate train.jsonl base -> the model comes first, evaluate base train.jsonl
 evaluate GAD owner/name --data . -> the model comes first, evaluate owner/name GAD
 evaluate base docstrings --rows 9 -> --labels-per-class does
 evaluate base train.jsonl --rows 1 -> 1 rows asked for | to have one of every class
-RACE finetune.plan.rate=3e-5/s -> rate = '3e-5/s' | must be float
-RACE finetune.plan.steps=1.5 -> finetune.plan.steps = 1.5 | must be int
-RACE finetune.plan.rate=nan -> finetune.plan.rate = nan is no finite number
-RACE seeds -> 'seeds' is not of the form key=value
 RACE --budget 20 -> budget '20' is not understood | 20min
 RACE --budget 0min -> must be above 0
 RACE --budget 5usd -> budget '5usd' is not understood | 5usd@2.50/h

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Literal
 
 import pytest
 
+from acclimate.cli.settings import schema
 from acclimate.core import settings
 
 
@@ -94,6 +97,25 @@ def test_an_integer_is_taken_for_a_float_and_not_the_other_way_round():
 def test_an_error_names_the_value_the_rule_and_the_way_out(assignment, said):
     with pytest.raises(ValueError, match=said):
         settings.override(Outer(), [assignment])
+
+
+CLASSES = {name: about["module"] for name, about in schema()["classes"].items()}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_range_that_a_recipe_states_is_checked_when_one_is_made(name):
+    kind = getattr(importlib.import_module(CLASSES[name]), name)
+    for key, allowed in settings.ranges_of(kind).items():
+        beyond = {
+            None if allowed.least is None else allowed.least - 1,
+            None if allowed.most is None else allowed.most + 1,
+            *(allowed.above, allowed.below, math.inf),
+        }
+        for number in beyond - {None, allowed.also}:
+            value = (number,) if isinstance(getattr(kind(), key), tuple) else number
+            said = f" is out of range| is no finite number|: {allowed.why}"
+            with pytest.raises(ValueError, match=rf"{key} = \S+({said})"):
+                kind(**{key: value})
 
 
 def test_what_has_no_default_must_be_given():

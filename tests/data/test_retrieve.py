@@ -218,8 +218,13 @@ def test_the_same_again_does_nothing_and_other_settings_are_refused(corpus, spli
         retrieve_for(corpus, {**splits, "test": splits["test"][1:]}, tmp_path / "run", RetrieveRecipe(k=3))
 
 
-@pytest.mark.parametrize("stop", ["leave_out", "cached_index", "_selected", "_write_corpus", "_finished"])
-@pytest.mark.parametrize("how", ["bm25", "random"])
+@pytest.mark.parametrize(
+    ("stop", "how"),
+    [
+        *((stop, "bm25") for stop in ("leave_out", "cached_index", "_selected", "_write_corpus", "_finished")),
+        ("_selected", "random"),
+    ],
+)
 def test_a_stopped_retrieval_goes_on_to_the_same_end(stop, how, corpus, *, splits, retrieved, tmp_path, monkeypatch):
     real = getattr(retrieve, stop)
 
@@ -291,13 +296,6 @@ def test_a_race_can_make_a_job_of_it(corpus, toy_race, tmp_path):
     ("given", "said"),
     [
         ({"k": 0}, "k = 0: a query retrieves 1 to 10,000 documents"),
-        ({"k": 10_001}, "k = 10001: a query retrieves 1 to 10,000 documents"),
-        ({"phrases": 0}, "phrases = 0 is out of range"),
-        ({"near": 0.0}, "near = 0.0 is out of range"),
-        ({"b": 1.5}, "b = 1.5 is out of range: at least 0 and at most 1"),
-        ({"k1": -0.1}, "k1 = -0.1 is out of range: at least 0"),
-        ({"k1": float("inf")}, "k1 = inf is no finite number"),
-        ({"seed": -1}, "seed = -1 is out of range"),
         ({"analyzer": "word"}, "there is no analyzer 'word'"),
     ],
 )

@@ -32,20 +32,6 @@ def test_both_terms_are_learnt_from_a_corpus(encoder, tmp_path):
     assert AutoModelForMaskedLM.from_pretrained(done.path).config.model_type == "bert"
 
 
-@pytest.mark.parametrize(
-    ("stated", "said"),
-    [
-        ({"weight": 0.0}, "weight = 0.0 is out of range: above 0, or take the method mlm"),
-        ({"noise": 0.0}, "noise = 0.0 is out of range: above 0: at a delta of 0"),
-        ({"ascents": 0}, "ascents = 0 is out of range: at least 1"),
-        ({"masking": 0.0}, "masking = 0.0 is out of range"),
-    ],
-)
-def test_settings_out_of_range_are_refused(stated, said):
-    with pytest.raises(ValueError, match=said):
-        adversarial.AdversarialRecipe(**stated)
-
-
 def test_a_step_costs_two_passes_and_two_thirds_for_each_ascent():
     model, batch = FAMILIES["bert"](), toy_rows(0, 0)
     for ascents in (1, 3):

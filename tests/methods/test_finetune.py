@@ -199,7 +199,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     assert any(not torch.equal(value, kept[0][name]) for name, value in whole.items())
 
 
-@pytest.mark.parametrize(("kind", "choose"), [*((kind, "best") for kind in KINDS), ("sequence", "last")])
+@pytest.mark.parametrize(("kind", "choose"), [("tokens", "best"), ("sequence", "last")])
 def test_stopped_and_gone_on_with_every_file_is_the_same(kind, choose, toy_recipe, tmp_path, monkeypatch):
     """Stopped after a look whose step was not saved: a run that goes on finds its weights and predictions again."""
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")

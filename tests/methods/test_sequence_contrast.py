@@ -7,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
 
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.methods import sequence_contrast
 from acclimate.methods.sequence_contrast import CONTRASTS, InfoWord, SimCse
 from acclimate.models.heads import keeps_rows_apart
-from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import measure
 from acclimate.training.pieces import pack, pad, together
@@ -137,19 +135,3 @@ def test_training_lowers_the_contrast(name):
     plan = Plan(steps=40, batch=8, rate=5e-3, precision="float32", piece_tokens=64)
     losses = [step.losses["contrast"] for step in train(objective, lambda step: batch, plan, adamw(objective, plan))]
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
-
-
-def test_a_run_leaves_an_ordinary_checkpoint(pretrained, toy_race, tmp_path):
-    recipe = sequence_contrast.SequenceContrastRecipe(
-        str(pretrained), toy_race.materials.domain.path, max_tokens=32, dropout=0.1, plan=Plan(steps=2, batch=8)
-    )
-    checkpoint = sequence_contrast.adapt(recipe, tmp_path)
-    AutoModelForMaskedLM.from_pretrained(checkpoint.path)
-    assert [set(line) >= {"loss.mlm", "loss.contrast"} for line in read_log(tmp_path)] == [True, True]
-
-
-@pytest.mark.parametrize("changed", [{"temperature": 0.0}, {"weight": 0.0}, {"weight": -1.0}])
-def test_settings_out_of_range_are_refused(changed):
-    [name] = changed
-    with pytest.raises(ValueError, match=rf"^{name} = .* is out of range"):
-        sequence_contrast.SequenceContrastRecipe(**changed)

@@ -26,7 +26,7 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import Task
 from acclimate.text.corpus import write_corpus
-from acclimate.training.checkpoint import read_log, resumable
+from acclimate.training.checkpoint import read_log
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan
 from conformance import ROWS, toy_rows
@@ -330,34 +330,6 @@ def test_a_vocabulary_is_learned_from_the_corpus_and_the_task(recipe, tmp_path):
     tlm.train_jointly(replace(recipe, corpus=foreign.path), tmp_path / "out")
     words = set(load_tokenizer(tmp_path / "out" / "checkpoint").get_vocab())
     assert {"zebra", "artery"} <= words
-
-
-def test_the_same_recipe_gives_the_same_bytes_and_a_kill_changes_nothing(recipe, tmp_path, monkeypatch):
-    whole = tlm.adapt(recipe, tmp_path / "whole")
-    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
-
-    def killed(*arguments, **settings):
-        for step in resumable(*arguments, **settings):
-            yield step
-            if step.number == 6:
-                raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("acclimate.training.run.resumable", killed)
-        with pytest.raises(KeyboardInterrupt):
-            tlm.adapt(recipe, tmp_path / "killed")
-    again = tlm.adapt(recipe, tmp_path / "killed")
-    for name in ("joint/checkpoint", "finetune/checkpoint", "checkpoint"):
-        assert content(tmp_path / "whole" / name) == content(tmp_path / "killed" / name)
-    for name in ("joint/log.jsonl", "joint/joint.json", "joint/classifier.safetensors", "finetune/dev.json"):
-        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "killed" / name).read_bytes()
-    told = []
-    assert tlm.adapt(recipe, tmp_path / "whole", watch=told.append) == whole != again
-    assert told == []
-
-
-def content(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 def note(recipe, place) -> str:

@@ -40,7 +40,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from acclimate.core.settings import AboveZero, Positive
+from acclimate.core.settings import AboveZero, Positive, check_ranges
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
@@ -65,6 +65,9 @@ class TfidfRecipe:
     threshold: Literal["half", "dev"] = "half"
     """Probability above which each of several labels is predicted: 0.5, or for each strength the one that scores best
     on dev. In a race it is "dev" if finetune.threshold is, so that all contestants choose alike."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     def tried(self, kind: str) -> tuple[float, ...]:
         """Return the values tried for a task of this kind, the strongest regularisation first."""

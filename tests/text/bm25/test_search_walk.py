@@ -72,7 +72,7 @@ def built(texts: list[str], place, walk: Walk, threads: int) -> Index:
     return build_index(corpus, place / "index", k1=walk.k1, b=walk.b, analyzer=walk.analyzer, threads=threads)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(16))
 def test_what_is_found_is_what_an_exhaustive_scorer_finds(seed, tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda handle: None)  # takes most of the time
     walk, generator = step(seed), random.Random(-seed - 1)
