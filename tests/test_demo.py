@@ -1,0 +1,78 @@
+"""The README's tables are those of the run of `make demo` that docs/demo keeps."""
+
+import importlib.util
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+spec = importlib.util.spec_from_file_location("demo", ROOT / "docs" / "demo.py")
+demo = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(demo)
+
+TABLE = """Race on a task
+
+  TAPT is better than the untouched model
+    by 3 points.
+  Warning: something else.
+
+Scores on test
+             macro-F1            sd
+  untouched  40.7 [36.6, 44.9]  1.8
+  TAPT       43.7 [40.1, 47.0]  2.0
+  Points on test, means over 3 seeds.
+"""
+SHEET = "contestant,mean,low,high\nuntouched,.407,.366,.449\nTAPT,.4371,.4009,.47\nTLM,,,\n"
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """What docs/demo.py keeps of two finished races."""
+    for folder in demo.RACES.values():
+        (tmp_path / "runs" / folder).mkdir(parents=True)
+        (tmp_path / "runs" / folder / "table.txt").write_text(TABLE)
+        (tmp_path / "runs" / folder / "table.csv").write_text(SHEET)
+    demo.keep(tmp_path / "runs", tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+def differences(readme: str, kept: Path) -> list[str]:
+    """What the README says otherwise than the run."""
+    wrong = [] if demo.rewritten(readme, kept) == readme else ["the part between the marks"]
+    races = demo.part(kept).split("Race on ")[1:]
+    for task, race in zip(demo.RACES, races, strict=True):
+        for contestant, points in demo.scores(kept)[task]:
+            if not re.search(rf"^  {re.escape(contestant)} +{re.escape(points)}", race, re.M):
+                wrong.append(f"{task}: {contestant} {points}")
+    return wrong
+
+
+def test_the_readme_gets_verdict_and_scores_of_each_race(kept):
+    readme = demo.rewritten(f"above\n{demo.BEGIN}\nold\n{demo.END}\nbelow\n", kept)
+    assert readme.count("TAPT is better than the untouched model\n    by 3 points.\n\n") == 2
+    assert "old" not in readme
+    assert "Warning" not in readme
+    assert "Points on test" not in readme
+    assert readme.startswith("above\n")
+    assert readme.endswith("\nbelow\n")
+    assert differences(readme, kept) == []
+    changed = readme.replace("43.7 [40.1", "44.7 [40.1", 1)
+    assert differences(changed, kept) == ["the part between the marks"]
+    (kept / "sections.csv").write_text(SHEET.replace(".4371", ".5371"))
+    assert differences(readme, kept) == ["sections: TAPT 53.7 [40.1, 47.0]"]
+
+
+@pytest.mark.skipif(not demo.KEPT.is_dir(), reason="no run of make demo in this tree")
+def test_the_readme_says_what_the_demo_printed():
+    assert differences(demo.README.read_text("utf-8"), demo.KEPT) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+def test_the_picture_is_small(tmp_path):
+    (tmp_path / "page.html").write_text("<h1>Race on a task</h1>")
+    demo.take_picture(tmp_path / "page.html", tmp_path / "page.png")
+    assert 0 < (tmp_path / "page.png").stat().st_size <= demo.MOST_BYTES
+    assert demo.PICTURE.stat().st_size <= demo.MOST_BYTES
