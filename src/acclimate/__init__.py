@@ -30,6 +30,7 @@ _HOMES = {
     "Contestant": "methods",
     "Method": "methods",
     "evaluate": "methods.finetune",
+    "learning_curve": "studies.learning_curve",
     "race": "races.race",
     "retrieve": "data.retrieve",
     "ship": "shipping.ship",

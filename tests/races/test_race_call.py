@@ -122,6 +122,12 @@ def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path):
         acclimate.race("train.csv", labels_per_class=3, out=tmp_path)
 
 
+def test_settings_of_what_would_not_follow_are_refused(tmp_path):
+    recipe = settings.override(QUICK, ["learning_curve.draws=5"])
+    with pytest.raises(ValueError, match=r"settings of learning_curve do nothing here: add then=acclimate\."):
+        acclimate.race("docstrings", recipe=recipe, out=tmp_path)
+
+
 def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, base):
     files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
     with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):

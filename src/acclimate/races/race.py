@@ -11,7 +11,7 @@ import difflib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,7 +39,7 @@ from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.outcome import WINNER, Outcome, best_on_dev, probe_row
-from acclimate.races.recipe import RaceRecipe, for_model, with_methods
+from acclimate.races.recipe import LearningCurveRecipe, RaceRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -53,6 +53,20 @@ FAMILY = "all contestants, each with the untouched model"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
 Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
+
+
+@dataclass(frozen=True)
+class Following:
+    """What can follow a race in its directory, such as learning curves (studies/learning_curve.py).
+
+    check    (recipe, materials, probe_only=) raises ValueError, before the race, if it could not follow
+    follow   (recipe, materials, out, budget=, probe_only=, watch=) does it, and returns its end, with its `text`
+    dry_run  (inputs, recipe, budget=, probe_only=) -> what is still to do of both, and its cost; writes nothing
+    """
+
+    check: Callable[..., None]
+    follow: Callable[..., Any]
+    dry_run: Callable[..., str]
 
 
 class Data(TypedDict, total=False):
@@ -101,6 +115,7 @@ def race(
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
     probe_only: bool = False,
+    then: Following | None = None,
     out: str | Path = "runs/race",
     dry_run: Literal[False] = False,
     watch: Watch = unwatched,
@@ -115,6 +130,7 @@ def race(
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
     probe_only: bool = False,
+    then: Following | None = None,
     out: str | Path = "runs/race",
     dry_run: Literal[True],
     watch: Watch = unwatched,
@@ -128,6 +144,7 @@ def race(
     recipe: RaceRecipe | None = None,
     budget: str | None = None,
     probe_only: bool = False,
+    then: Following | None = None,
     out: str | Path = "runs/race",
     dry_run: bool = False,
     watch: Watch = unwatched,
@@ -143,6 +160,8 @@ def race(
     recipe       settings; None: the usual ones
     budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
     probe_only   True: adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
+    then         what follows in `out` once the race has ended: `acclimate.learning_curve`, which says what adapting is
+                 worth in labels; None: nothing
     out          directory of the run; the same call again goes on there
     dry_run      True: train nothing and write nothing in `out`; return as text what is still to do and what it costs
     watch        is called with the progress of every stage
@@ -155,13 +174,24 @@ def race(
     model = start_of(model)
     inputs = stated_inputs(train, data, model=model, out=Path(out), watch=watch)
     chosen = recipe_of(contestants, recipe, model)
+    if then is None and chosen.learning_curve != LearningCurveRecipe():
+        raise ValueError(
+            "settings of learning_curve do nothing here: add then=acclimate.learning_curve, or leave them out"
+        )
     if dry_run:
-        return dry_run_text(inputs, chosen, budget=budget, probe_only=probe_only)
+        text = dry_run_text if then is None else then.dry_run
+        return text(inputs, chosen, budget=budget, probe_only=probe_only)
     check_format(inputs.out)
     with hold_first(inputs.out), emptied_if_refused(inputs.out):
         materials = materials_for(inputs, chosen)
-        stated: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": "acclimate.race(...)"}
-        return run_and_write(chosen, materials, inputs.out, **stated, watch=watch)
+        if then is not None:
+            then.check(chosen, materials, probe_only=probe_only)
+        stated: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
+        report = run_and_write(chosen, materials, inputs.out, **stated, command="acclimate.race(...)", watch=watch)
+        if then is None:
+            return report
+        followed = then.follow(chosen, materials, inputs.out, **stated, watch=watch)
+        return replace(report, followed=followed.text)
 
 
 def stated_inputs(

@@ -58,6 +58,7 @@ class RaceReport:
     confusions   gold by predicted label, a table for each of the two
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
+    followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
     """
 
     outcome: Outcome
@@ -69,6 +70,7 @@ class RaceReport:
     confusions: Sequence[Confusion] = ()
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
+    followed: str = ""
 
     @property
     def facts(self) -> Facts:

@@ -47,8 +47,8 @@ from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import PROBED_A_SECOND
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
+from acclimate.races.race import Following, materials_for
 from acclimate.races.race import design as race_design
-from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import PAGE, RACE, race_page, report_of
 from acclimate.races.report import write_page as write_race_page
@@ -75,6 +75,10 @@ SOME = "best adapted"  # the row of a contestant that is not known before the ra
 FEWEST_ROWS = 10  # of a part; smaller ones are left out
 STATES = "states.safetensors"
 TITLE = "Worth in labels"
+FEW = (
+    f"Nothing was fine-tuned on parts of the rows: the budget left fewer than {FEWEST_DRAWS} seeds, which cannot tell "
+    "what adapting is worth in labels."
+)
 
 
 def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False) -> None:
@@ -88,6 +92,12 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
         )
     if probe_only and stated.finetune == "yes":
         raise ValueError("learning_curve.finetune = 'yes', but --probe-only fine-tunes nothing. Leave one out")
+    if stated.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
+        raise ValueError(
+            f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings of "
+            f"each size cannot tell what adapting is worth in labels. Set seeds={FEWEST_DRAWS}, or "
+            f"learning_curve.finetune=no"
+        )
     if task.kind not in probe.PROBED and stated.finetune != "yes":
         raise ValueError(
             f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
@@ -115,7 +125,10 @@ def follow(
     raced = read_outcome(path_of(out, RACE))
     if not best_adapted(raced, race.searches[0].entries):
         return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
-    outcome = run(design(race, out, out, raced=raced, tunes=_tunes(race, raced, out, limit)), out, watch=watch)
+    tunes = _tunes(race, raced, out, limit)
+    if not tunes and materials.task.kind not in probe.PROBED:
+        return StudyEnd(f"Learning curves: none. {FEW}")
+    outcome = run(design(race, out, out, raced=raced, tunes=tunes), out, watch=watch)
     text = write_page(page(outcome), NAME, out)
     if ranks.is_first() and raced.race is not None:  # each part was a look at the test set
         write_outcome(replace(raced, race=replace(raced.race, looks=looks_of(materials.task, out))), out)
@@ -143,6 +156,10 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
         if limit is not None and recipe.learning_curve.finetune == "budget":
             notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
         return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out).as_text()
+
+
+learning_curve = Following(check, follow, dry_run_text)
+"""As `acclimate.race(..., then=acclimate.learning_curve)` takes it."""
 
 
 def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes: bool) -> Design:
@@ -197,6 +214,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
             + (f", {entries.recipe.seeds} for fine-tuning" if tunes else "")
             + f", seed {stated.seed}; each label in proportion. Both models learn from the same rows.",
             "What the tables call a seed is a draw.",
+            *([FEW] if stated.finetune == "yes" and not tunes else []),
             "An interval at one size is about these training rows. The worth in labels also counts chance over which "
             "rows were labelled (statistics/worth.py).",
         ),
@@ -254,9 +272,13 @@ def _tuning_of(raced: Outcome, name: str, out: Path) -> FinetuneRecipe:
 def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bool:
     """Return True if models are fine-tuned on parts of the rows: asked for, or paid by what is left of the budget.
 
-    It is decided once a race; each fine-tuning is taken to cost as much as one on all rows.
+    It is decided once a race; each fine-tuning is taken to cost as much as one on all rows. With fewer than
+    FEWEST_DRAWS seeds, which may be all that a budget leaves, nothing is fine-tuned.
     """
     stated, [search] = race.race.learning_curve, race.searches
+    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
+    if entries.recipe.seeds < FEWEST_DRAWS:
+        return False
     if stated.finetune != "budget" or budget is None:
         return stated.finetune == "yes"
     best = best_adapted(raced, search.entries)
@@ -264,7 +286,6 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     if len(tuned) < 2:  # the race fine-tuned none
         return False
     parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
-    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
     key = f"learning-curve-{settings.digest([budget.stated, best, settings.to_mapping(race.race)])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.usable))
