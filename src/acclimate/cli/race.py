@@ -134,6 +134,14 @@ def race(
     labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds",
+            help="Score by cross-validation with this number of folds, repeated once a seed, in place of one test set: "
+            "for few labelled rows. The same as folds=K.",
+        ),
+    ] = None,
     learning_curve: Annotated[
         bool,
         typer.Option(
@@ -146,6 +154,8 @@ def race(
     dry_run: options.DryRunOption = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
+    from dataclasses import replace
+
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.fit import check_listed
@@ -155,6 +165,8 @@ def race(
     usual = race.recipe_for(
         start, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
     )
+    if folds is not None:
+        usual = replace(usual, folds=folds)
     stated = session.note(heeded(session.recipe, usual))
     if budget is not None:
         check_listed(stated.search)
@@ -310,5 +322,8 @@ def _tell_winner(session: Session, run: Path) -> None:
     assert outcome.race is not None
     winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
     none = "none: nothing was fine-tuned" if outcome.only_probed else "none: no encoder has learnt the task"
-    where = f"{run / WINNER} ({winner}, chosen on dev)" if winner else none
+    how = "chosen on dev, trained on the usual split" if outcome.folds else "chosen on dev"
+    where = f"{run / WINNER} ({winner}, {how})" if winner else none
+    if winner and not (run / WINNER).exists():
+        where = f"none. {outcome.race.handed_over}"
     session.say(f"Report: {run / PAGE}\nWinner: {where}")

@@ -125,15 +125,33 @@ class Cost:
         return Cost(self.tokens + other.tokens, self.flops + other.flops, self.seconds + other.seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class FoldScore:
+    """The result on one fold of a cross-validation, of which with others a `Score` is made; fields as of `Score`.
+
+    rows  number of rows in the fold
+    """
+
+    rows: int
+    dev: float
+    test: float
+    learnt: bool = True
+    again: bool = False
+
+
 @dataclass(frozen=True)
 class Score:
     """The result of one contestant, fine-tuned with one seed, on one task: chosen on dev, tested once.
+
+    With `folds` it is that of one repeat of a cross-validation: `test` is the metric of the predictions for all rows
+    together, each by the model that was not trained on its fold, and `dev` the mean over the models.
 
     gold, predicted  (n,) labels of the test set, in the order of `ids`; intervals and tests are computed from them
     seed             of fine-tuning
     adaptation       seed with which the fine-tuned checkpoint was adapted; None: not adapted, or not recorded
     learnt           False if the fine-tuning learnt nothing (methods/finetune.py::Tuning.learnt), in its second attempt
-                     if `again` is True
+                     if `again` is True; with `folds`, False if none of the models learnt anything
+    folds            the result on each fold; () where there is one test set
     """
 
     contestant: str
@@ -150,6 +168,12 @@ class Score:
     adaptation: int | None = None
     learnt: bool = True
     again: bool = False
+    folds: tuple[FoldScore, ...] = ()
+
+    @property
+    def runs(self) -> tuple[Score | FoldScore, ...]:
+        """The fine-tunings that the score is made of, each with what it learnt: one for each fold, or itself."""
+        return self.folds or (self,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adap
 HOPELESS = 0.5  # smallest detectable difference above which no figure is given
 WINDOWED = ("tokens", "span")  # kinds whose texts are read in windows instead of being cut
 UNCLASSED = ("score", "span")  # kinds whose labels are not classes
+FOLDS = 5  # of the cross-validation that is advised
 WORTH = 0.9  # advice must lower the smallest difference to this share
 GUESS = (
     "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
@@ -69,6 +70,7 @@ def examine(
     seeds: int = SEEDS,
     comparisons: int = 1,
     spread: PowerDesign | None = None,
+    folds: int = 0,
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
@@ -77,6 +79,7 @@ def examine(
     seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
     spread               of scores over items and seeds, from a race on this task (statistics/power.py); None:
                          it is guessed, by the metric and the labels of the test set
+    folds                of the planned cross-validation, in which every labelled row is a test text; 0: one test set
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
     A fault becomes a finding of level "error" and raises nothing.
@@ -89,6 +92,9 @@ def examine(
     # several questions on one context are nearly the same text, but not copies
     alike = 0.0 if labelled.kind == "span" else near
     twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
+    if folds:
+        every = tuple(row for split in SPLITS for row in splits[split])
+        sealed = Sealed({"dev": (), "test": every}, near=near)
     scans = [
         corpus_scan.scan_corpus(name, path, sealed, separated=separated, watch=watch)
         for name, path in (corpora or {}).items()
@@ -100,10 +106,10 @@ def examine(
         *on_model,
         *on_leaks(in_rows, scans, sizes),
         *on_copies(twice),
-        *_on_labelled(labelled, counts),
+        *_on_labelled(labelled, counts, folds),
     ]
     findings += [finding for scan in scans for finding in scan.findings]
-    detectable, reach, on_reach = _reach(labelled, seeds, comparisons, spread)
+    detectable, reach, on_reach = _reach(labelled, seeds, comparisons, spread, folds)
     findings += on_reach
     return Examination(
         task=_facts(labelled, model),
@@ -221,7 +227,7 @@ def _file_facts(read: FileRead) -> FileFacts:
     return FileFacts(read.path.name, read.rows, read.accepted, len(read.rejected), grouped(read.rejected))
 
 
-def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
+def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], folds: int) -> list[Finding]:
     """Return findings on files, labels and give-aways, and the notes of reading. counts: labels by split."""
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
@@ -237,7 +243,8 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]]) ->
     if sizes["test"] == 1:
         text = "Test has 1 row, and a score of one row has no interval."
         on_labels.append(Finding("error", text, "Label more rows for it, or leave --test out: it is then split off."))
-    on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
+    if not folds:  # else this dev set chooses no contestant
+        on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
     away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]
 
@@ -276,11 +283,13 @@ def _on_files(labelled: Labelled) -> list[Finding]:
 
 
 def _reach(
-    labelled: Labelled, seeds: int, comparisons: int, spread: PowerDesign | None
+    labelled: Labelled, seeds: int, comparisons: int, spread: PowerDesign | None, folds: int
 ) -> tuple[float | None, str, list[Finding]]:
     """Return the smallest detectable difference (None if unknown), a sentence on it, and a warning if it is large."""
-    gold = [row.label for row in labelled.splits["test"]]
-    items = len(gold)
+    scored = [row.label for split in by_folds(labelled) for row in labelled.splits[split]]
+    gold = scored if folds else [row.label for row in labelled.splits["test"]]
+    # by cross-validation a row counts (K - 1) / K as much as a row of a test set (statistics/folds.py)
+    items = len(gold) * (folds - 1) // folds if folds else len(gold)
     if comparisons < 1:
         return None, "Nothing is compared on the test set.", []
     if items < 2 or seeds < 2:
@@ -303,16 +312,27 @@ def _reach(
         )
         return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     reach = f"{design.advice()} {basis}"
+    if folds:
+        reach = f"{reach} The {len(gold):,} labelled rows, scored in {folds} folds, count as {items:,} test items."
     if least < LARGE:
         return least, reach, []
-    text = f"With {items:,} test texts and {seeds} seeds, only differences of at least {100 * least:.1f} points are "
-    text += "detectable."
+    what = f"{len(gold):,} {'labelled rows' if folds else 'test texts'}"
+    text = f"With {what} and {seeds} seeds, only differences of at least {100 * least:.1f} points are detectable."
     ways = [
         ("take more seeds", design.detectable(seeds=seeds + 2)),
-        ("label more test texts", design.detectable(items=2 * items)),
+        (f"label more {'rows' if folds else 'test texts'}", design.detectable(items=2 * items)),
     ]
+    by_rows = len(scored) * (FOLDS - 1) // FOLDS
+    if not folds and labelled.divided and by_rows > items:
+        way = f"score all {len(scored):,} labelled rows by cross-validation (race --folds {FOLDS})"
+        ways.append((way, design.detectable(items=by_rows)))
     worth = " or ".join(way for way, then in ways if then < WORTH * least)
     return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
+
+
+def by_folds(labelled: Labelled) -> tuple[Split, ...]:
+    """Return the splits whose rows a cross-validation divides into folds: all but a test set that was given."""
+    return SPLITS if "test" in labelled.divided else ("train", "dev")
 
 
 def _labels_in(rows: Sequence[Example]) -> set[Label]:
@@ -329,7 +349,11 @@ def on_leaks(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes
     for scan in scans:
         name, scanned = scan.facts.name, scan.found
         numbers = {split: len(scanned.leaked(split)) for split in SEALED}
-        parts = [f"{count:,} of the {sizes[split]:,} {split} texts" for split, count in numbers.items() if count]
+        parts = [
+            f"{count:,} of the {scanned.sealed.sizes[split]:,} {split} texts"
+            for split, count in numbers.items()
+            if count
+        ]
         if parts:
             documents = len(set().union(*scanned.leaking.values()))
             text = (
@@ -516,7 +540,7 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
     way_out = "Label more rows for it, or leave --dev out: dev is then split off train."
     if len(dev) < FEW_TO_CHOOSE:
         text = f"Dev has {amount(len(dev), 'row')}: which weights, settings and contestants score best there is chance."
-        findings.append(Finding("warning", text, way_out))
+        findings.append(Finding("warning", text, f"{way_out} With few rows, race --folds {FOLDS} scores all of them."))
     if kind in UNCLASSED:
         return findings
     answers = {tag for row in dev for tag in _classes(row)} if kind == "tokens" else {row.label for row in dev}

@@ -13,8 +13,9 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.doctor import after_removal, examine, on_model, removed
+from acclimate.data.doctor import after_removal, by_folds, examine, on_model, removed
 from acclimate.data.examination import Examination
+from acclimate.data.folds import with_folds
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
 from acclimate.models.loading import resolved
 from acclimate.reports.page import amount
@@ -59,6 +60,7 @@ def examined(
     seeds: int,
     comparisons: int,
     spread: PowerDesign | None = None,
+    folds: int = 0,
     watch: Watch = unwatched,
 ) -> Examination:
     """Return the doctor's examination of a task. Parameters as those of `doctor.examine`."""
@@ -71,6 +73,7 @@ def examined(
         seeds=seeds,
         comparisons=comparisons,
         spread=spread,
+        folds=folds,
         watch=watch,
     )
 
@@ -84,6 +87,7 @@ def made_ready(
     leaks: Leaks = "keep",
     seeds: int = SEEDS,
     comparisons: int = 4,
+    folds: int = 0,
     watch: Watch = unwatched,
 ) -> tuple[Prepared, Labelled, Examination]:
     """Read, examine and prepare labelled files in `run/data`; write the examination to `run/examination.json`.
@@ -92,7 +96,8 @@ def made_ready(
     """
     model = resolved(model) if model else None
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
-    settings: dict[str, Any] = {"model": model, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    settings: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds}
+    settings |= {"model": model, "watch": watch}
     # an examination may take a minute of all cores: the first of several processes does it and sends the result
     plain = ranks.agree(examined(labelled, raw, **settings).to_json() if ranks.is_first() else {})
     examination = Examination.from_json(plain)
@@ -117,6 +122,8 @@ def gather(
     leaks: Leaks = "keep",
     seeds: int = SEEDS,
     comparisons: int = 4,
+    folds: int = 0,
+    split_seed: int = 0,
     watch: Watch = unwatched,
 ) -> Materials:
     """Return the materials of a race, and write the doctor's examination to `run/examination.json`.
@@ -127,6 +134,7 @@ def gather(
             measure the loss on
     leaks   what to do with labelled rows that contain a test text: "keep" scores the race with and without them,
             "drop" removes them
+    folds   of a cross-validation that is repeated `seeds` times; 0: none. split_seed: of their division
 
     Raises ValueError for faults of the files, before anything is trained.
     """
@@ -136,14 +144,15 @@ def gather(
             "(--general TEXT)"
         )
     model = resolved(model) if model else None
-    settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "watch": watch}
+    settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "folds": folds}
+    settings |= {"watch": watch}
     task, labelled, examined = made_ready(run, stated, raw, model=model, **settings)
     place = run / "corpora"
     task_text = corpus_of_split(task, "train", place, watch)
     making = _Making(raw, place, task, examined, watch)
     domain, heldout, on_domain = making.domain()
     general, general_heldout, on_general = making.general()
-    return Materials(
+    materials = Materials(
         task=task,
         task_text=task_text,
         model=model,
@@ -154,6 +163,10 @@ def gather(
         notes=(*labelled.notes, *on_domain, *on_general),
         examination=examined,
     )
+    if not folds:
+        return materials
+    rows = [row for split in by_folds(labelled) for row in labelled.splits[split]]
+    return with_folds(materials, labelled.task(), rows, run, folds=folds, repeats=seeds, seed=split_seed, watch=watch)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,17 @@ EMBEDDED_TASKS = {DOCSTRINGS: build_docstrings, "sections": build_sections}
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Which fold of a repeated cross-validation a task tests. repeat, number: from 0."""
+
+    repeat: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"repeat {self.repeat + 1}, fold {self.number + 1}"
+
+
+@dataclass(frozen=True)
 class Materials:
     """The inputs of a race.
 
@@ -41,6 +52,8 @@ class Materials:
     general_heldout  general text that is neither trained on nor retrieved, to measure forgetting
     notes            sentences on changes to the files
     examination      the doctor's findings; None for the embedded default
+    fold             which fold of a cross-validation the task tests; None: it is no fold
+    folds            the materials of every fold, repeat after repeat (data/folds.py); () without cross-validation
     """
 
     task: Prepared
@@ -52,6 +65,8 @@ class Materials:
     general_heldout: Corpus | None = None
     notes: tuple[str, ...] = ()
     examination: Examination | None = None
+    fold: Fold | None = None
+    folds: tuple[Materials, ...] = ()
 
     def __post_init__(self) -> None:
         if self.model is None and self.general is None:

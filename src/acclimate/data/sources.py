@@ -48,11 +48,12 @@ class Inputs:
         return self.models[0] if self.models else None
 
 
-def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
+def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0) -> Materials:
     """Return the materials of a study of one task: the user's files, or the dataset of that name in the folder
     `inputs.data`, or an embedded task if the labelled file is called "docstrings" or "sections".
 
     seeds, comparisons: of the study, from which the doctor estimates what it could detect
+    folds: of a cross-validation that is repeated `seeds` times; 0: none
 
     Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
@@ -69,6 +70,8 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
             leaks=inputs.leaks,
             seeds=seeds,
             comparisons=comparisons,
+            folds=folds,
+            split_seed=labelled.seed,
             watch=inputs.watch,
         )
     if rows:
@@ -79,6 +82,8 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int) -> Materials:
             f"the task '{labelled.train}' has files, columns, metric and corpora already: leave out the options for "
             f"labelled files; --max-tokens may stand, to read less"
         )
+    if folds:
+        raise ValueError(f"--folds divides your labelled rows, and '{labelled.train}' has its splits. Leave it out")
     return materials.embedded_materials(
         str(labelled.train),
         inputs.out,

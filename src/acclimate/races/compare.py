@@ -3,7 +3,8 @@
 Intervals and tests count seeds and test items (statistics/significance.py); beside each stands the t test over seeds
 alone. Means over tasks are those of statistics/means.py. Every metric of a cell comes out of the same predictions. A
 cell of which no run learnt anything has a score, and is compared with nothing. Of a probe, which has no seed, items
-alone are chance, and adaptations where the encoder was adapted several times.
+alone are chance, and adaptations where the encoder was adapted several times. Scores by cross-validation have the
+interval and test of statistics/folds.py.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acclimate.core.types import Cost
+from acclimate.statistics.folds import compare_of_repeats, interval_of_repeats
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import (
     FEWEST_SEEDS,
@@ -121,7 +123,7 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
     """
     draws = _draws(cells)
     untaught = {key for key, cell in cells.items() if not cell.learnt}
-    intervals = {at: _interval(drawn, probe=cells[at[0]].probe) for at, drawn in draws.items()}
+    intervals = {at: _interval(drawn, cells[at[0]]) for at, drawn in draws.items()}
     by_key = {mean.key: mean for mean in means}
     for mean in means:
         parts = _parts(mean, draws)
@@ -143,9 +145,7 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
                 found = _of_means(by_key[asked.key], compared_parts[asked.key], compared_parts[reference])
             else:
                 _check_items(cells[asked.key], cells[reference])
-                found = compare_of(draws[asked.key, name], draws[reference, name])
-                if cells[asked.key].probe:
-                    found = _of_probes(found, len(cells[asked.key].scores))
+                found = _difference(cells[asked.key], draws[asked.key, name], draws[reference, name])
             if found is not None:
                 made.append((asked, reference, name, found))
     return Compared(draws, intervals, tuple(_corrected(made)))
@@ -164,15 +164,25 @@ def _draws(cells: Mapping[Key, CellResult]) -> dict[tuple[Key, str], Resampled]:
                 replace(score, metric=metric.name, test=metric.compute(score.gold, score.predicted))
                 for score in cell.scores
             ]
-            if len(anew) == 1 and cell.probe:
+            if len(anew) == 1 and cell.probe and not cell.task.folds:
                 anew = [replace(anew[0], seed=number) for number in range(equal_runs)]
             [draws[key, name]] = resample(anew, metric).values()
     return draws
 
 
-def _interval(drawn: Resampled, *, probe: bool) -> Interval:
+def _interval(drawn: Resampled, cell: CellResult) -> Interval:
+    if folds := cell.task.folds:
+        return interval_of_repeats(drawn, folds=folds)
     found = interval_of(drawn)
-    return replace(found, caution=_of_adaptations(found.caution)) if probe else found
+    return replace(found, caution=_of_adaptations(found.caution)) if cell.probe else found
+
+
+def _difference(cell: CellResult, drawn: Resampled, reference: Resampled) -> Comparison:
+    """Return the comparison of a cell, whose scores are `drawn`, with those of another cell."""
+    if folds := cell.task.folds:
+        return compare_of_repeats(drawn, reference, folds=folds)
+    found = compare_of(drawn, reference)
+    return _of_probes(found, len(cell.scores)) if cell.probe else found
 
 
 def _equal_runs(cells: Iterable[CellResult]) -> int:

@@ -208,6 +208,7 @@ def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job |
     """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
     model, done = base, list[str]()
+    of_fold = ""
     for link in recipe.links(name):
         done.append(link)
         method, contestant, stated = recipe.stated(link)
@@ -215,9 +216,11 @@ def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job |
         if contestant.needs == "general":
             text = retrieved(recipe.retrieval, materials)
         assert text is not None
-        label = "+".join(done)
+        if materials.fold is not None and contestant.needs != "domain":
+            of_fold = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job
+        label = "+".join(done) + of_fold
         model = adapted(label, method, stated, text, materials, model=model)
-        chain[label] = model
+        chain["+".join(done)] = model
     return chain
 
 
@@ -260,9 +263,15 @@ def starts(model: Job | None, *, seeds: int, adapt_seeds: int) -> dict[int, Job 
 
 
 def adaptation_seed(job: Job) -> int | None:
-    """Return the seed of the last job that drew the encoder that a job fine-tunes or tests.
+    """Return the seed of the job that `adaptation_of` returns; None: there is none."""
+    found = adaptation_of(job)
+    return None if found is None else int(found.settings["recipe"]["plan"]["seed"])
 
-    Where none drew it, it is the seed of the fine-tuning on a first task that the job goes on from; else None.
+
+def adaptation_of(job: Job) -> Job | None:
+    """Return the last job that drew the encoder that a job fine-tunes or tests.
+
+    Where none drew it, it is the fine-tuning on a first task that the job goes on from; else None.
 
     Of an ensemble, it is that of its first adapted model.
     """
@@ -270,10 +279,10 @@ def adaptation_seed(job: Job) -> int | None:
     while jobs:
         for found in jobs:
             if found.work.draws:
-                return int(found.settings["recipe"]["plan"]["seed"])
+                return found
         tunings += [found for found in jobs if found.work.name == work.FINE_TUNE.name][:1]
         jobs = [needed for found in jobs for needed in found.needs.values()]
-    return int(tunings[-1].settings["recipe"]["plan"]["seed"]) if len(tunings) > 1 else None
+    return tunings[-1] if len(tunings) > 1 else None
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
@@ -292,7 +301,8 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
     stated = {"precision": tuning.plan.precision, **threshold_of(tuning, task)}
-    job = Job(f"probe {name}", work.PROBE, stated, contents, {"task": task.path}, alone=True)
+    label = f"probe {name}" + (f", {materials.fold}" if materials.fold else "")
+    job = Job(label, work.PROBE, stated, contents, {"task": task.path}, alone=True)
     return with_model(job, model, materials)
 
 
@@ -388,15 +398,22 @@ class Entries:
     probes: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     fine_tunes: bool = True
 
+    @property
+    def seeds(self) -> range:
+        """The seeds of fine-tuning: on a fold of a cross-validation, the number of its repeat alone."""
+        fold = self.materials.fold
+        return range(self.recipe.seeds) if fold is None else range(fold.repeat, fold.repeat + 1)
+
     def model(self, contestant: str, seed: int) -> Job | None:
         """Return the job of the model that fine-tuning with this seed starts from; None: the given model itself."""
         adapted_by = (self.models[contestant], *self.further.get(contestant, ()))
         return adapted_by[seed % len(adapted_by)]
 
-    def tuning(self, contestant: str, setting: Setting, seed: int) -> Job:
-        """Return the job that fine-tunes a contestant's model with one setting and seed."""
-        several = len(self.recipe.settings()) > 1
+    def tuning(self, contestant: str, setting: Setting, number: int) -> Job:
+        """Return the job that fine-tunes a contestant's model with one setting and the seed of this number."""
+        several, seed = len(self.recipe.settings()) > 1, self.seeds[number]
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
+        words += [str(self.materials.fold)] if self.materials.fold else []
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
 
@@ -456,6 +473,8 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
         max_tokens=materials.task.max_tokens,
         losses=longest if losses_read else None,
     )
+    # on a fold of a cross-validation one adaptation is fine-tuned, that of the repeat
+    first = 0 if materials.fold is None else materials.fold.repeat % recipe.adapt_seeds
     models: dict[str, Job | None] = {UNTOUCHED: base}
     further: dict[str, tuple[Job, ...]] = {}
     for name in names:
@@ -463,8 +482,9 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name != BASELINE:
             chain = adaptations(name, recipe, materials, base)
-            models |= chain
-            further[name] = tuple(job for job in draws(chain[name], recipe.adapt_seeds)[1:] if job is not None)
+            models |= {link: drawn_again(job, first) for link, job in chain.items()}
+            later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
+            further[name] = tuple(job for job in later if job is not None)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in other}
     losses, general_losses = (

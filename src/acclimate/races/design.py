@@ -41,6 +41,8 @@ class Cell:
     probe         True for a probe of a frozen encoder: no seed changes it, so `jobs_by_seed` has a job for each
                   adaptation of the encoder, numbered from 0
     shown         False for what only stands as a reference of comparisons: the CSV has it, tables do not
+    folds         of a score by cross-validation: a cell for each repeat and fold, with one job, whose seed is the
+                  number of the repeat, and the fold's materials. The cell itself has no jobs then
     """
 
     row: str
@@ -53,11 +55,17 @@ class Cell:
     encoder: bool = True
     probe: bool = False
     shown: bool = True
+    folds: tuple[Cell, ...] = ()
 
     @property
     def key(self) -> Key:
         """The cell's place in the tables."""
         return self.model, self.row, self.column
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The jobs whose results are scored: of a cross-validation those of all folds."""
+        return [job for part in self.folds or (self,) for job in part.jobs_by_seed.values()]
 
     @property
     def task(self) -> Prepared:
@@ -148,6 +156,8 @@ class Design:
     notes, absent         what was done to the data; dataset -> why it is left out
     race                  settings that the estimate of a dry run uses
     examination           what the doctor found in the task
+    refitted              of cross-validation: row of the best cell on dev -> the search that trains it on the usual
+                          split, for its checkpoint; "": no cell learnt anything
     measured              (cell, directory) -> more facts, once the cell has run
     study                 its name in STUDIES (studies/__init__.py); "": it is a race, or a user's study
     follows               True if it goes on in the directory of a study that has ended, whose plan stands
@@ -174,6 +184,7 @@ class Design:
     examination: Examination | None = None
     study: str = ""
     follows: bool = False
+    refitted: Callable[[str], Search] | None = None
     measured: Callable[[Cell, Path], Mapping[str, Any]] = no_facts
     completed: Callable[[Outcome, Sequence[FineTuned], Path], Outcome] | None = None
 

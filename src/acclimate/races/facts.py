@@ -41,25 +41,78 @@ NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not 
 POINTS = 120  # of a learning curve
 
 
-def with_facts(outcome: Outcome, tuned: FineTuned, run: Path, *, command: str, winner: str) -> Outcome:
+def with_facts(
+    outcome: Outcome,
+    tuned: FineTuned,
+    run: Path,
+    *,
+    command: str,
+    winner: str,
+    folds: Sequence[FineTuned] = (),
+    handed_over: str = "",
+) -> Outcome:
     """Return the outcome of a race with its facts: contestants by falling mean after the untouched model, their costs,
     losses on held-out general text, and notes.
+
+    folds        of a cross-validation what was fine-tuned on each fold; `tuned` is then the training on the usual split
+    handed_over  as of `Facts`
     """
     counted = [result for result in outcome.results if outcome.only_probed or not result.probe]
     failed = {result.contestant: result.failed for result in counted if result.failed}
     facts = facts_of(tuned, run, command, winner=winner, failed=failed)
-    pretraining = _pretraining(tuned.entries, run)
+    facts = replace(facts, handed_over=handed_over)
+    if folds:
+        facts = _of_folds(facts, outcome, folds, run, failed=failed)
+    pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
     losses = {} if outcome.only_probed else beside(names, facts.general_losses)
+    notes = [note for each in (*folds, tuned) for note in each.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
         outcome,
         results=results,
         against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
         losses=(HeldOutColumn(HEADING, f"{MEANING}{over_adaptations(outcome.adaptations)}", losses),) if losses else (),
-        notes=(*outcome.notes, *tuned.notes, *_notes(tuned.entries, run)),
+        notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
         race=facts,
+    )
+
+
+def _of_folds(
+    facts: Facts, outcome: Outcome, folds: Sequence[FineTuned], run: Path, *, failed: Mapping[str, str]
+) -> Facts:
+    """Return the facts of the training on the usual split with those of the cross-validation in their place: what each
+    contestant was given on the first fold, and how often each setting was chosen.
+    """
+    repeats = len({each.entries.seeds for each in folds})
+    rows = next((result.task.sizes["test"] for result in outcome.results if not result.failed), 0)
+    chosen: dict[str, dict[str, int]] = {}
+    for each in folds:
+        for candidate in each.search.finalists:
+            counts = chosen.setdefault(candidate.contestant, {})
+            counts[candidate.setting.name] = counts.get(candidate.setting.name, 0) + 1
+    first = folds[0]
+    names = [*first.entries.models, *([first.entries.baseline.label] if first.entries.baseline else [])]
+    given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
+    for settings_of in given.values():
+        settings_of.pop("seeds", None)
+    of_splits = [f"{split} examples" for split in ("train", "dev", "test")]
+    return replace(
+        facts,
+        task={
+            **{name: value for name, value in facts.task.items() if name not in of_splits},
+            "labelled rows scored": rows,
+            "cross-validation": f"{outcome.folds} folds, divided {repeats} times",
+        },
+        given=given,
+        chosen={
+            name: ", ".join(f"{setting} ({count} of {len(folds)})" for setting, count in counts.items())
+            for name, counts in chosen.items()
+        },
+        search_note=first.search.note and f"On each fold by itself. On the first: {first.search.note}",
+        looks=None,
+        leaked_test_ids=(),
     )
 
 

@@ -199,6 +199,7 @@ def search_with_optuna(
     *,
     journal: Path | None,
     known_as: Callable[[str], str],
+    seeds: int | None = None,
     writes: bool = True,
     give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
@@ -207,6 +208,7 @@ def search_with_optuna(
 
     journal   file with the trials of earlier sessions; None: no file is read or written
     known_as  returns the name of a contestant's trials in the journal, which differs by model, task and recipe.finetune
+    seeds     number of seeds of the last round; None: those of the recipe
     writes    False: read the journal and leave it as it is
     ahead     is called with all runs of the last round before `run` is, and may do them at once
 
@@ -229,9 +231,9 @@ def search_with_optuna(
         give_up(candidate)
     rounds = Rounds(tune, give_up, ahead)
     rounds.rung = 1
-    found = last_round(rounds, untouched_first(best), recipe.seeds, None) if best else SearchResult((), (), "")
+    found = last_round(rounds, untouched_first(best), seeds or recipe.seeds, None) if best else SearchResult((), (), "")
     rows = tuple(trial.row(trial.candidate in best) for trial in tried)
-    return replace(found, record=(*rows, *found.record), note=_note(tried, recipe))
+    return replace(found, record=(*rows, *found.record), note=_note(tried, recipe, seeds or recipe.seeds))
 
 
 class _Trials:
@@ -317,13 +319,13 @@ class _Trials:
         return Candidate(self.name, self.recipe.setting(**meaning(params, self.tuning)))
 
 
-def _note(tried: Sequence[_Tried], recipe: RaceRecipe) -> str:
+def _note(tried: Sequence[_Tried], recipe: RaceRecipe, seeds: int) -> str:
     number = recipe.search.trials or recipe.search.combinations
     diverged = sum(trial.diverged for trial in tried)
     pruned = sum(not trial.finished for trial in tried) - diverged
     return (
         f"{number} trials of each contestant, {WAYS[recipe.search.how]}: of {len(tried)} in all {pruned} were pruned "
-        f"and {diverged} diverged. The best setting of each got all {recipe.seeds} seeds."
+        f"and {diverged} diverged. The best setting of each got {'one seed' if seeds == 1 else f'all {seeds} seeds'}."
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.records import from_plain, to_plain
-from acclimate.core.types import Cost, Score, Split
+from acclimate.core.types import Cost, FoldScore, Score, Split
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
 from acclimate.jobs.lock import OUTCOME
@@ -34,7 +34,8 @@ class ScoredTask:
     """What tables say of a task.
 
     metric   name of the task's metric; metrics: names of all that are reported of the same predictions, this one first
-    sizes    split -> number of rows
+    sizes    split -> number of rows; of a cross-validation, of the first fold's train and dev, and all rows as test
+    folds    number of folds of the cross-validation; 0: there is one test set
     """
 
     name: str
@@ -42,6 +43,7 @@ class ScoredTask:
     metric: str
     metrics: tuple[str, ...]
     sizes: Mapping[Split, int]
+    folds: int = 0
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,17 @@ class CellResult:
     @property
     def untaught(self) -> int:
         """Number of runs that learnt nothing, after a second attempt if they had one."""
-        return sum(not score.learnt for score in self.scores)
+        return sum(not run.learnt for run in self.runs)
+
+    @property
+    def runs(self) -> list[Score | FoldScore]:
+        """All runs of the cell, each with what it learnt: of a cross-validation one for each repeat and fold."""
+        return [run for score in self.scores for run in score.runs]
 
     @property
     def learnt(self) -> bool:
         """False if no run of the cell learnt anything: such a cell is compared with nothing."""
-        return not self.scores or self.untaught < len(self.scores)
+        return not self.scores or self.untaught < len(self.runs)
 
 
 def probe_row(contestant: str) -> str:
@@ -186,6 +193,7 @@ class Facts:
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
     unprobed     why the models were not probed; "" where they were
     search_note  how the search was done; chosen: contestant -> setting
+    handed_over  which checkpoint the winner's is, where it is none of those that were scored; "" elsewhere
     stopped      why the race ended before its budget, as a clause
     looks        how often the test set was opened; None: not counted
     retrieved    some texts of the task and the documents that they retrieved from the general corpus
@@ -204,6 +212,7 @@ class Facts:
     unprobed: str = ""
     search_note: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
+    handed_over: str = ""
     stopped: str = ""
     looks: LooksAtTest | None = None
     retrieved: Sequence[QueryShown] = ()
@@ -266,6 +275,11 @@ class Outcome:
         return [trial for search in self.searches for trial in search.trials]
 
     @property
+    def folds(self) -> int:
+        """Number of folds of the cross-validation by which all cells were scored; 0: there is one test set."""
+        return self.results[0].task.folds if self.results else 0
+
+    @property
     def baselines(self) -> list[str]:
         """The rows without an encoder."""
         return list(dict.fromkeys(result.row for result in self.results if not result.encoder))
@@ -277,7 +291,11 @@ class Outcome:
 
     @property
     def adaptations(self) -> int:
-        """Number of adaptations behind the scores of a cell, of the cell with the most; 0: no model was adapted."""
+        """Number of adaptations behind the scores of a cell, of the cell with the most; 0: no model was adapted, or
+        scores are by cross-validation, whose folds are adapted on other texts than what is measured beside them.
+        """
+        if self.folds:
+            return 0
         drawn = ({score.adaptation for score in result.scores} - {None} for result in self.results)
         return max(map(len, drawn), default=0)
 

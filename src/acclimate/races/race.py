@@ -23,7 +23,7 @@ from acclimate.core.types import Watch, unwatched
 from acclimate.data.inputs import Leaks, Raw
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
-from acclimate.jobs.job import Job, check_format, decided
+from acclimate.jobs.job import Job, check_format, decided, result_of
 from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
 from acclimate.methods.method import load_method
@@ -39,7 +39,7 @@ from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.outcome import WINNER, Outcome, best_on_dev, probe_row
-from acclimate.races.recipe import LearningCurveRecipe, RaceRecipe, for_model, with_methods
+from acclimate.races.recipe import LearningCurveRecipe, RaceRecipe, SearchRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -255,7 +255,7 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
     """Return what the race runs on. Raises ValueError as `materials_of` does."""
     raw = inputs.raw
     racing = recipe.names(domain=raw.domain is not None, general=raw.general is not None)
-    return materials_of(inputs, seeds=recipe.seeds, comparisons=len(racing))
+    return materials_of(inputs, seeds=recipe.seeds, comparisons=len(racing), folds=recipe.folds)
 
 
 def run_and_write(
@@ -337,6 +337,10 @@ def design(
         raise ValueError("--probe-only fine-tunes nothing, so there is no search to fit into a budget. Leave one out")
     if budget is not None:
         check_listed(recipe.search)
+    if recipe.folds and budget is not None:
+        raise ValueError("--folds with --budget: a budget is for one search on one dev set. Leave one of them out")
+    if recipe.folds:
+        return _in_folds(recipe, materials, command=command, probe_only=probe_only)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
     few: tuple[str, ...] = ()
     if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
@@ -366,6 +370,60 @@ def design(
         measured=probe_facts,
         completed=partial(_completed, command=command, budget=budget),
     )
+
+
+def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_only: bool) -> Design:
+    """Return the race by cross-validation: a search for each fold, and then one training of the best contestant on the
+    usual split, whose checkpoint is handed over.
+
+    Settings are searched on each fold's dev set, or on none where one of these is too small.
+    """
+    task, searched = materials.task, recipe
+    fewest = min(each.task.sizes["dev"] for each in materials.folds)
+    few: tuple[str, ...] = ()
+    if fewest < recipe.search.least_dev:
+        searched = replace(recipe, search=SearchRecipe())
+    if searched != recipe and recipe.search.combinations > 1 and not probe_only:
+        few = (
+            f"No settings were searched inside the folds: fewer than {recipe.search.least_dev:,} dev rows ({fewest:,} "
+            f"here) tell them apart too seldom. Every contestant was fine-tuned at {searched.setting().name}.",
+        )
+    elif recipe.search.combinations > 1 and not probe_only:
+        few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
+    unmeasured: dict[str, Any] = {"losses": {}, "general_losses": {}, "moves": {}}  # of a fold's models
+    entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]
+    names = [*entries[0].models, *([entries[0].baseline.label] if entries[0].baseline else [])]
+    return Design(
+        name=RACE,
+        title=f"Race on {task.name}, by {recipe.folds}-fold cross-validation",
+        source="",
+        cells=(),
+        searches=tuple(Search("", task.name, each) for each in entries),
+        against=(
+            *(() if probe_only else against_untouched(names, task.name)),
+            *probes_against_untouched([*entries[0].probes], task.name),
+        ),
+        metrics=reported_with,
+        notes=(*materials.notes, *few),
+        race=searched,
+        examination=materials.examination,
+        refitted=partial(_refitted, recipe=recipe, materials=materials),
+        measured=probe_facts,
+        completed=partial(_completed, command=command, budget=None),
+    )
+
+
+def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
+    """Return the search that trains this contestant alone, on the usual split; "": none."""
+    entries = enter(recipe, materials)
+    models = {name: model for name, model in entries.models.items() if name == row}
+    measured = {
+        name: {each: job for each, job in getattr(entries, name).items() if each in (row, UNTOUCHED)}
+        for name in ("losses", "general_losses", "moves")
+    }
+    further = {name: jobs for name, jobs in entries.further.items() if name in models}
+    alone = replace(entries, models=models, further=further, baseline=None, probes={}, fine_tunes=bool(row), **measured)
+    return Search("", materials.task.name, alone)
 
 
 def against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:
@@ -436,13 +494,14 @@ def _completed(
     """Return the outcome with the facts of the race, and write the winner's checkpoint to `out/winner`.
 
     The winner is the seed that is best on dev, of the encoder with the best mean on dev. There is none if no encoder
-    has learnt the task, or if nothing was fine-tuned. Raises ValueError where the untouched model has no score.
+    has learnt the task, or if nothing was fine-tuned. Of a cross-validation its seeds are those of the training on the
+    usual split, which is the last of `tuned`. Raises ValueError where the untouched model has no score.
     """
     needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
     for (_, name, _), why in outcome.failed.items():
         if name == needed:
             raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
-    [found] = tuned
+    *folds, found = tuned
     if budget is not None:
         taken = budget.spent(out)
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
@@ -451,15 +510,36 @@ def _completed(
             over = f"The race took {budget.as_text(taken)}: more than its budget of {budget.stated}."
             found = replace(found, notes=(*found.notes, over))
     best = best_on_dev([result for result in outcome.results if result.encoder])
-    complete = with_facts(outcome, found, out, command=command, winner=best.row if best else "")
+    results = [result_of(job, out) or {} for job in (found.tuned.get(best.row, ()) if best else ())]
+    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt") or (each and not folds)}
+    winner = best.row if best else ""
+    handed_over = _on_refit(winner, found, learnt=bool(dev)) if folds else ""
+    about: dict[str, Any] = {"command": command, "winner": winner, "folds": folds, "handed_over": handed_over}
+    complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():
-        if best is None:
+        if best is None or not dev:
             shutil.rmtree(out / WINNER, ignore_errors=True)  # of an earlier race in this directory
         else:
-            score = max(best.scores, key=lambda score: score.dev)
-            _hand_over(found.tuned[best.row][score.seed], out, {"contestant": best.row, "seed": score.seed})
+            seed = max(dev, key=lambda seed: dev[seed])
+            _hand_over(found.tuned[best.row][seed], out, {"contestant": best.row, "seed": seed})
     ranks.wait()
     return complete
+
+
+def _on_refit(winner: str, refit: FineTuned, *, learnt: bool) -> str:
+    """Return in a sentence which checkpoint a race by cross-validation hands over. winner: "" if there is none"""
+    if not winner:
+        return ""
+    if not refit.tuned:
+        return refit.notes[-1]
+    if not learnt:
+        return f"No checkpoint of {winner} is handed over: trained on the usual split, it learnt nothing."
+    sizes = refit.entries.materials.task.sizes
+    return (
+        f"The checkpoint in {WINNER}/ is none of those that were scored: {winner} was trained once more on the usual "
+        f"split of the task ({sizes['train']:,} rows train, {sizes['dev']:,} dev), with {len(refit.entries.seeds)} "
+        f"seeds, of which the best on dev is handed over."
+    )
 
 
 def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:

@@ -203,6 +203,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
     seeds: Seeds = SEEDS  # fine-tunings of each contestant, each with another seed; at least 2
+    folds: Count = 0
+    """Score by cross-validation with this number of folds, repeated once for each of `seeds`, in place of one test set:
+    for few labelled rows. 0: one test set."""
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
@@ -222,6 +225,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.folds == 1:
+            raise ValueError(
+                "folds = 1: one fold leaves no row to train on. Take 2 at least, such as 5, or leave it out"
+            )
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.contestants is not None:
             names = [name for each in self.contestants for name in self.named.get(each, (each,))]

@@ -18,7 +18,7 @@ from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
 from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, probe_row, read_outcome, rows
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
-from acclimate.races.verdict import reach, verdict, warnings
+from acclimate.races.verdict import by_folds, reach, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,
@@ -119,7 +119,17 @@ def report_of(outcome: Outcome) -> RaceReport:
     return RaceReport(
         outcome=outcome,
         verdict=sentence,
-        remarks=[*filter(None, [search_remark(outcome.trials, facts.given), reach(outcome)])],
+        remarks=[
+            *filter(
+                None,
+                [
+                    by_folds(outcome),
+                    facts.handed_over,
+                    search_remark(outcome.trials, facts.given),
+                    reach(outcome),
+                ],
+            )
+        ],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome))],
         leakage=leakage,
         **_label_parts(outcome, facts.winner),

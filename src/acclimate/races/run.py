@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import ranks
-from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
+from acclimate.core.types import Cost, FoldScore, Progress, Score, Split, Watch, unwatched
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
-from acclimate.races.contestants import adaptation_seed, tested
+from acclimate.races.contestants import adaptation_of, adaptation_seed, tested
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
@@ -31,8 +31,9 @@ from acclimate.races.outcome import (
     read_outcome,
     write_outcome,
 )
-from acclimate.races.search import FineTuned, dev_row, fit_baseline, make_models, searched, test_row
+from acclimate.races.search import FineTuned, SearchResult, dev_row, fit_baseline, make_models, searched, test_row
 from acclimate.reports.table import GeneralLoss
+from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
 
 
@@ -45,21 +46,21 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     if not design.follows:
         claim(out, design.called)
     found = _search(design, out, watch)
-    cells = _in_order(design, [*design.cells, *found.cells])
+    cells = _in_order(design, _pieced([*design.cells, *found.cells]))
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
     watches: dict[str, Watch] = {}
     for cell in cells:
         named = _naming(watch, design, cell.row if len(columns) == 1 else cell.column)
-        for job in with_needs(cell.jobs_by_seed.values()):
+        for job in with_needs(cell.jobs):
             watches.setdefault(job.name, named)
     errors = do_all([*training, *measuring], out, watch=watch, watches=watches)
     if design.split == "test":
         tests = [
             job
             for cell in cells
-            for job in cell.jobs_by_seed.values()
+            for job in cell.jobs
             if all(result_of(needed, out) is not None for needed in job.needs.values())
         ]
         errors |= do_all(tests, out, watch=watch, watches=watches)
@@ -82,8 +83,12 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         absent=design.absent,
         study=design.study,
     )
+    tuned = found.tuned
+    if design.refitted is not None:
+        best = best_on_dev([result for result in results if result.encoder])
+        tuned = [*tuned, _refitted(design.refitted(best.row if best else ""), out, watch)]
     if design.completed is not None:
-        outcome = design.completed(outcome, found.tuned, out)
+        outcome = design.completed(outcome, tuned, out)
     if ranks.is_first():
         write_outcome(outcome, out)
     ranks.wait()
@@ -105,9 +110,12 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
     found = _Searches()
     for search in design.searches:
         if not search.row:
-            tuned = _together(search, out, watch)
+            fold = search.entries.materials.fold
+            tuned = _together(search, out, _naming(watch, design, str(fold)) if fold else watch)
             found.tuned.append(tuned)
-            found.records.append(SearchRecord("", search.column, tuned.search.record))
+            if fold is None or len(tuned.entries.recipe.settings()) > 1:  # else each fold would list one setting
+                column = f"{search.column}, {fold}" if fold else search.column
+                found.records.append(SearchRecord("", column, tuned.search.record))
             for name, why in tuned.failed.items():
                 rows = (name,) if tuned.entries.fine_tunes else (name, probe_row(name))  # else its probe has a score
                 found.failed |= {("", row, search.column): design.named(why) for row in rows}
@@ -145,12 +153,13 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
     materials, baseline = search.entries.materials, search.entries.baseline
     for name, tests in tuned.tests().items():
         jobs = tuned.tuned.get(name) or [job for test in tests for job in test.needs.values()]
-        costs = {"tuning": {seed: [job] for seed, job in enumerate(jobs)}}
+        seeds = tuned.entries.seeds
+        costs = {"tuning": {seed: [job] for seed, job in zip(seeds, jobs, strict=True)}}
         if name in tuned.tuned:
-            adapting = {seed: adapting_jobs(name, tuned.entries, seed=seed) for seed in range(len(tests))}
+            adapting = {seed: adapting_jobs(name, tuned.entries, seed=seed) for seed in seeds}
             costs = {"adapting": adapting, **costs}
-        encoder = name in tuned.tuned
-        yield Cell(name, search.column, dict(enumerate(tests)), costs, materials, facts=search.facts, encoder=encoder)
+        encoder, by_seed = name in tuned.tuned, dict(zip(seeds, tests, strict=True))
+        yield Cell(name, search.column, by_seed, costs, materials, facts=search.facts, encoder=encoder)
     for name, tests in tuned.entries.probe_tests().items():
         yield _probe(name, tests, search, tuned)
     for name in tuned.failed:
@@ -161,11 +170,11 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
 
 def _probe(name: str, tests: Sequence[Job], search: Search, tuned: FineTuned) -> Cell:
     """Return the cell of a contestant's probe. tests: its looks at the test set, one for each adaptation"""
+    jobs = {tuned.entries.seeds[number]: test for number, test in enumerate(tests)}
     costs = {
-        "adapting": {number: adapting_jobs(name, tuned.entries, seed=number) for number in range(len(tests))},
-        "probe": {number: [test.needs["fitted"]] for number, test in enumerate(tests)},
+        "adapting": {number: adapting_jobs(name, tuned.entries, seed=number) for number in jobs},
+        "probe": {number: [test.needs["fitted"]] for number, test in jobs.items()},
     }
-    jobs = dict(enumerate(tests))
     return Cell(probe_row(name), search.column, jobs, costs, search.entries.materials, facts=search.facts, probe=True)
 
 
@@ -199,6 +208,29 @@ def _alone(search: Search, out: Path, watch: Watch) -> tuple[Cell, SearchRecord]
     return cell, SearchRecord(search.row, search.column, tuple(trials))
 
 
+def _pieced(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells, those of the folds of a cross-validation as one: they have the same place in the tables."""
+    by_key: dict[Key, list[Cell]] = {}
+    for cell in cells:
+        by_key.setdefault(cell.key, []).append(cell)
+    return [
+        cell if cell.materials.fold is None else replace(cell, jobs_by_seed={}, costs={}, folds=tuple(several))
+        for cell, *rest in by_key.values()
+        for several in [[cell, *rest]]
+    ]
+
+
+def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
+    """Train the only contestant of the search on the usual split. Where that fails, the entries say so in a note."""
+    try:
+        return _together(search, out, watch)
+    except Exception as error:
+        if not isinstance(error, ValueError) and not failed_with(error, out):
+            raise  # no job failed and no setting is at fault, so it is a mistake in the code
+        note = f"No checkpoint is handed over: its training on the usual split failed ({first_line(error)})."
+        return FineTuned(replace(search.entries, models={}), SearchResult((), (), ""), {}, notes=(note,))
+
+
 def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells by column, in the design's order of columns."""
     places = [*(cell.column for cell in design.cells), *(search.column for search in design.searches)]
@@ -208,12 +240,14 @@ def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
 
 def _before_scoring(cell: Cell, split: Split) -> list[Job]:
     """Return the jobs of the cell that come before the test set is opened."""
-    jobs = [*cell.jobs_by_seed.values()]
+    jobs = cell.jobs
     return [needed for job in jobs for needed in job.needs.values()] if split == "test" else jobs
 
 
 def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], out: Path) -> CellResult:
     """Return what a cell came to: its scores, or why they are missing. reasons: name of a job -> why it failed"""
+    if cell.folds:
+        return _of_folds(cell, [_result(fold, design, failed, reasons, out) for fold in cell.folds])
     scores: list[Score] = []
     names: list[str] = []
     taken = {
@@ -257,6 +291,67 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
         encoder=cell.encoder,
         probe=cell.probe,
         shown=cell.shown,
+    )
+
+
+def _of_folds(cell: Cell, parts: Sequence[CellResult]) -> CellResult:
+    """Return what a cell came to by cross-validation. parts: what it came to on each fold of each repeat
+
+    A repeat's score is the metric of the predictions for all rows together. Without one of its folds there is none, and
+    with a repeat missing the cell has failed. Costs are those of one fold, the mean over all.
+    """
+    failed = next((part.failed for part in parts if part.failed), "")
+    by_repeat: dict[int, list[Score]] = {}
+    for part in parts:
+        for score in part.scores:
+            by_repeat.setdefault(score.seed, []).append(score)
+    folds = max(fold.materials.fold.number for fold in cell.folds if fold.materials.fold) + 1
+    task = parts[0].task
+    drawn = {adapted.name for job in cell.jobs if (adapted := adaptation_of(job)) is not None}
+    anew = len(drawn) > len(by_repeat)  # each fold has adapted the encoder for itself
+    scores = [_of_repeat(several, cell.task, anew=anew) for several in by_repeat.values() if len(several) == folds]
+    rows = len(scores[0].ids) if scores else 0
+    stages = dict.fromkeys(stage for part in parts for stage in part.costs)
+    return replace(
+        parts[0],
+        task=replace(task, folds=folds, sizes={**task.sizes, "test": rows}),
+        scores=() if failed else tuple(scores),
+        jobs=tuple(job for part in parts for job in part.jobs),
+        failed=failed,
+        costs={stage: mean_cost(part.costs[stage] for part in parts if stage in part.costs) for stage in stages},
+        facts=_agreed([part.facts for part in parts]),
+    )
+
+
+def _agreed(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the facts of all folds: each once where they are equal, else all values."""
+    values = {name: list(dict.fromkeys(facts[name] for facts in several if name in facts)) for name in several[0]}
+    return {name: found[0] if len(found) == 1 else ", ".join(map(str, found)) for name, found in values.items()}
+
+
+def _of_repeat(scores: Sequence[Score], task: Prepared, *, anew: bool) -> Score:
+    """Return the score of a repeat, rows by rising id. scores: of its folds; anew: True if each fold has an adaptation,
+    so that no repeat has one of another repeat.
+    """
+    rows = sorted(
+        (row for score in scores for row in zip(score.ids, score.gold, score.predicted, strict=True)),
+        key=lambda row: row[0],
+    )
+    ids, gold, predicted = (tuple(side) for side in zip(*rows, strict=True))
+    first = scores[0]
+    return replace(
+        first,
+        dev=sum(score.dev for score in scores) / len(scores),
+        test=task.score(gold, predicted),
+        ids=ids,
+        gold=gold,
+        predicted=predicted,
+        adapting=mean_cost(score.adapting for score in scores),
+        finetuning=mean_cost(score.finetuning for score in scores),
+        adaptation=first.seed if anew else first.adaptation,
+        learnt=any(score.learnt for score in scores),
+        again=any(score.again for score in scores),
+        folds=tuple(FoldScore(len(score.ids), score.dev, score.test, score.learnt, score.again) for score in scores),
     )
 
 

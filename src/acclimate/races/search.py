@@ -376,7 +376,7 @@ class FineTuned:
 
     def tests(self) -> dict[str, tuple[Job, ...]]:
         """Return contestant -> its look at the test set with each seed; those of the baseline are one job."""
-        task, seeds = self.entries.materials.task, self.entries.recipe.seeds
+        task, seeds = self.entries.materials.task, len(self.entries.seeds)
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
         if self.entries.baseline is not None:
             tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),) * seeds
@@ -409,7 +409,7 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     Raises the error of the untouched model.
     """
     errors = do_all(entries.prepared(), run, watch=watch)
-    base = entries.models[UNTOUCHED]
+    base = entries.models.get(UNTOUCHED)
     for error in errors.values():
         if base is not None and errors.get(base.name) is error:
             raise error
@@ -450,7 +450,7 @@ def searched(
     A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
     Raises the error of the untouched model's jobs, and of a model that is alone.
     """
-    recipe, task = entries.recipe, entries.materials.task
+    task = entries.materials.task
     gold = [example.label for example in task.examples("dev")]
 
     begun: dict[str, Job] = {}
@@ -519,7 +519,7 @@ def searched(
         return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
 
     def give_up(candidate: Candidate) -> None:
-        for seed in range(recipe.seeds):
+        for seed in range(len(entries.seeds)):
             place = job_of(candidate, seed).directory(run)
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
@@ -628,7 +628,7 @@ def _found(
 
         given["beyond"] = beyond
         more = recipe.search.extend
-        return search(names, recipe.settings(), recipe.seeds, tune, how=recipe.search.how, extend=more, **given)
+        return search(names, recipe.settings(), len(entries.seeds), tune, how=recipe.search.how, extend=more, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
     return optuna.search_with_optuna(
@@ -637,6 +637,7 @@ def _found(
         tune,
         journal=run / optuna.JOURNAL if run else None,
         known_as=lambda name: entries.tuning(name, recipe.setting(), 0).name,
+        seeds=len(entries.seeds),
         writes=writes,
         give_up=give_up,
         ahead=ahead,
@@ -659,7 +660,7 @@ def first_cut(recipe: RaceRecipe, rows: int) -> float:
 
 
 def _tuned(entries: Entries, found: SearchResult) -> dict[str, tuple[Job, ...]]:
-    seeds = range(entries.recipe.seeds)
+    seeds = range(len(entries.seeds))
     return {
         candidate.contestant: tuple(entries.tuning(candidate.contestant, candidate.setting, seed) for seed in seeds)
         for candidate in found.finalists

@@ -90,9 +90,16 @@ def _scores(outcome: Outcome, model: str) -> Section:
     seeds = sorted({len(result.scores) for result in shown if not result.failed})
     several = len({result.column for result in shown}) > 1
     heads, body, looks, more = _of_several_tasks(outcome, shown) if several else _of_one_task(outcome, shown)
+    counts = listed([str(count) for count in seeds] or ["no"])
+    by_folds = (
+        f"Points by {outcome.folds}-fold cross-validation, means over {counts} repeats with 95% intervals over rows."
+    )
+    on_split = (
+        f"Points on {outcome.split}, means over {counts} seeds with 95% "
+        f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}"
+    )
     lines = [
-        f"Points on {outcome.split}, means over {listed([str(count) for count in seeds] or ['no'])} seeds with 95% "
-        f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}",
+        by_folds if outcome.folds else on_split,
         *more,
         *_cautions(
             (outcome.label(result.key), found.caution)
@@ -101,7 +108,8 @@ def _scores(outcome: Outcome, model: str) -> Section:
         ),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in shown if result.failed),
     ]
-    title = f"{f'{model}: s' if model else 'S'}cores on {outcome.split}"
+    where = "by cross-validation" if outcome.folds else f"on {outcome.split}"
+    title = f"{f'{model}: s' if model else 'S'}cores {where}"
     return Section(title, ("", *heads), tuple(body), tuple(lines), looks=looks)
 
 
@@ -134,7 +142,7 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
             "reference" * bool(against and key in references and mean is not None)
             + " best" * (mean is not None and mean.mean == best)
         )
-    lines = ["sd: standard deviation over seeds. All metrics are of the same predictions."]
+    lines = [f"sd: standard deviation over {_runs(outcome)}s. All metrics are of the same predictions."]
     lines += [f"{column.name[0].upper()}{column.name[1:]}: {column.meaning}" for column in losses]
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
@@ -162,7 +170,7 @@ def _probes(outcome: Outcome) -> Section:
     if not probes:
         return Section(PROBES, lines=(outcome.race.unprobed,) if outcome.race and outcome.race.unprobed else ())
     beside = [result for result in outcome.results if not result.probe and outcome.only_probed]
-    several = any(len(result.scores) > 1 for result in probes)
+    several, each = any(len(result.scores) > 1 for result in probes), "repeat" if outcome.folds else "adaptation"
     compared = any(asked.name == untouched for asked in outcome.against)
     apart = "" if outcome.only_probed else ", apart from what fine-tuning makes of it"
     body: list[TableLine] = []
@@ -182,15 +190,16 @@ def _probes(outcome: Outcome) -> Section:
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
     found = [each for each in outcome.compared.contrasts if each.against.name == untouched and each.metric == MAIN]
+    counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
-        f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. It has no "
-        f"seed, so intervals and p count {outcome.split} items{' and adaptations' if several else ' alone'}. A probe "
-        "cannot win. Read-out: what the layer reads of a text, chosen on the training rows.",
+        f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
+        + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
+        + ". A probe cannot win. Read-out: what the layer reads of a text, chosen on the training rows.",
         *([f"Holm's correction counts together: {found[0].against.family} ({len(found)})."] if found else []),
         *_cautions((outcome.label(each.against.key), each.comparison.caution) for each in found),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
-    heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *(["each adaptation"] if several else []))
+    heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *([f"each {each}"] if several else []))
     heads += (*((f"against {untouched}", "p", "p (Holm)") if compared else ()), "read-out", "time")
     return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
 
@@ -232,7 +241,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
         if by_metrics:
             label = f"{metric_text(_metrics(outcome.cells[key])[contrast.metric])}: {label}"
         cautions.append((label, comparison.caution))
-        tests = (comparison.p, contrast.p_holm, comparison.p_seeds, contrast.p_seeds_holm)
+        over_seeds = () if outcome.folds else (comparison.p_seeds, contrast.p_seeds_holm)
+        tests = (comparison.p, contrast.p_holm, *over_seeds)
         reference = [contrast.reference[1]] if varied else []
         ids.append(row_id(name, key, contrast.metric))
         rows.append((label, *reference, difference_cell(contrast), *map(p_cell, tests), contrast.said))
@@ -241,9 +251,16 @@ def _differences(outcome: Outcome, name: str) -> Section:
             improvements.append((label, *reference, _improvement(comparison), flips))
     families = dict.fromkeys(contrast.against.family for contrast in contrasts)
     counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
-    lines = [
+    by_folds = (
+        "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models trained "
+        "on so many rows are equal."
+    )
+    on_split = (
         "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items are "
-        "equal; p, t: the paired t test over seeds, which takes these items for all there are.",
+        "equal; p, t: the paired t test over seeds, which takes these items for all there are."
+    )
+    lines = [
+        by_folds if outcome.folds else on_split,
         *([f"Holm's correction counts together: {counted}."] if contrasts else []),
         *([established(outcome, name)] if contrasts else []),
         *_cautions(cautions),
@@ -254,7 +271,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
         more = " and others" * (len(missing) > NAMED)
         lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
     against = ["against"] if varied else []
-    heads = ("", *against, "difference", "p", "p (Holm)", "p, t", "p, t (Holm)", "verdict")
+    over_seeds = () if outcome.folds else ("p, t", "p, t (Holm)")
+    heads = ("", *against, "difference", "p", "p (Holm)", *over_seeds, "verdict")
     part = Section(
         f"One new run each, against {name}",
         ("", *against, "improves", "p, flipped signs"),
@@ -300,7 +318,17 @@ def _seeds(outcome: Outcome) -> Section:
             cells = [scores, dev] if on_test else [scores]
             rows.append((label, *(TableCell(text or "-", look="seeds") for text in cells)))
     heads = ("", "on test", "on dev") if on_test else ("", "on dev")
-    return Section("Each seed", heads, tuple(rows), ("Seeds ascending.",))
+    one, lines = _runs(outcome), ("Seeds ascending.",)
+    if outcome.folds:
+        lines = (
+            "On test: of all rows, each predicted by the model that was not trained on its fold. On dev: the mean.",
+        )
+    return Section(f"Each {one}", heads, tuple(rows), lines)
+
+
+def _runs(outcome: Outcome) -> str:
+    """Return the word for what the scores of a cell differ by: the seed, or the repeat of a cross-validation."""
+    return "repeat" if outcome.folds else "seed"
 
 
 def _costs(outcome: Outcome) -> Section:
@@ -317,7 +345,8 @@ def _costs(outcome: Outcome) -> Section:
         rows.append((outcome.label(result.key), *cells))
     heads = ("", *(text for stage in stages for text in (stage, "time")))
     what = "adaptation" if outcome.only_probed else "seed"
-    return Section("Costs", heads, tuple(rows), (f"Of one {what}, the mean over {what}s.",))
+    line = "Of the model of one fold, the mean over all." if outcome.folds else f"Of one {what}, the mean over {what}s."
+    return Section("Costs", heads, tuple(rows), (line,))
 
 
 def _facts(outcome: Outcome) -> Section:
@@ -355,7 +384,9 @@ def _tasks(outcome: Outcome) -> Section:
         about = (metric_text(task.metric), *sizes, *(_fact(result.facts.get(name)) for name in names))
         rows.setdefault(result.column, (result.column, *about))
     lines = [
-        "Rows of each split.",
+        "Train and dev are those of the first fold; test is every row, once a repeat."
+        if outcome.folds
+        else "Rows of each split.",
         *outcome.notes,
         *(f"{name} is left out: {why}" for name, why in outcome.absent.items()),
     ]
@@ -395,7 +426,9 @@ def as_csv(outcome: Outcome) -> str:
             key = result.key
             line = _place(outcome, key) | {_slug(name): result.facts.get(name) for name in facts}
             line |= {"train_rows": result.task.sizes.get("train"), "metric": metric_name}
-            line |= _estimate(outcome, key, metric) | {"split": outcome.split, "failed": result.failed}
+            split = "cross-validation" if result.task.folds else outcome.split
+            line |= _estimate(outcome, key, metric) | {"split": split, "failed": result.failed}
+            line |= {"folds": result.task.folds, "repeats": len(result.scores)} if outcome.folds else {}
             line |= {"runs_that_learnt_nothing": result.untaught}
             line |= {"probe": result.probe} if probed else {}
             line |= {"seeds": " ".join(str(score.seed) for score in result.scores)}

@@ -15,6 +15,7 @@ from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
+from acclimate.statistics.folds import FEWEST_REPEATS
 from acclimate.statistics.power import PowerDesign, measured_in_race
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
@@ -105,6 +106,25 @@ def reach(outcome: Outcome) -> str:
     return (
         f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
         f"from the untouched model with a probability of {design.power:.0%}."
+    )
+
+
+def by_folds(outcome: Outcome) -> str:
+    """Return in sentences how a race by cross-validation scores, and what few repeats mean; "" for one test set."""
+    scored = [result for result in outcome.results if not result.failed]
+    if not outcome.folds or not scored:
+        return ""
+    repeats, rows = len(scored[0].scores), scored[0].task.sizes["test"]
+    few = (
+        f" Fewer than {FEWEST_REPEATS} repeats give intervals that cover too seldom: raise seeds."
+        if repeats < FEWEST_REPEATS
+        else ""
+    )
+    return (
+        f"Scores are by {outcome.folds}-fold cross-validation, repeated {repeats} times over {rows:,} rows: each row "
+        f"is predicted once a repeat, by a model that was trained on other folds, and a repeat's score is that of all "
+        f"its predictions. A repeat has another division and another seed; where a plot says seed or test item, it is "
+        f"a repeat or a row.{few}"
     )
 
 
@@ -352,16 +372,16 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
     nothing = [each for each in trained if not each.learnt]
     if nothing:
         runs = sum(each.untaught for each in nothing)
-        again = sum(score.again for each in nothing for score in each.scores)
+        again = sum(run.again for each in nothing for run in each.runs)
         twice = f", {again} of them in two attempts" if again else ""
         consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
         labels = [outcome.label(each.key) for each in nothing]
         yield f"{_some(labels)} learnt nothing: {runs} of {runs} fine-tunings{twice}. {consequence}"
     partly = [each for each in trained if each.untaught and each.learnt]
     if partly:
-        counts = [f"{outcome.label(each.key)} ({each.untaught} of {len(each.scores)})" for each in partly]
+        counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
         yield f"Some fine-tunings learnt nothing, and count in the means: {_some(counts)}."
-    mended = {each.key: sum(score.again and score.learnt for score in each.scores) for each in trained}
+    mended = {each.key: sum(run.again and run.learnt for run in each.runs) for each in trained}
     if any(mended.values()):
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
@@ -378,11 +398,24 @@ def _of_probes(outcome: Outcome, probes: Sequence[CellResult]) -> Iterator[str]:
         yield f"{_some(nothing)} {verb} no better than a constant answer. So {consequence} compared with nothing."
     partly = [each for each in probes if each.untaught and each.learnt]
     if partly:
-        counts = [f"{outcome.label(each.key)} ({each.untaught} of {len(each.scores)})" for each in partly]
+        counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
         yield (
-            "The probes of some adaptations do no better than a constant answer, and count in the means: "
+            f"The probes of some {'folds' if outcome.folds else 'adaptations'} do no better than a constant answer, "
+            "and count in the means: "
             f"{_some(counts)}."
         )
+
+
+def _untaught(result: CellResult) -> str:
+    """Return how many of a cell's runs learnt nothing, and on which folds of a cross-validation."""
+    count = f"{result.untaught} of {len(result.runs)}"
+    which = [
+        f"repeat {score.seed + 1}, fold {number}"
+        for score in result.scores
+        for number, fold in enumerate(score.folds, 1)
+        if not fold.learnt
+    ]
+    return f"{count}: {'; '.join(which[:NAMED])}{' and others' * (len(which) > NAMED)}" if which else count
 
 
 def _some(names: Sequence[str]) -> str:

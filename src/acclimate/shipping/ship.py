@@ -85,6 +85,11 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
     if outcome is not None and outcome.race is not None and not outcome.race.winner:
         why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
         raise ValueError(f"{run}: {why}, so there is no winner to ship")
+    if outcome is not None and outcome.folds:
+        raise ValueError(
+            f"{run}: this race scored by cross-validation, so no test predictions of {run / WINNER} exist to check it "
+            f"against. Load it with transformers as it is, or race without --folds"
+        )
     for needed in (recorded, chosen):
         if not needed.exists():
             raise ValueError(

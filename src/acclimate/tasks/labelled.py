@@ -97,6 +97,7 @@ class Labelled:
     """What was read: the examples of each split, the accepted and rejected rows of each file, and notes for the user.
 
     cautions          notes without which a score would mislead
+    divided           the splits that were split off train, because no file was given for them
     source, untaught  as in tasks.task.Task; "" as the source means the files
     """
 
@@ -109,13 +110,14 @@ class Labelled:
     files: tuple[FileRead, ...]
     notes: tuple[str, ...]
     cautions: tuple[str, ...] = ()
+    divided: tuple[Split, ...] = ()
     source: str = ""
     untaught: tuple[str, ...] = ()
 
     def task(self) -> Task:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
         source = self.source or ", ".join(named(read.path) for read in self.files)
-        read = partial(_split_of, dict(self.splits))
+        read = partial(split_of, dict(self.splits))
         stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
 
@@ -334,6 +336,7 @@ def _labelled_task(
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
+        divided=missing,
         untaught=tuple(name for name in labels if kind == "tokens" and len(joined_tags(name)) > 1),
     )
 
@@ -375,7 +378,8 @@ def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else
                 )
 
 
-def _split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
+def split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
+    """Return the examples of the split: what `Task.read` does with examples that have been read."""
     return list(splits[split])
 
 
@@ -455,6 +459,7 @@ def read_questions(stated: LabelledFiles) -> Labelled:
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
+        divided=missing,
     )
 
 

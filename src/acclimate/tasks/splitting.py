@@ -1,4 +1,5 @@
-"""Division of rows into train, dev and test: each class in proportion, and rows that belong together in one split.
+"""Division of rows into train, dev and test, or into folds: each class in proportion, and rows that belong together in
+one part.
 
 Rows belong together if they have the same group or the same text. The split of a row depends on the seed and the
 content of the rows, not on their order or ids.
@@ -11,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,7 +30,7 @@ SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # missing files -> shar
 STRATA: dict[Kind, str] = {"score": "the number to predict", "tokens": "the rarest tag of each sentence"}
 
 Strata = Counter[str]
-Lacking = dict[Split, dict[str, float]]  # number of rows of each stratum that a split still lacks of its share
+Part = TypeVar("Part", bound=str)  # a split, or a fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def split_off(
             f"{where}: {len(examples)} rows are too few to split off {' and '.join(missing)}; it takes {FEWEST_ROWS}. "
             f"Add rows, or give files for dev and test"
         )
-    same, on_copies = _same_contexts(examples) if kind == "span" else _same_texts(examples)
+    same, on_copies = bonds_of(examples, kind=kind)
     shares = SHARES[missing]
     parts = divide(examples, shares, kind=kind, same=same, seed=seed, origin=where)
     strata = "" if kind == "span" else f", stratified by {STRATA.get(kind, 'label')}"  # an answer is no class
@@ -77,7 +79,7 @@ def divide(
     *,
     kind: Kind,
     same: Sequence[int],
-    seed: int,
+    seed: int | str,
     origin: str = "the examples",
 ) -> dict[Split, list[Example]]:
     """Return the examples of each split that has a share, in the order in which they were given.
@@ -96,12 +98,7 @@ def divide(
     all_examples = examples
     if kind == "span":
         examples = [replace(example, label=()) for example in examples]
-    strata = _strata(examples, kind)
-    units = _units(examples, strata, same, seed)
-    sizes = Counter(strata)
-    lacking = {split: {name: share * sizes[name] for name in sizes} for split, share in shares.items()}
-    where = _place_sets([unit for unit in units if len(unit.rows) > 1], sizes, shares, lacking)
-    where |= _place_singles([unit for unit in units if len(unit.rows) == 1], sizes, lacking)
+    units, where = _placed(examples, shares, kind=kind, same=same, seed=seed)
     _teach_every_class(units, examples, where)
     if not _fill_empty(units, examples, where, shares):
         sets = f"{len(units):,} set{'s' * (len(units) != 1)} of rows"
@@ -112,6 +109,45 @@ def divide(
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
     return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
+
+
+def in_folds(
+    examples: Sequence[Example], folds: int, *, kind: Kind, same: Sequence[int], seed: int | str
+) -> list[list[int]]:
+    """Return the places of the rows of each fold, ascending. Every row is in one fold, and no fold is empty.
+
+    Strata, and rows that stay together, are those of `divide`; `same`, `seed`: likewise. Each fold has an equal share
+    of each stratum, rounded up or down.
+
+    Raises ValueError for more folds than rows, or than sets of rows that stay together.
+    """
+    if folds > len(examples):
+        raise ValueError(f"{folds} folds of {len(examples):,} labelled rows: take at most as many folds as rows")
+    bare = [replace(example, label=()) for example in examples] if kind == "span" else examples
+    names = [str(fold) for fold in range(folds)]
+    units, where = _placed(bare, dict.fromkeys(names, 1 / folds), kind=kind, same=same, seed=seed)
+    if len(units) < folds:
+        raise ValueError(
+            f"{folds} folds, but rows of the same group or of the same text stay together, which makes only "
+            f"{len(units):,} set{'s' * (len(units) != 1)} of rows. Take fewer folds, or a --group column with more "
+            f"values"
+        )
+    for fold in [name for name in names if name not in where.values()]:  # large sets took the shares of several folds
+        counts = Counter(where.values())
+        spare = [unit for unit in units if counts[where[unit.key]] > 1]
+        where[min(spare, key=lambda unit: len(unit.rows)).key] = fold
+    rows_of: dict[str, list[int]] = {name: [] for name in names}
+    for unit in units:
+        rows_of[where[unit.key]] += unit.rows
+    return [sorted(rows_of[name]) for name in names]
+
+
+def bonds_of(examples: Sequence[Example], *, kind: Kind) -> tuple[list[int], str]:
+    """Return a number for each example, equal for those with the same text (`same` of `divide`), and a note on them.
+
+    For questions the text is the context.
+    """
+    return _same_contexts(examples) if kind == "span" else _same_texts(examples)
 
 
 def nested_subsets(examples: Sequence[Example], sizes: Sequence[int], *, kind: Kind, seed: int) -> list[list[int]]:
@@ -174,7 +210,20 @@ def _strata(examples: Sequence[Example], kind: Kind) -> list[str]:
     return [min(classes_in(example.label), key=lambda name: (counts[name], name), default="") for example in examples]
 
 
-def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[int], seed: int) -> list[_Unit]:
+def _placed(
+    examples: Sequence[Example], shares: Mapping[Part, float], *, kind: Kind, same: Sequence[int], seed: int | str
+) -> tuple[list[_Unit], dict[str, Part]]:
+    """Return the sets of rows that stay together, and key of a set -> the part that it is in."""
+    strata = _strata(examples, kind)
+    units = _units(examples, strata, same, seed)
+    sizes = Counter(strata)
+    # number of rows of each stratum that a part still lacks of its share
+    lacking = {part: {name: share * sizes[name] for name in sizes} for part, share in shares.items()}
+    where = _place_sets([unit for unit in units if len(unit.rows) > 1], sizes, shares, lacking)
+    return units, where | _place_singles([unit for unit in units if len(unit.rows) == 1], sizes, lacking)
+
+
+def _units(examples: Sequence[Example], strata: Sequence[str], same: Sequence[int], seed: int | str) -> list[_Unit]:
     """Return the sets of rows that stay together, in the order of their keys."""
     parent = list(range(len(examples)))
 
@@ -206,56 +255,58 @@ def _content(example: Example) -> str:
 
 
 def _place_sets(
-    units: Sequence[_Unit], sizes: Strata, shares: Mapping[Split, float], lacking: Lacking
-) -> dict[str, Split]:
-    """Return key -> split of each set: the split that leaves the smallest squared relative distance to the shares."""
-    where: dict[str, Split] = {}
+    units: Sequence[_Unit], sizes: Strata, shares: Mapping[Part, float], lacking: dict[Part, dict[str, float]]
+) -> dict[str, Part]:
+    """Return key -> part of each set: the part that leaves the smallest squared relative distance to the shares."""
+    where: dict[str, Part] = {}
     for unit in sorted(units, key=lambda unit: -len(unit.rows)):
 
-        def distance(split: Split, unit: _Unit = unit) -> float:
+        def distance(part: Part, unit: _Unit = unit) -> float:
             return sum(
-                count * (count - 2 * lacking[split][name]) / (shares[split] * sizes[name])
+                count * (count - 2 * lacking[part][name]) / (shares[part] * sizes[name])
                 for name, count in unit.strata.items()
             )
 
-        split = min(shares, key=distance)
-        where[unit.key] = split
+        part = min(shares, key=distance)
+        where[unit.key] = part
         for name, count in unit.strata.items():
-            lacking[split][name] -= count
+            lacking[part][name] -= count
     return where
 
 
-def _place_singles(units: Sequence[_Unit], sizes: Strata, lacking: Lacking) -> dict[str, Split]:
-    """Return key -> split of each set of one row, stratum by stratum, in the order of the keys."""
+def _place_singles(
+    units: Sequence[_Unit], sizes: Strata, lacking: Mapping[Part, Mapping[str, float]]
+) -> dict[str, Part]:
+    """Return key -> part of each set of one row, stratum by stratum, in the order of the keys."""
     waiting: dict[str, list[_Unit]] = {}
     for unit in units:
         waiting.setdefault(next(iter(unit.strata)), []).append(unit)
-    owed = dict.fromkeys(lacking, 0.0)  # what rounding has kept from each split so far
-    where: dict[str, Split] = {}
+    owed = dict.fromkeys(lacking, 0.0)  # what rounding has kept from each part so far
+    where: dict[str, Part] = {}
     for name in sorted(waiting, key=lambda name: (-sizes[name], name)):
-        numbers = _rounded({split: lacking[split][name] for split in lacking}, len(waiting[name]), owed)
+        numbers = _rounded({part: lacking[part][name] for part in lacking}, len(waiting[name]), owed)
         rows = iter(waiting[name])
-        for split, number in numbers.items():
-            owed[split] += lacking[split][name] - number
-            where |= {next(rows).key: split for _ in range(number)}
+        for part, number in numbers.items():
+            owed[part] += lacking[part][name] - number
+            where |= {next(rows).key: part for _ in range(number)}
     return where
 
 
-def _rounded(wanted: Mapping[Split, float], total: int, owed: Mapping[Split, float]) -> dict[Split, int]:
+def _rounded(wanted: Mapping[Part, float], total: int, owed: Mapping[Part, float]) -> dict[Part, int]:
     """Return whole numbers that sum to `total`: the wanted ones, rounded up or down, and at least 0.
 
-    Train is rounded up first if it would have nothing, then the splits to which earlier rounding owes most.
+    Train is rounded up first if it would have nothing, then the parts to which earlier rounding owes most.
     """
     # the addend: a number that is a rounding error below a whole one counts as that one
-    numbers = {split: max(math.floor(wanted[split] + 1e-9), 0) for split in wanted}
+    numbers = {part: max(math.floor(wanted[part] + 1e-9), 0) for part in wanted}
     while sum(numbers.values()) < total:
-        above = [split for split in wanted if wanted[split] - numbers[split] > 1e-9] or list(wanted)
-        empty = numbers.get("train") == 0 and "train" in above
-        most = "train" if empty else max(above, key=lambda split: owed[split] + wanted[split] - numbers[split])
+        above = [part for part in wanted if wanted[part] - numbers[part] > 1e-9] or list(wanted)
+        empty = [part for part in above if part == "train" and numbers[part] == 0]
+        most = empty[0] if empty else max(above, key=lambda part: owed[part] + wanted[part] - numbers[part])
         numbers[most] += 1
     while sum(numbers.values()) > total:
-        nonempty = [split for split in wanted if numbers[split]]
-        numbers[max(nonempty, key=lambda split: numbers[split] - wanted[split])] -= 1
+        nonempty = [part for part in wanted if numbers[part]]
+        numbers[max(nonempty, key=lambda part: numbers[part] - wanted[part])] -= 1
     return numbers
 
 

@@ -1,0 +1,119 @@
+"""A task in folds: the materials of a repeated cross-validation.
+
+The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::in_folds). Each fold is an ordinary
+prepared task: the fold itself is the test set, and train and dev come from the other folds, a tenth of them dev. So
+whatever reads the task's texts or labels, such as adaptation on them, is done for each fold without its test rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from acclimate.core import ranks
+from acclimate.core.figures import listed
+from acclimate.core.types import Example, Split, Watch, unwatched
+from acclimate.data.materials import Fold, Materials, corpus_of_split
+from acclimate.tasks.labelled import split_of
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.spans import PASSAGE
+from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, in_folds
+from acclimate.tasks.task import Task, as_read, classes_in
+
+FOLDER = "folds"  # in the directory of a race
+NAMED = 5  # classes that a sentence lists
+
+
+def with_folds(
+    materials: Materials,
+    task: Task,
+    rows: Sequence[Example],
+    run: Path,
+    *,
+    folds: int,
+    repeats: int,
+    seed: int,
+    watch: Watch = unwatched,
+) -> Materials:
+    """Return the materials with those of each fold, prepared in `run/folds`, and with a note on the division.
+
+    task, rows  that are divided; a test set that is not among the rows stays sealed
+    seed        of the division; each repeat divides the rows anew
+
+    Raises ValueError where the rows cannot be divided, or where a fold would leave no training row of a class.
+    """
+    if any(PASSAGE in row.text for row in rows):
+        raise ValueError(
+            "--folds: questions with several contexts, as BioASQ has them, cannot be divided into folds. Leave it out"
+        )
+    same, on_copies = bonds_of(rows, kind=task.kind)
+    place, found = run / FOLDER, list[Materials]()
+    untaught: set[str] = set()
+    for repeat in range(repeats):
+        divided = in_folds(rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
+        for number, held_out in enumerate(divided):
+            fold = Fold(repeat, number)
+            splits = _splits(rows, held_out, same, task, seed=f"{seed}, {fold}")
+            taught = {name for row in splits["train"] for name in classes_in(row.label)}
+            lacking = tuple(name for name in task.labels if name not in taught)
+            untaught |= {*lacking} - {*task.untaught}
+            divided_task = replace(
+                task,
+                read=partial(split_of, splits),
+                prepare=as_read,
+                untaught=tuple(dict.fromkeys((*task.untaught, *lacking))),
+            )
+            path = place / f"{repeat + 1}-{number + 1}"
+            prepared = ranks.first_then_all(partial(prepare, divided_task, run, path))
+            text = corpus_of_split(prepared, "train", run / "corpora", watch)
+            found.append(replace(materials, task=prepared, task_text=text, fold=fold))
+    if task.kind == "sequence" and untaught:
+        raise ValueError(
+            f"--folds: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into one fold, "
+            f"and while they are held out no model can learn it. Label more rows of it, put it together with another "
+            f"label, or leave it out"
+        )
+    strata = "" if task.kind == "span" else f", stratified by {STRATA.get(task.kind, 'label')}"
+    note = (
+        f"The {len(rows):,} labelled rows were divided into {folds} folds, {repeats} times anew{strata}, seed {seed}. "
+        f"Of the rows outside a fold a tenth is dev.{on_copies.replace('split', 'fold')}"
+    )
+    if groups := {row.group for row in rows} - {""}:
+        note += f" Each of the {len(groups):,} groups is in one fold."
+    sizes = materials.task.sizes
+    if len(rows) == sizes["train"] + sizes["dev"]:
+        note += f" The test set that was given, {sizes['test']:,} rows, is in no fold: it stayed sealed."
+    notes = (note, *_on_rare(task, rows, folds, untaught))
+    return replace(materials, folds=tuple(found), notes=(*materials.notes, *notes))
+
+
+def _splits(
+    rows: Sequence[Example], held_out: Sequence[int], same: Sequence[int], task: Task, *, seed: str
+) -> dict[Split, tuple[Example, ...]]:
+    """Return the held-out rows as test, and the others divided into train and dev."""
+    others = [place for place in range(len(rows)) if place not in {*held_out}]
+    parts = divide(
+        [rows[place] for place in others],
+        SHARES[("dev",)],
+        kind=task.kind,
+        same=[same[place] for place in others],
+        seed=seed,
+        origin="--folds: the rows of the other folds",
+    )
+    return {**{split: tuple(part) for split, part in parts.items()}, "test": tuple(rows[place] for place in held_out)}
+
+
+def _on_rare(task: Task, rows: Sequence[Example], folds: int, untaught: set[str]) -> Iterator[str]:
+    """Yield notes on classes with fewer rows than folds. untaught: those that some model could not learn"""
+    counts = Counter(name for row in rows for name in {*classes_in(row.label)})
+    rare = [f"{name!r} ({count})" for name, count in sorted(counts.items()) if count < folds and task.kind != "span"]
+    if rare:
+        named = listed(rare) if len(rare) <= NAMED else f"{', '.join(rare[:NAMED])} and {len(rare) - NAMED:,} more"
+        yield f"Fewer rows than folds have {named}: not every fold tests them."
+    if untaught:
+        names = sorted(untaught)
+        named = listed(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED:,} more"
+        yield f"All rows with {named} fall into one fold of a repeat: the model that is tested on them never saw one."

@@ -1,0 +1,222 @@
+"""A race by cross-validation: `folds` of the recipe, `--folds` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import toys
+from acclimate.core import files, settings
+from acclimate.core.types import SPLITS, Progress
+from acclimate.jobs.job import DIRECTORY, RESULT
+from acclimate.races import race
+from acclimate.races.compare import MAIN
+from acclimate.races.outcome import Outcome, probe_row
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import RaceReport
+from acclimate.races.verdict import warnings
+from acclimate.shipping.ship import ship
+from acclimate.statistics.folds import by_rows, components_of_rows
+from acclimate.statistics.variance import p_value, resample
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.prepared import open_prepared
+from acclimate.text.corpus import Corpus
+
+ROWS, FOLDS, REPEATS = 48, 2, 2
+F1 = METRICS["macro_f1"]
+RECIPE = settings.override(
+    RaceRecipe(),
+    [
+        *(*toys.SETTINGS, f"folds={FOLDS}", f"seeds={REPEATS}", 'contestants=["TAPT", "TF-IDF"]'),
+        *("tapt.plan.steps=3", "finetune.plan.steps=30", "finetune.looks=2"),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A race that was killed once. before: name of a job that was done by then -> when its result was written"""
+
+    given: dict[str, Any]
+    report: RaceReport
+    before: dict[str, int]
+
+    @property
+    def out(self) -> Path:
+        return self.given["out"]
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.report.outcome
+
+
+def results(out: Path) -> dict[str, int]:
+    return {path.parent.name: path.stat().st_mtime_ns for path in (out / DIRECTORY).glob(f"*/{RESULT}")}
+
+
+@pytest.fixture(scope="module")
+def folded(toy_race, tmp_path_factory) -> Folded:
+    """A race of 48 rows that was killed in its third fold, and went on."""
+    place, generator = tmp_path_factory.mktemp("folds"), random.Random(7)
+    rows = [{"text": toys.text(topic, 14, generator), "label": topic} for topic in [*toys.TOPICS] * (ROWS // 3)]
+    (place / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    [pretrained] = (toy_race.run / "jobs").glob("pretrain-*")
+    given = {"model": str(pretrained / "checkpoint"), "max_tokens": 32, "recipe": RECIPE, "out": place / "run"}
+
+    def killed(progress: Progress) -> None:
+        if progress.stage.startswith("repeat 2, fold 1"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        race.race(place / "rows.jsonl", **given, watch=killed)
+    before = results(given["out"])
+    return Folded({"train": place / "rows.jsonl", **given}, race.race(place / "rows.jsonl", **given), before)
+
+
+def test_after_a_kill_between_folds_no_job_is_done_again(folded):
+    assert len(folded.before) > 10
+    after = results(folded.out)
+    assert {name: after[name] for name in folded.before} == folded.before
+    race.race(**folded.given)
+    assert results(folded.out) == after
+
+
+def test_a_score_is_the_metric_of_the_predictions_of_all_folds_together(folded):
+    cell = folded.outcome.cells["", "untouched", "rows"]
+    predicted: dict[tuple[int, str], str] = {}
+    for name in cell.jobs:
+        place = folded.out / DIRECTORY / name
+        result, job = files.read_json(place / RESULT), files.read_json(place / "job.json")
+        tuned = files.read_json(folded.out / DIRECTORY / job["needs"]["tuned"] / "job.json")
+        seed = tuned["settings"]["recipe"]["plan"]["seed"]
+        predicted |= {(seed, id): label for id, label in zip(result["ids"], result["predicted"], strict=True)}
+    assert len(cell.jobs) == FOLDS * REPEATS
+    assert len(predicted) == ROWS * REPEATS
+    for score in cell.scores:
+        assert score.predicted == tuple(predicted[score.seed, id] for id in score.ids)
+        assert score.test == pytest.approx(F1.compute(score.gold, score.predicted))
+        assert [fold.rows for fold in score.folds] == [ROWS // FOLDS] * FOLDS
+    assert cell.task.folds == FOLDS
+    assert cell.task.sizes["test"] == ROWS
+
+
+def test_intervals_and_tests_are_those_of_cross_validation(folded):
+    ours, theirs = (folded.outcome.cells["", name, "rows"] for name in ("TAPT", "untouched"))
+    compared = folded.outcome.compared
+    stated = by_rows(ours.scores[0].gold, [score.predicted for score in ours.scores], F1, folds=FOLDS)
+    found = compared.intervals[ours.key, MAIN]
+    assert (found.mean, found.low, found.high) == pytest.approx((stated.mean, stated.low, stated.high))
+    assert "Repeats of the cross-validation: 2." in found.caution
+    draws = resample([*ours.scores, *theirs.scores], F1)
+    difference = draws["TAPT"].points_S.mean() - draws["untouched"].points_S.mean()
+    components = components_of_rows(draws["TAPT"].shares_Sn - draws["untouched"].shares_Sn, folds=FOLDS)
+    comparison = compared.of(ours.key, "untouched").comparison
+    assert comparison.difference == pytest.approx(difference)
+    assert comparison.p == pytest.approx(float(p_value(np.float64(difference), components)))
+    assert comparison.p_seeds is None
+    probe = compared.of(("", probe_row("TAPT"), "rows"), probe_row("untouched")).comparison
+    assert probe.test == comparison.test
+    assert probe.seeds == REPEATS
+
+
+def test_no_model_has_seen_a_row_that_it_is_tested_on(folded):
+    """By what the jobs read: the task's rows, and the text that TAPT adapts on."""
+    texts = [Corpus(path.parent) for path in (folded.out / "corpora").glob("*/corpus.json")]
+    corpora = {corpus.hash: corpus for corpus in texts}
+    tasks = [open_prepared(path) for path in sorted((folded.out / "folds").iterdir()) if path.is_dir()]
+    by_test = {task.hashes["test"]: task for task in tasks}
+    jobs = {path.parent.name: files.read_json(path) for path in (folded.out / DIRECTORY).glob("*/job.json")}
+    adapted = set()
+    for name in folded.outcome.cells["", "TAPT", "rows"].jobs:
+        task = by_test[jobs[name]["contents"]["test"]]
+        tuned = jobs[jobs[name]["needs"]["tuned"]]
+        assert {split: tuned["contents"][split] for split in ("train", "dev")} == {
+            split: task.hashes[split] for split in ("train", "dev")
+        }
+        rows = {split: {row.text for row in task.examples(split)} for split in SPLITS}
+        assert not rows["test"] & (rows["train"] | rows["dev"])
+        adapted.add(tuned["needs"]["model"])
+        corpus = corpora[jobs[tuned["needs"]["model"]]["contents"]["corpus"]]
+        assert {document.text for document in corpus.documents()} == rows["train"]
+    assert len(adapted) == FOLDS * REPEATS
+
+
+def test_adaptation_on_text_of_the_domain_is_one_job_for_all_folds(folded, toy_race, tmp_path):
+    data = {"corpus": toy_race.inputs / "domain.txt", "max_tokens": 32}
+    inputs = race.stated_inputs(
+        folded.given["train"], data, model=folded.given["model"], out=tmp_path, watch=lambda progress: None
+    )
+    recipe = settings.override(RECIPE, ['contestants=["TAPT", "DAPT", "DAPT+TAPT"]', "adapt_seeds=2"])
+    searches = race.design(recipe, race.materials_for(inputs, recipe)).searches
+    names = {name: [search.entries.models[name].name for search in searches] for name in ("TAPT", "DAPT", "DAPT+TAPT")}
+    assert [len({*found}) for found in names.values()] == [4, 2, 4]
+    assert names["DAPT"] == [names["DAPT"][0]] * FOLDS + [names["DAPT"][-1]] * FOLDS  # a repeat, an adaptation
+
+
+def test_page_table_csv_and_record_say_how_it_was_scored(folded):
+    page, table, sheet = ((folded.out / name).read_text() for name in ("report.html", "table.txt", "table.csv"))
+    for text in (page, " ".join(table.split())):
+        assert "2-fold cross-validation, repeated 2 times over 48 rows" in text
+        assert "Fewer than 3 repeats give intervals that cover too seldom" in text
+        assert "is none of those that were scored" in text
+    assert "Each repeat" in table
+    assert "p, t" not in table
+    lines = list(csv.DictReader(sheet.splitlines()))
+    assert {(line["split"], line["folds"], line["repeats"]) for line in lines} == {("cross-validation", "2", "2")}
+    assert folded.report.facts.task["cross-validation"] == "2 folds, divided 2 times"
+    assert folded.report.facts.given["TAPT"]["folds"] == FOLDS
+
+
+def test_the_winner_is_trained_once_more_on_the_usual_split(folded):
+    winner = files.read_json(folded.out / "winner" / "race.json")
+    assert winner["contestant"] == folded.report.facts.winner
+    usual = open_prepared(folded.out / "data")
+    assert usual.looks() == []
+    tuned = [
+        job
+        for path in (folded.out / DIRECTORY).glob("fine-tune*/job.json")
+        if (job := files.read_json(path))["contents"]["train"] == usual.hashes["train"]
+    ]
+    assert {job["settings"]["recipe"]["plan"]["seed"] for job in tuned} == {*range(REPEATS)}
+    with pytest.raises(ValueError, match="scored by cross-validation, so no test predictions of"):
+        ship(folded.out, folded.out.parent / "shipped")
+
+
+def test_folds_that_learnt_nothing_are_counted_and_named(folded):
+    cell = folded.outcome.cells["", "TAPT", "rows"]
+    first, second = cell.scores
+    dull = replace(first, folds=(first.folds[0], replace(first.folds[1], learnt=False)))
+    bright = replace(second, folds=tuple(replace(fold, learnt=True) for fold in second.folds))
+    others = [result for result in folded.outcome.results if result.row != "TAPT"]
+    outcome = replace(folded.outcome, results=(*others, replace(cell, scores=(dull, bright))))
+    assert outcome.cells[cell.key].learnt
+    assert any("TAPT (1 of 4: repeat 1, fold 2)" in line for line in warnings(outcome))
+
+
+def test_a_dry_run_counts_every_fold_and_repeat(folded, tmp_path):
+    text = race.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True)
+    [line] = [line for line in text.splitlines() if line.split()[:1] == ["TAPT"]]
+    assert line.split()[3] == str(FOLDS * REPEATS)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("stated", "more", "message"),
+    [
+        (["folds=1"], {}, "folds = 1: one fold leaves no row to train on"),
+        (["folds=49"], {}, "49 folds of 48 labelled rows"),
+        ([], {"budget": "20min"}, "--folds with --budget"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated, more, message):
+    given = {**folded.given, "out": tmp_path / "run", **more}
+    with pytest.raises(ValueError, match=message):
+        race.race(**given | {"recipe": settings.override(RECIPE, stated)})
+    assert not (tmp_path / "run" / DIRECTORY).exists()
