@@ -417,7 +417,7 @@ def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
     """Return the search that trains this contestant alone, on the usual split; "": none."""
     entries = enter(recipe, materials)
     models = {name: model for name, model in entries.models.items() if name == row}
-    measured = {
+    measured: dict[str, Any] = {
         name: {each: job for each, job in getattr(entries, name).items() if each in (row, UNTOUCHED)}
         for name in ("losses", "general_losses", "moves")
     }

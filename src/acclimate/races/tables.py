@@ -271,8 +271,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
         more = " and others" * (len(missing) > NAMED)
         lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
     against = ["against"] if varied else []
-    over_seeds = () if outcome.folds else ("p, t", "p, t (Holm)")
-    heads = ("", *against, "difference", "p", "p (Holm)", *over_seeds, "verdict")
+    of_seeds = () if outcome.folds else ("p, t", "p, t (Holm)")
+    heads = ("", *against, "difference", "p", "p (Holm)", *of_seeds, "verdict")
     part = Section(
         f"One new run each, against {name}",
         ("", *against, "improves", "p, flipped signs"),
