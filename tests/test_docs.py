@@ -2,10 +2,10 @@
 
 import ast
 import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 from acclimate.cli import settings
 from acclimate.core.schema import group_of
@@ -17,7 +17,6 @@ SOURCE = ROOT / "src" / "acclimate"
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 
 @cache
@@ -32,37 +31,38 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_relative_links_resolve(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+def found_in_pages(pattern: str, text_of: Callable[[Path], str]) -> Iterator[tuple[Path, Any]]:
+    """The page and what the pattern captures, of each match."""
+    return ((page, each) for page in PAGES for each in re.findall(pattern, text_of(page)))
+
+
+def test_relative_links_resolve():
+    for page, target in found_in_pages(r"\]\(([^)\s]+)\)", prose):
         if not re.match(r"[a-z]+:", target):
             path, _, anchor = target.partition("#")
             file = (page.parent / path).resolve() if path else page
-            assert file.exists(), target
-            assert not anchor or anchor in anchors(file), target
+            assert file.exists(), (page, target)
+            assert not anchor or anchor in anchors(file), (page, target)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_files_and_functions_that_a_page_names_exist(page):
-    text = page.read_text(encoding="utf-8")
-    for path, name in re.findall(r"\b((?:src|tests|recipes|examples)/[\w./-]*\.(?:py|toml|html))(?:::([\w.]+))?", text):
-        if "NAME" in path:  # of a file to be
-            continue
-        assert (ROOT / path).is_file(), path
-        if name:
-            assert name in defined(ROOT / path), f"{path}::{name}"
+def test_files_and_functions_that_a_page_names_exist():
+    named = r"\b((?:src|tests|recipes|examples)/[\w./-]*\.(?:py|toml|html))(?:::([\w.]+))?"
+    for page, (path, name) in found_in_pages(named, lambda page: page.read_text(encoding="utf-8")):
+        if "NAME" not in path:  # of a file to be
+            assert (ROOT / path).is_file(), (page, path)
+            assert not name or name in defined(ROOT / path), (page, f"{path}::{name}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_files_of_a_run_that_a_page_names_are_files_that_the_code_writes(page):
+def test_files_of_a_run_that_a_page_names_are_files_that_the_code_writes():
     """Such as `learnt.json`; the record and tables of a race or study begin with its name: `tlm-k.outcome.json`."""
-    if page.name == "CHANGELOG.md" or "benchmarks" in page.parts:  # they name files of earlier versions, or their own
-        return
-    for name in re.findall(r"`([a-z][\w.-]*\.(?:jsonl?|txt|csv|html))`", prose(page)):
+    for page, name in found_in_pages(r"`([a-z][\w.-]*\.(?:jsonl?|txt|csv|html))`", prose):
+        if page.name == "CHANGELOG.md" or "benchmarks" in page.parts:  # they name files of earlier versions, or theirs
+            continue
         start, _, ending = name.partition(".")
         of_study = start.partition("-")[0] in STUDIES and ending in ("outcome.json", "txt", "csv", "html")
         in_tree = (ROOT / name).is_file() or (SOURCE / "reports" / "templates" / name).is_file()
-        assert of_study or in_tree or name == "race.outcome.json" or {name, name.partition("-")[2]} & strings(), name
+        written = {name, name.partition("-")[2]} & strings()
+        assert of_study or in_tree or name == "race.outcome.json" or written, (page, name)
 
 
 @cache

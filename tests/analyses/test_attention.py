@@ -189,9 +189,7 @@ def test_the_verb_writes_the_page_and_says_the_counts(built, texts, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("--text", "words"), "its columns are ['review']"),
         (("--max-tokens", "1"), "max_tokens is 1: run puts 2 tokens around a text"),
-        (("--texts", "nothing.txt"), "nothing.txt: there is no such file"),
         (("--out", "."), "--out . is a folder; name the page to write, such as heads.html"),
     ],
 )

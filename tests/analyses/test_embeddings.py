@@ -323,9 +323,7 @@ def test_the_verb_writes_page_and_sheet_and_says_the_distances(models, tmp_path)
             ("--words", "leading"),
             "'leading' is no single piece of the vocabulary of untouched, which reads it as lead ##ing",
         ),
-        (("--texts", "nothing.txt"), "nothing.txt: there is no such file"),
         (("--out", "."), "--out . is a folder; name the page to write, such as embeddings.html"),
-        (("no such/model/at all",), "no such/model/at all: there is no such directory"),
     ],
 )
 def test_what_a_user_can_mend_is_one_line_and_nothing_is_written(change, said, models, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""A race whose jobs several processes do comes to what one process comes to, a diverging setting included."""
+"""A race that several processes do comes to what one comes to, with a method of a user and a setting that diverges."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import toys
 from acclimate.core import settings
 from acclimate.jobs.status import status_of
 from acclimate.jobs.workers import Where, working
-from acclimate.races.race import run_race
-from acclimate.races.recipe import RaceRecipe
+from acclimate.races.race import recipe_for, run_race
+from acclimate.races.recipe import stated_methods
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 SMALL = (
-    'contestants=["TAPT", "TF-IDF"]',
+    f'contestants=["{EXAMPLE}::FOCAL", "TF-IDF"]',  # which other processes load from its file
     "search.rates=[1e-2, 1e30]",  # the second diverges
-    *("pretrain.plan.steps=6", "tapt.plan.steps=4", "finetune.plan.steps=8", "finetune.looks=2"),
+    *("focal.max_tokens=32", "focal.epochs=0", "focal.plan.steps=4", "focal.plan.batch=8"),
+    *("pretrain.plan.steps=6", "finetune.plan.steps=8", "finetune.looks=2"),
 )
 
 
 def raced(run: Path, inputs: Path, *, workers: int) -> dict[str, Any]:
     """What must not depend on who did it: results by job, and scores without their seconds."""
-    recipe, materials = settings.override(RaceRecipe(), [*toys.SETTINGS, *SMALL]), toys.materials_in(run, inputs)
+    usual, materials = recipe_for(None, stated_methods(SMALL)), toys.materials_in(run, inputs)
+    recipe = settings.override(usual, [*toys.SETTINGS, *SMALL])
     with working(Where(workers=workers)):
         run_race(recipe, materials, run, command="acclimate race")
     kept = {path.parent.name: path.read_text() for path in sorted((run / "jobs").glob("*/result.json"))}

@@ -68,13 +68,6 @@ def test_python_takes_names_methods_and_files(typed):
         recipe_of(["TATP", method], None, None)
 
 
-def test_other_processes_load_it_from_its_file(typed, materials, tmp_path):
-    job = focal(stated(typed), materials)
-    with working(Where(workers=2)):
-        there = done(job, tmp_path / "there")
-    assert there == done(job, tmp_path / "here")
-
-
 def test_a_change_of_its_file_is_another_job(typed, materials):
     before = focal(stated(typed), materials)
     with open(typed.partition("::")[0], "a", encoding="utf-8") as file:

@@ -155,7 +155,7 @@ def test_micro_f1_equals_accuracy_where_nothing_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("letters", ["BI", "I", "BIES"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_entity_f1_equals_seqeval(letters: str, seed: int) -> None:
     seqeval = pytest.importorskip("seqeval.metrics", reason="seqeval is in the extra 'test'")
     gold, predicted = sentences(seed, letters=letters)
@@ -247,8 +247,8 @@ def test_matthews_equals_scikit_learn(case: str) -> None:
     assert METRICS["matthews"].compute(gold, predicted) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("seed", range(2))
 def test_matthews_of_random_labels_equals_scikit_learn(seed: int, classes: int) -> None:
     gold, predicted = np.random.default_rng(seed).integers(classes, size=(2, 40)).astype(str).tolist()
     mixed = gold[:20] + predicted[20:]
