@@ -68,13 +68,8 @@ SHAPELESS = {"layers": None, "hidden": None, "heads": None, "vocabulary": 30_522
 REFUSED = {
     "epochs = 1.0 and tokens = 5 both": {"epochs": 1.0, "tokens": 5},
     "there is no general text": {"general_share": 0.5},
-    "general_share = 1.0 is out of range": {"general_share": 1.0},
-    "long_share = 1.0 is out of range": {"long_share": 1.0},
     "long_tokens = 24 of the second phase": {"long_tokens": 24, "long_share": 0.1},
     "rises to five thirds": {"masking": 0.7, "masking_schedule": "steps"},
-    "least_words = -1 is out of range": {"least_words": -1},
-    "looks = 0 is out of range": {"looks": 0},
-    "adversarial = -1.0 is out of range": {"adversarial": -1.0},
     "has layers = 2, but layers = 1": {"size": "tiny"},
     "comes with weights and a vocabulary": {"model": "a"},
     "tokenizer = 'b' does nothing: model = 'a'": {"model": "a", "tokenizer": "b"},

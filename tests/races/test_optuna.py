@@ -130,8 +130,7 @@ def test_what_is_pruned_goes_no_further_and_is_given_up(tmp_path):
         assert {share for *_, share in track.played} == ({1.0} if pruner == "none" else {EARLY, HALFWAY, 1.0})
 
 
-@pytest.mark.parametrize("pruner", ["median", "halving"])
-@pytest.mark.parametrize("stated", [WIDE, GRID], ids=["tpe", "grid"])
+@pytest.mark.parametrize(("stated", "pruner"), [(WIDE, "median"), (GRID, "halving")], ids=["tpe", "grid"])
 def test_a_search_that_is_killed_anywhere_goes_on_with_the_same_trials(stated, pruner, tmp_path):
     stated = replace(stated, pruner=pruner, trials=8)
     whole = Track()

@@ -113,7 +113,7 @@ def test_a_words_tag_stands_at_its_first_piece(pieces):
     assert [values.tolist() for values in by_word(np.arange(13), batch)] == [[1, 5, 6, 8], [11]]
 
 
-@pytest.mark.parametrize("max_tokens", range(3, 24))
+@pytest.mark.parametrize("max_tokens", [3, 4, 7, 12, 23])
 def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
     generator = random.Random(max_tokens)
     rows = []

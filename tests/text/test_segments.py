@@ -45,7 +45,7 @@ def random_tokens(tokens):
 
 
 @pytest.mark.parametrize("at_once", [1 << 20, 50])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 def test_documents_are_cut_into_the_fewest_pieces_at_word_starts(random_tokens, seed, at_once, monkeypatch):
     monkeypatch.setattr(segments_module, "_TOKENS_AT_ONCE", at_once)
     tokens = random_tokens(seed)
