@@ -9,6 +9,7 @@ from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
 import studies
+from acclimate.core import files
 from acclimate.core.types import Cost, Score
 from acclimate.data.examination import Leak
 from acclimate.races.outcome import rows
@@ -269,7 +270,7 @@ def test_what_adapting_forgot_stands_beside_the_scores_where_it_was_measured():
     assert "general loss" not in render(made_up())
 
 
-def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
+def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path, monkeypatch):
     """Also where the name of a contestant contains that of another."""
     ids, gold = ("1", "2"), ("yes", "no")
     scores = [
@@ -300,3 +301,12 @@ def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
     }
     assert origins["TLM"][1] == "Its encoder was pretrained in the same run, from random weights."
     assert origins["a directory"][1] == "It was made from a model that the user gave, which has no hub id."
+
+    about = files.read_json(jobs / "adapted-TAPT-0" / "job.json")
+    files.write_json(jobs / "adapted-TAPT-0" / "job.json", about | {"settings": {}, "contents": {"model": "0" * 64}})
+    monkeypatch.setattr("acclimate.shipping.card._embedded_identity", lambda: "0" * 64)
+    [score] = [score for score in scores if (score.contestant, score.seed) == ("TAPT", 0)]
+    base, sentence = origin_of(tmp_path, studies.raced(scores), score)
+    assert base == ""
+    assert sentence.startswith("It was made from the embedded encoder of acclimate, which was cut from sentence-transf")
+    assert "Apache-2.0" in sentence
