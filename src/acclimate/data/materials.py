@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from acclimate.data.examination import Examination
 
 DOCSTRINGS = "docstrings"  # folder of the cache, and the first of EMBEDDED_TASKS
+MEASURED = (
+    130  # documents of the embedded tasks on which losses are measured, at least: 5 seconds of a core for a model
+)
 EMBEDDED_TASKS = {DOCSTRINGS: build_docstrings, "sections": build_sections}
 
 
@@ -107,9 +111,17 @@ def embedded_materials(
         model=resolved(model) if model else None,
         general=built.general,
         domain=built.domain,
-        heldout=built.heldout,
-        general_heldout=built.general_heldout,
+        heldout=_measured(built.heldout, run, watch),
+        general_heldout=_measured(built.general_heldout, run, watch),
     )
+
+
+def _measured(heldout: Corpus, run: Path, watch: Watch) -> Corpus:
+    """Return MEASURED documents of held-out text, evenly spaced: every model of a race reads them."""
+    every = max(1, len(heldout) // MEASURED)
+    documents = islice(heldout.documents(), 0, None, every)
+    path = run / "corpora" / f"{heldout.path.name}-{heldout.hash[:12]}"
+    return ranks.first_then_all(lambda: built_corpus(path, documents, watch))
 
 
 def corpus_at(
