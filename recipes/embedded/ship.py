@@ -155,7 +155,10 @@ def text_of(run: Path, settings: Mapping[str, Any]) -> Path:
     for place in (Path(), *run.parents):
         if (place / stated / "train").is_dir():
             return place / stated
-    raise ValueError(f"{run / 'settings.toml'}: text = {str(stated)!r} is not found from here or above the run")
+    raise ValueError(
+        f"{run / 'settings.toml'}: text = {str(stated)!r} is not found from here or above the run. Run this in the "
+        f"folder in which the run was started"
+    )
 
 
 def characters(text: Path) -> dict[str, int]:
