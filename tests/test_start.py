@@ -64,7 +64,7 @@ evaluate model GADD --data . -> no dataset is called 'GADD'; the nearest is 'GAD
 race CSV --track paper -> no tracker is called 'paper'
 race CSV seeds=1 -> one seed says nothing about chance
 race CSV seeds=2 adapt_seeds=9 -> adapt_seeds = 9 is more than seeds = 2. Raise seeds, or lower adapt_seeds
-evaluate some/model CSV seeds=9 adapt_seeds=9 -> adapt_seeds = 9, but evaluate adapts no model
+evaluate some/model CSV seeds=9 adapt_seeds=9 -> adapt_seeds: evaluate adapts no model. Leave it out
 adapt mlm plan.rate=0.0 -> plan.rate = 0.0 is out of range: above 0
 race train.csv --budget 20parsecs -> budget '20parsecs' is not understood. Write it as 20min
 race CSV --metric f7 -> no metric is called 'f7'. Known: accuracy

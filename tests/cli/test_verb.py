@@ -94,6 +94,9 @@ def test_the_settings_are_printed(run):
     assert run("settings", "adapt", "mlm", "plan.rate")[1].startswith("plan.rate  (float, default 5e-05)\n")
     assert "with any --model but scratch: `" not in run("settings", "race", "tapt")[1]
     assert "plan.steps=300" in run("settings", "race", "tapt")[1]
+    of_one_model = json.loads(run("settings", "evaluate", "--schema")[1])["properties"]
+    assert {"seeds", "search", "finetune"} <= set(of_one_model)
+    assert not {"adapt_seeds", "contestants", "learning_curve", "tapt", "pretrain"} & set(of_one_model)
     assert json.loads(run("settings", "study", "stilt", "--schema")[1])["properties"]["seeds"]["type"] == "integer"
 
 

@@ -140,13 +140,6 @@ def check_adaptations(parameters: Mapping[str, Any]) -> None:
         check_no_more(stated, "adapt_seeds", than="seeds")
 
 
-def check_unadapted(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError if `evaluate`, which adapts no model, has a number of adaptations among its settings."""
-    stated = check_settings("evaluate", parameters)
-    if stated is not None and stated.adapt_seeds != 1:
-        raise ValueError(f"adapt_seeds = {stated.adapt_seeds}, but evaluate adapts no model. Leave adapt_seeds out")
-
-
 def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for files, datasets and models that are not there, and for what the study needs besides."""
     data = parameters["data"]

@@ -15,7 +15,6 @@ from acclimate.cli.checks import (
     check_ended,
     check_race,
     check_start,
-    check_unadapted,
 )
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
@@ -235,11 +234,10 @@ def _model_then_task(given: Mapping[str, Any]) -> None:
 
     if given["model"] is not None:
         check_order(given["model"], given["task"])
-    check_unadapted(given)
     check_files(given)
 
 
-@verb("race", JOBS, TRACKING, check=_model_then_task, arrange=_without_model)
+@verb("evaluate", JOBS, TRACKING, check=_model_then_task, arrange=_without_model)
 def evaluate(
     session: Session,
     model: options.ModelName,
@@ -256,10 +254,7 @@ def evaluate(
 
     from acclimate.races.recipe import for_model, heeded
 
-    usual = for_model()
-    stated = session.note(replace(heeded(session.recipe, usual), contestants=()))
-    if stated.learning_curve != usual.learning_curve:
-        raise ValueError("settings of learning_curve are for race --learning-curve. Leave them out")
+    stated = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
     given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
     _race(session, stated, None, task=labelled, models=(session.model_or_embedded(model),), **given)
 

@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,11 @@ from acclimate.cli.verb import Session, verb
 from acclimate.core.schema import described, field_at, group_of, json_schema, stand_in, type_text
 from acclimate.core.settings import did_you_mean, flat
 
+if TYPE_CHECKING:
+    from acclimate.methods import Method
+
 FILE = Path(__file__).with_name("settings.json")
+EVALUATION = "Evaluation"  # stands in the file for the settings of `evaluate`, which are some of a race's
 BEGIN = "<!-- The rest of this page is generated: make settings -->"
 
 
@@ -158,7 +162,7 @@ def made() -> dict[str, Any]:
     from acclimate.studies import STUDIES
     from acclimate.text.preparation import CorpusRecipe
 
-    recipes: dict[str, type] = {"race": RaceRecipe, "evaluate": RaceRecipe}
+    recipes: dict[str, type] = {"race": RaceRecipe}
     recipes |= {name: method.recipe for name, method in METHODS.items()}
     recipes |= {"data corpus": CorpusRecipe, "data retrieve": RetrieveRecipe, "data vocabulary": VocabularyRecipe}
     recipes |= {f"study {name}": study.recipe for name, study in STUDIES.items()}
@@ -168,6 +172,9 @@ def made() -> dict[str, Any]:
     names = {
         name: {"class": recipe.__name__, "about": classes[recipe.__name__]["about"]} for name, recipe in recipes.items()
     }
+    classes[EVALUATION] = _of_one_model(classes[RaceRecipe.__name__], RaceRecipe.methods)
+    of_one = {"class": EVALUATION, "about": classes[EVALUATION]["about"]}
+    names = {"race": names["race"], "evaluate": of_one, **names}
     for name, method in METHODS.items():
         names[name]["kind"] = "method"
         optional = set[str]() if method.starts(method.recipe()) else {"model"}
@@ -176,8 +183,18 @@ def made() -> dict[str, Any]:
         if method.without_corpus:
             names[name]["without_corpus"] = dict(method.without_corpus)
     names["race"]["with"] = {"any --model but scratch": to_mapping(for_model())}
-    names["evaluate"]["with"] = {"a given model": to_mapping(for_model())}
     return {"names": names, "classes": classes}
+
+
+def _of_one_model(race: Mapping[str, Any], methods: Mapping[str, Method]) -> dict[str, Any]:
+    """Return the settings of a race that mean something to `evaluate`, and why it has none of the others."""
+    adapting = {method.group(each) for method in methods.values() for each in method.contestants}
+    refused = dict.fromkeys((*sorted(adapting), "retrieval", "pretrain", "adapt_seeds"), "evaluate adapts no model")
+    refused |= dict.fromkeys(("contestants", "tfidf"), "evaluate runs one model alone")
+    refused |= {"learning_curve": "this is for race --learning-curve"}
+    fields = {name: about for name, about in race["fields"].items() if name not in refused}
+    about = "The settings of a race that mean something where one model runs alone."
+    return {**race, "about": about, "fields": fields, "refused": refused, "code": "RaceRecipe"}
 
 
 def written(content: Mapping[str, Any]) -> str:
@@ -197,7 +214,7 @@ def page(content: Mapping[str, Any]) -> str:
         also = [name for name, each in names.items() if each["class"] == kind and name != titles[kind]]
         parts.append(f"\n## {titles[kind]}\n")
         parts.append(f"{about['about']}\n")
-        parts.append(f"Code: `{path}::{kind}`{f', also of `{also[0]}`' if also else ''}.\n")
+        parts.append(f"Code: `{path}::{about.get('code', kind)}`{f', also of `{also[0]}`' if also else ''}.\n")
         parts.append("| setting | type | default | meaning |\n|---|---|---|---|")
         others: Mapping[str, Any] = next(
             (each["with"] for each in names.values() if each["class"] == kind and "with" in each), {}

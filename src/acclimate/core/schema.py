@@ -4,10 +4,10 @@ A command checks settings against this data before it imports the dataclasses, w
 
     {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
 
-"refused" stands beside "fields" where a class says why it has no setting of some name, as core.settings has it.
-"range" stands beside a type where only some numbers are allowed, as core.settings.Range has it. A type is "int",
-"float", "str", "bool" or "path"; {"choice": [values]}; {"list": type}; {"tuple": [types]}; {"optional": type};
-{"either": [types]}; {"group": name of a class}.
+Beside "fields" stand "refused", where a class says why it has no setting of some name, as core.settings has it, and
+"code", the name of the class where that is another one. "range" stands beside a type where only some numbers are
+allowed, as core.settings.Range has it. A type is "int", "float", "str", "bool" or "path"; {"choice": [values]};
+{"list": type}; {"tuple": [types]}; {"optional": type}; {"either": [types]}; {"group": name of a class}.
 """
 
 from __future__ import annotations
