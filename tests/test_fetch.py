@@ -47,9 +47,7 @@ def test_the_doctor_counts_what_is_there_and_ends_with_status_1_where_it_is_not_
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["data", "fetch", "blrub", "--to", "x"], "no catalogue is called 'blrub'"),
         (["data", "fetch", "glue", "--to", "x"], "none of the files may be fetched"),
-        (["data", "fetch", "blurb", "--to", "x", "--from", "nowhere"], "--from nowhere: there is no such folder"),
         (["doctor", "blurb", "--data", "nowhere"], "has none of the folders"),
     ],
 )
