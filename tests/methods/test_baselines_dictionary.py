@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.core.types import Example, Split
+from acclimate.core import files, settings
+from acclimate.core.types import Example, Split, unwatched
+from acclimate.jobs.job import RESULT
 from acclimate.methods import baselines
+from acclimate.races import work
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
@@ -40,5 +43,10 @@ def test_other_kinds_have_no_tags(toy_task) -> None:
         baselines.fit_dictionary(toy_task("score"))
 
 
-def test_it_tags_the_toy(toy_task) -> None:
-    assert baselines.fit_dictionary(toy_task("tokens")).dev > 0.5
+def test_it_tags_the_toy_in_two_jobs_which_know_of_no_strength(toy_task, tmp_path) -> None:
+    task, stated = toy_task("tokens"), settings.to_mapping(baselines.TfidfRecipe())
+    result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
+    assert result["dev"] > 0.5
+    files.write_json(tmp_path / RESULT, result)
+    given = {"recipe": stated, "task": task.path, "fitted": tmp_path}
+    assert work.test_terms(out=tmp_path, watch=unwatched, by="test word list", **given)["test"] > 0.5

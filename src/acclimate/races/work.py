@@ -224,9 +224,10 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
     """Fit the baseline again with the strength that dev chose, and score it on the test set, once."""
-    chosen = float(files.read_json(fitted / RESULT)["strength"])
     stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
-    return baselines.test_baseline(_baseline(stated.only(chosen), prepared, watch), prepared, by=by)
+    if prepared.kind != "tokens":  # a list of words has no strength
+        stated = stated.only(float(files.read_json(fitted / RESULT)["strength"]))
+    return baselines.test_baseline(_baseline(stated, prepared, watch), prepared, by=by)
 
 
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
