@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import toys
 from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Progress
 from acclimate.jobs.job import DIRECTORY, RESULT
+from acclimate.methods import finetune
 from acclimate.races import race
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import Outcome, probe_row
@@ -198,6 +200,21 @@ def test_folds_that_learnt_nothing_are_counted_and_named(folded):
     outcome = replace(folded.outcome, results=(*others, replace(cell, scores=(dull, bright))))
     assert outcome.cells[cell.key].learnt
     assert any("TAPT (1 of 4: repeat 1, fold 2)" in line for line in warnings(outcome))
+
+
+def test_a_contestant_of_which_one_fold_fails_has_no_score(folded, tmp_path, monkeypatch):
+    out = shutil.copytree(folded.out, tmp_path / "run")
+    [lost] = (out / DIRECTORY).glob("test-tapt-seed-1-repeat-2-fold-2-*")
+    shutil.rmtree(lost)
+
+    def fails(*arguments, **settings):
+        raise ValueError("no luck")
+
+    monkeypatch.setattr(finetune, "test", fails)
+    report = race.race(**{**folded.given, "out": out})
+    assert report.failed == {"TAPT": "test TAPT, seed 1, repeat 2, fold 2: no luck"}
+    assert report.outcome.cells["", "TAPT", "rows"].scores == ()
+    assert report.outcome.cells["", "untouched", "rows"] == folded.outcome.cells["", "untouched", "rows"]
 
 
 def test_a_dry_run_counts_every_fold_and_repeat(folded, tmp_path):

@@ -83,6 +83,7 @@ def with_folds(
     )
     if groups := {row.group for row in rows} - {""}:
         note += f" Each of the {len(groups):,} groups is in one fold."
+    note += " The usual split is for the checkpoint that is handed over alone."
     sizes = materials.task.sizes
     if len(rows) == sizes["train"] + sizes["dev"]:
         note += f" The test set that was given, {sizes['test']:,} rows, is in no fold: it stayed sealed."

@@ -95,8 +95,9 @@ def _of_folds(
     first = folds[0]
     names = [*first.entries.models, *([first.entries.baseline.label] if first.entries.baseline else [])]
     given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
-    for settings_of in given.values():
-        settings_of.pop("seeds", None)
+    for stated in given.values():
+        for of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
+            stated.pop(of_one_set, None)
     of_splits = [f"{split} examples" for split in ("train", "dev", "test")]
     return replace(
         facts,

@@ -47,6 +47,7 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         claim(out, design.called)
     found = _search(design, out, watch)
     cells = _in_order(design, _pieced([*design.cells, *found.cells]))
+    found.failed = {**_absent(cells, design.searches), **found.failed}
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
@@ -213,11 +214,24 @@ def _pieced(cells: Sequence[Cell]) -> list[Cell]:
     by_key: dict[Key, list[Cell]] = {}
     for cell in cells:
         by_key.setdefault(cell.key, []).append(cell)
-    return [
-        cell if cell.materials.fold is None else replace(cell, jobs_by_seed={}, costs={}, folds=tuple(several))
-        for cell, *rest in by_key.values()
-        for several in [[cell, *rest]]
-    ]
+    pieced: list[Cell] = []
+    for several in by_key.values():
+        if several[0].materials.fold is None:
+            pieced += several
+        else:
+            pieced.append(replace(several[0], jobs_by_seed={}, costs={}, folds=tuple(several)))
+    return pieced
+
+
+def _absent(cells: Sequence[Cell], searches: Sequence[Search]) -> dict[Key, str]:
+    """Return the cells that lack a fold of the cross-validation -> why: what diverges on dev is not tested."""
+    folds = [search.entries.materials.fold for search in searches if search.entries.materials.fold]
+    found: dict[Key, str] = {}
+    for cell in cells:
+        there = [part.materials.fold for part in cell.folds]
+        if cell.folds and (lacking := [fold for fold in folds if fold not in there]):
+            found[cell.key] = f"it was not tested on {lacking[0]}, because its training diverged there"
+    return found
 
 
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
@@ -247,7 +261,8 @@ def _before_scoring(cell: Cell, split: Split) -> list[Job]:
 def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str], out: Path) -> CellResult:
     """Return what a cell came to: its scores, or why they are missing. reasons: name of a job -> why it failed"""
     if cell.folds:
-        return _of_folds(cell, [_result(fold, design, failed, reasons, out) for fold in cell.folds])
+        parts = [_result(fold, design, failed, reasons, out) for fold in cell.folds]
+        return _of_folds(cell, parts, folds=design.race.folds)
     scores: list[Score] = []
     names: list[str] = []
     taken = {
@@ -294,18 +309,17 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
     )
 
 
-def _of_folds(cell: Cell, parts: Sequence[CellResult]) -> CellResult:
+def _of_folds(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellResult:
     """Return what a cell came to by cross-validation. parts: what it came to on each fold of each repeat
 
-    A repeat's score is the metric of the predictions for all rows together. Without one of its folds there is none, and
-    with a repeat missing the cell has failed. Costs are those of one fold, the mean over all.
+    A repeat's score is the metric of the predictions for all rows together. With one fold missing, the cell has failed.
+    Costs are those of one fold, the mean over all.
     """
     failed = next((part.failed for part in parts if part.failed), "")
     by_repeat: dict[int, list[Score]] = {}
     for part in parts:
         for score in part.scores:
             by_repeat.setdefault(score.seed, []).append(score)
-    folds = max(fold.materials.fold.number for fold in cell.folds if fold.materials.fold) + 1
     task = parts[0].task
     drawn = {adapted.name for job in cell.jobs if (adapted := adaptation_of(job)) is not None}
     anew = len(drawn) > len(by_repeat)  # each fold has adapted the encoder for itself
