@@ -46,6 +46,7 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
     materials = SimpleNamespace(task=task)
     given: Any = SimpleNamespace(
         recipe=recipe,
+        seeds=range(recipe.seeds),
         materials=materials,
         models=dict.fromkeys(NAMES),
         tuning=tuning,
