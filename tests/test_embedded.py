@@ -136,6 +136,7 @@ def test_the_page_has_the_figures_of_the_shipped_log():
 
 @weights.needed
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
 def test_the_probe_of_the_weights_is_that_of_the_card(tmp_path, monkeypatch):
     """Within 2 points: the docstrings of other versions of the packages differ a little."""
     monkeypatch.syspath_prepend(str(ROOT / "recipes" / "embedded"))

@@ -21,7 +21,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +36,7 @@ from acclimate.models.encoder import load_masked_language_model, load_tokenizer,
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
-from acclimate.training.checkpoint import LOG, read_log
+from acclimate.training.checkpoint import CLOCK, LOG, read_log, spent
 from acclimate.training.loop import Step
 from acclimate.training.objective import MaskedLanguageLoss, measure
 from acclimate.training.plan import Plan
@@ -146,7 +146,7 @@ def branch(source: Path, out: Path) -> None:
     newest = max(source.glob("sta*e-*"), key=lambda path: int(path.name.partition("-")[2]))
     with files.new_directory(out) as temporary:
         shutil.copytree(newest, temporary / f"state-{newest.name.partition('-')[2]}")
-        for name in (LOG, "clock.json", "curve.jsonl"):
+        for name in (LOG, CLOCK, "curve.jsonl"):
             shutil.copy(source / name, temporary / name)
 
 
@@ -204,7 +204,7 @@ def main() -> None:
         until=chosen.until or None,
     )
     if not chosen.until or len(read_log(out)) == plan.steps:
-        look.at(plan.steps, **{name: sum(line[name] for line in read_log(out)) for name in ("tokens", "flops")})
+        look.at(plan.steps, **asdict(spent(out)))
         write(model, tokenizer, out / "checkpoint")
 
 
