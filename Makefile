@@ -1,7 +1,7 @@
 # Everything runs in .venv, which is made on first use; all it takes is make and Python 3.11 or newer.
 #   make demo                      race the methods on the docstrings installed on this machine, into runs/demo and
 #                                  runs/demo-sections
-#   make demo-scratch              the same from an encoder that is pretrained first, with TLM; about a quarter of an hour
+#   make demo-scratch              race on docstrings from an encoder that is pretrained first, with TLM
 #   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy

@@ -64,7 +64,7 @@ def scores(kept: Path = KEPT) -> Mapping[str, list[tuple[str, str]]]:
                     "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * float(row[n]) for n in ("mean", "low", "high"))),
                 )
                 for row in csv.DictReader(file)
-                if row["mean"]
+                if row["mean"] and row["probe"] == "False"
             ]
     return found
 

@@ -24,7 +24,7 @@ Scores on test
   TAPT       43.7 [40.1, 47.0]  2.0
   Points on test, means over 3 seeds.
 """
-SHEET = "contestant,mean,low,high\nuntouched,.407,.366,.449\nTAPT,.4371,.4009,.47\nTLM,,,\n"
+SHEET = "contestant,mean,low,high,probe\nuntouched,.407,.366,.449,False\nTAPT,.4371,.4009,.47,False\nTLM,,,,False\n"
 
 
 @pytest.fixture

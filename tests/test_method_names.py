@@ -19,7 +19,7 @@ STAGES = {
     "mlm",  # models are compared by their held-out loss of masked language modelling, and costs counted in its passes
     "scratch",  # where no model is given, a small encoder is pretrained
 }
-PARTS = {"adapter", "prompt"}  # contestants, but also parts of an encoder that models/ has words for
+PARTS = {"adapter", "prompt", "extend"}  # also parts of an encoder that models/ has words for, and what a search does
 NAMES = {*contestants_of(METHODS), *chains_of(METHODS), *METHODS} - PARTS - STAGES
 # Where a word such as `tlm` names a paper's study or its datasets; all other names of methods are looked for there too.
 STUDIES_NAMED = ("cli/", "data/published.py")

@@ -83,7 +83,7 @@ def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers
     assert done.exit_code == 0, done.output
     first, *_ = done.output.splitlines()
     assert first.startswith("No model is stated: this run uses the embedded encoder, which comes with acclimate. ")
-    assert "Larger ones are worth trying: --model sentence-transformers/all-MiniLM-L6-v2, google-bert/" in first
+    assert "Larger ones are worth trying: sentence-transformers/all-MiniLM-L6-v2, google-bert/" in first
     assert load_masked_language_model(tmp_path / "run" / "checkpoint").config.hidden_size == 16
 
 

@@ -33,7 +33,7 @@ from acclimate.models.word_embeddings import (
     summary,
 )
 from acclimate.reports.curves import TERMS, Curve, both_sides, read_curve
-from acclimate.reports.page import Drawing, Page, Section, TableCell, page, sheet
+from acclimate.reports.page import Drawing, Page, Section, TableCell, amount, page, sheet
 from acclimate.reports.plots import CARD, HALF, INK, MUTED, PALETTE, STYLE, label_ends, svg
 from acclimate.text.vectors.of_vocabulary import piece_texts
 from acclimate.text.words import ENGLISH
@@ -254,7 +254,9 @@ def analyse_embeddings(
     piece of the first model's vocabulary; a model that cannot be compared is named in the result.
     """
     if len(models) < 2:
-        raise ValueError(f"{len(models)} model given: name the model that others are compared with, and then those")
+        raise ValueError(
+            f"{amount(len(models), 'model')} given: name the model that others are compared with, and then those"
+        )
     places = [resolved(model) for model in models]
     tables = []
     for number, (name, place) in enumerate(zip(short_names(models), places, strict=True)):

@@ -91,7 +91,7 @@ def embeddings(
 
     with session.watched() as watch:
         analysis = analyse_embeddings(
-            models or [session.model_or_embedded(None)],
+            models or [],
             texts=None if texts is None else read_texts(texts, column=column),
             source="" if texts is None else texts.name,
             words=[word for word in words.replace(",", " ").split() if word],

@@ -66,7 +66,7 @@ class Session:
         if stated:
             return stated
         embedded()
-        larger = f" Larger ones are worth trying: --model {', '.join(LARGER)}." if hub_answers() else ""
+        larger = f" Larger ones are worth trying: {', '.join(LARGER)}." if hub_answers() else ""
         self.say(f"No model is stated: this run uses the embedded encoder, which comes with acclimate.{larger}")
         return EMBEDDED
 

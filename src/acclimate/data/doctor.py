@@ -303,8 +303,11 @@ def _reach(
         design, basis = guessed(items, seeds, one_item=one_item, comparisons=comparisons), GUESS
     else:
         design, basis = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons), MEASURED
+    if folds:  # more repeats make the mean better, but not the interval (statistics/folds.py)
+        both = design.item_variance + design.residual_variance
+        design = dataclasses.replace(design, item_variance=both, residual_variance=0.0, seed_variance=0.0)
     least = design.detectable()
-    if least > HOPELESS:
+    if least > HOPELESS and not folds:
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
         text = (

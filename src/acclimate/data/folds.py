@@ -81,6 +81,8 @@ def with_folds(
         f"The {len(rows):,} labelled rows were divided into {folds} folds, {repeats} times anew{strata}, seed {seed}. "
         f"Of the rows outside a fold a tenth is dev.{on_copies.replace('split', 'fold')}"
     )
+    if task.kind == "span":
+        note += " Questions on one context are in one fold; other contexts of the same article may be in another."
     if groups := {row.group for row in rows} - {""}:
         note += f" Each of the {len(groups):,} groups is in one fold."
     note += " The usual split is for the checkpoint that is handed over alone."

@@ -62,6 +62,10 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
     if inputs.data is not None or str(labelled.train) not in EMBEDDED_TASKS:
         if per_class is not None:
             raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+        if rows and folds:
+            raise ValueError(
+                "--rows samples rows of train alone, and --folds divides train, dev and test together: leave one out"
+            )
         return gather(
             inputs.out,
             labelled_rows(labelled, inputs.data, rows),

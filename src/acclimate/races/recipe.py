@@ -37,8 +37,8 @@ class SearchRecipe:
     }
 
     rates: tuple[AboveZero, ...] = ()
-    """Peak learning rates to try; none: only `finetune.plan.rate`. If you state them, no others are tried, unless you
-    state extend=true beside them, in the same file or command."""
+    """Peak learning rates to try; none: only `finetune.plan.rate`. If you state them, no others are tried: what
+    goes beyond them is off unless you turn it on beside them, in the same file or command."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
     batches: tuple[Positive, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"

@@ -118,7 +118,9 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
                 column = f"{search.column}, {fold}" if fold else search.column
                 found.records.append(SearchRecord("", column, tuned.search.record))
             for name, why in tuned.failed.items():
-                rows = (name,) if tuned.entries.fine_tunes else (name, probe_row(name))  # else its probe has a score
+                rows = (name,)
+                if not tuned.entries.fine_tunes or (fold and name in search.entries.probes):
+                    rows = (name, probe_row(name))  # else its probe has a score
                 found.failed |= {("", row, search.column): design.named(why) for row in rows}
             found.cells += _contestants(search, tuned)
             continue
@@ -236,13 +238,20 @@ def _absent(cells: Sequence[Cell], searches: Sequence[Search]) -> dict[Key, str]
 
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split. Where that fails, the entries say so in a note."""
+    [name] = search.entries.models
     try:
-        return _together(search, out, watch)
+        refit = _together(search, out, watch)
+        tuned = refit.tuned.get(name, ())
+        if tuned and all(result_of(job, out) is not None for job in tuned):
+            return refit
+        why = refit.failed.get(name, "it diverged")
     except Exception as error:
         if not isinstance(error, ValueError) and not failed_with(error, out):
             raise  # no job failed and no setting is at fault, so it is a mistake in the code
-        note = f"No checkpoint is handed over: its training on the usual split failed ({first_line(error)})."
-        return FineTuned(replace(search.entries, models={}), SearchResult((), (), ""), {}, notes=(note,))
+        why = first_line(error)
+    note = f"No checkpoint is handed over: its training on the usual split failed ({why})."
+    entries = replace(search.entries, models={}, losses={}, general_losses={}, moves={})  # their jobs may lack results
+    return FineTuned(entries, SearchResult((), (), ""), {}, notes=(note,))
 
 
 def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:

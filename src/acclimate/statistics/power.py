@@ -99,7 +99,8 @@ class PowerDesign:
     def advice(self) -> str:
         """Two sentences: the smallest detectable difference, and what twice the test items or more seeds make of it."""
         now, twice = self.detectable(), self.detectable(items=2 * self.items)
-        more = [number for number in MORE_SEEDS if number > self.seeds]
+        of_seeds = self.seed_variance + self.residual_variance
+        more = [number for number in MORE_SEEDS if number > self.seeds and of_seeds > 0]
         seeds = " and ".join(f"with {number} to {100 * self.detectable(seeds=number):.1f}" for number in more)
         smallest = f"{100 * now:.1f} points is the smallest difference that {self.items:,} test items and {self.seeds} "
         smallest += f"seeds find with a probability of {self.power:.0%}"
