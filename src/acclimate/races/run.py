@@ -118,9 +118,9 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
                 column = f"{search.column}, {fold}" if fold else search.column
                 found.records.append(SearchRecord("", column, tuned.search.record))
             for name, why in tuned.failed.items():
-                rows = (name,)
+                rows = [name]
                 if not tuned.entries.fine_tunes or (fold and name in search.entries.probes):
-                    rows = (name, probe_row(name))  # else its probe has a score
+                    rows.append(probe_row(name))  # else its probe has a score
                 found.failed |= {("", row, search.column): design.named(why) for row in rows}
             found.cells += _contestants(search, tuned)
             continue
