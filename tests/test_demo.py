@@ -64,7 +64,6 @@ def test_the_readme_gets_verdict_and_scores_of_each_race(kept):
     assert differences(readme, kept) == ["sections: TAPT 53.7 [40.1, 47.0]"]
 
 
-@pytest.mark.skipif(not demo.KEPT.is_dir(), reason="no run of make demo in this tree")
 def test_the_readme_says_what_the_demo_printed():
     assert differences(demo.README.read_text("utf-8"), demo.KEPT) == []
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import weights
 from acclimate.core import files
 from acclimate.core.types import Document
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
@@ -117,7 +116,6 @@ def test_the_wheel_takes_every_file_of_the_folder():
     assert not [path for path in paths if not any(fnmatch(path, pattern) for pattern in packed)]
 
 
-@weights.needed
 def test_the_weights_are_those_that_were_measured():
     """Hash and loss; the slow test below measures the probe."""
     files.check_manifest(FOLDER)
@@ -128,13 +126,11 @@ def test_the_weights_are_those_that_were_measured():
     assert load_masked_language_model(EMBEDDED).num_parameters() == facts["parameters"]
 
 
-@weights.needed
 def test_the_page_has_the_figures_of_the_shipped_log():
     page = (ROOT / "docs" / "embedded.md").read_text("utf-8")
     assert page == ship_embedded.with_figures(page, FOLDER)
 
 
-@weights.needed
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
 def test_the_probe_of_the_weights_is_that_of_the_card(tmp_path, monkeypatch):

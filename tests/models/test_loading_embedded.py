@@ -1,8 +1,8 @@
 """`embedded`, the name of the encoder that comes with the package. Its folder is here that of a toy."""
 
 import shutil
-import socket
 
+import huggingface_hub
 import pytest
 from typer.testing import CliRunner
 
@@ -88,11 +88,13 @@ def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers
 
 
 def test_the_hub_is_not_asked_offline(monkeypatch):
-    def connect(*_):
-        raise AssertionError("a connection")
-
-    monkeypatch.setattr(socket.socket, "connect", connect)
+    asked = []
+    monkeypatch.setattr(huggingface_hub, "get_hf_file_metadata", lambda *_, **__: asked.append(1))
     assert not hub_answers()
+    assert not asked
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    assert hub_answers()
+    assert asked
 
 
 @pytest.mark.parametrize(

@@ -205,21 +205,7 @@ def build_docstrings(
     versions = {package: version(package) for package in (*DOMAIN, *GENERAL, *UNSEEN)}
     key = hashlib.sha256(json.dumps([FORMAT, versions]).encode()).hexdigest()[:16]
     path = Path(cache) / f"docstrings-{key}"
-    if not path.exists():
-        # the process's number in the name keeps processes that build at the same time apart
-        mine = path.with_name(f"{path.name}-{os.getpid()}")
-        with new_directory(mine) as directory, without_collector():
-            _build(directory, versions, watch)
-        try:
-            os.rename(mine, path)
-        except OSError:
-            shutil.rmtree(mine)
-            if not path.exists():  # otherwise another process was faster, and built the same
-                raise
-    try:
-        check_manifest(path)
-    except DamagedError as error:
-        raise ValueError(f"{error}. Remove {path}; it is then built anew") from error
+    build_once(path, lambda directory: _build(directory, versions, watch))
     facts = read_json(path / "facts.json")
     task = docstrings_task(
         facts["labels"],
@@ -230,6 +216,28 @@ def build_docstrings(
     )
     corpora = {name: Corpus(path / name) for name in CORPORA}
     return Docstrings(task=task, path=path, counts=facts["counts"], **corpora)
+
+
+def build_once(path: Path, build: Callable[[Path], None]) -> None:
+    """Have `build` write the directory `path` unless it is there, also where several processes do so at once.
+
+    Raises ValueError where `path` is damaged.
+    """
+    if not path.exists():
+        # the process's number in the name keeps processes that build at the same time apart
+        mine = path.with_name(f"{path.name}-{os.getpid()}")
+        with new_directory(mine) as directory, without_collector():
+            build(directory)
+        try:
+            os.rename(mine, path)
+        except OSError:
+            shutil.rmtree(mine)
+            if not path.exists():  # otherwise another process was faster, and built the same
+                raise
+    try:
+        check_manifest(path)
+    except DamagedError as error:
+        raise ValueError(f"{error}. Remove {path}; it is then built anew") from error
 
 
 def docstrings_task(

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from acclimate.core.files import DamagedError, check_manifest, new_directory, read_json, write_json, write_text
+from acclimate.core.files import read_json, write_json, write_text
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.tasks.datasets import docstrings as first
 from acclimate.tasks.datasets.docstring_sources import DOCTEST, Docstring, plain_docstring, read_docstrings
-from acclimate.tasks.datasets.docstrings import Docstrings, build_docstrings, near_duplicates
+from acclimate.tasks.datasets.docstrings import Docstrings, build_docstrings, build_once, near_duplicates
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.tables import read_labelled
 from acclimate.tasks.task import Task
@@ -52,20 +50,7 @@ def build_sections(
     """
     docstrings = build_docstrings(cache, watch=watch)
     path = docstrings.path.with_name(docstrings.path.name.replace("docstrings-", f"sections-{FORMAT}-"))
-    if not path.exists():
-        mine = path.with_name(f"{path.name}-{os.getpid()}")
-        with new_directory(mine) as directory:
-            _build(directory, docstrings)
-        try:
-            os.rename(mine, path)
-        except OSError:
-            shutil.rmtree(mine)
-            if not path.exists():  # otherwise another process was faster, and built the same
-                raise
-    try:
-        check_manifest(path)
-    except DamagedError as error:
-        raise ValueError(f"{error}. Remove {path}; it is then built anew") from error
+    build_once(path, lambda directory: _build(directory, docstrings))
     facts = read_json(path / "facts.json")
     read = partial(_read_split, labels_per_class=labels_per_class, seed=seed)
     source = docstrings.task.source
