@@ -20,18 +20,23 @@ Group = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, 
 TaskName = Annotated[
     str,
     typer.Argument(
-        metavar="TASK", help="A labelled file to train on, docstrings or sections, or with --data a dataset."
+        metavar="TASK",
+        help="A labelled file to train on, a dataset of the hub (owner/name), docstrings or sections, or with --data a "
+        "benchmark's dataset.",
     ),
 ]
 TaskAfterModel = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, docstrings or sections, or with --data a dataset.",
+        help="A labelled file to train on, a dataset of the hub (owner/name), docstrings or sections, or with --data a "
+        "benchmark's dataset.",
         show_default=False,
     ),
 ]
-LabelledArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A labelled file to train on.")]
+LabelledArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A labelled file to train on, or a dataset of the hub.")
+]
 ModelName = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="A local directory or a hub id; by default embedded.")
 ]
@@ -112,9 +117,14 @@ def _option(kind: Any, name: str, help: str, panel: str, **more: Any) -> Any:
 
 
 LABELLED: Group = {  # a user's labelled files
-    "dev": (_option(Path | None, "--dev", "Labelled file to choose on; by default split off FILE.", FILES), None),
+    "dev": (
+        _option(
+            Path | None, "--dev", "Labelled file to choose on, or a split of the dataset; by default split off.", FILES
+        ),
+        None,
+    ),
     "test": (
-        _option(Path | None, "--test", "Labelled file to score on, once; by default split off FILE.", FILES),
+        _option(Path | None, "--test", "Labelled file to score on, once, or a split; by default split off.", FILES),
         None,
     ),
     "text": (_option(str, "--text", "Column of the text.", FILES), "text"),
@@ -147,8 +157,16 @@ LABELLED: Group = {  # a user's labelled files
         0,
     ),
 }
+HUB: Group = {  # which part of a dataset of the hub, or of a saved one
+    "config": (_option(str, "--config", "Configuration of a dataset of the hub.", FILES), ""),
+    "split": (_option(str, "--split", "Split of a dataset to train on; by default train.", FILES), ""),
+    "revision": (_option(str, "--revision", "Commit, branch or tag of a dataset of the hub.", FILES), ""),
+}
 RAW: Group = {  # raw text
-    "corpus": (_option(Path | None, "--corpus", "Raw text of the domain, a file or folder.", RAW_TEXT), None),
+    "corpus": (
+        _option(Path | None, "--corpus", "Raw text of the domain: a file, folder or dataset of the hub.", RAW_TEXT),
+        None,
+    ),
     "general": (
         _option(
             Path | None,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import typer
 
 from acclimate.cli import options
-from acclimate.cli.options import ASSIGNMENTS, JOBS, LABELLED, RAW, RECIPE, Group
+from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,6 +148,7 @@ def verb(
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(given), given)
                 check_tracker(given.get("track"))
+                given = _as_files(given)
                 if check is not None:
                     check(given)
                 check_models([given.get("model"), *(given.get("models") or ())])
@@ -168,7 +169,7 @@ def _parameters(function: Callable[..., None], settings: object, groups: Sequenc
     """Return the parameters that typer turns into options and arguments."""
     hints = get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
-    inline = {"labelled": LABELLED, "raw": RAW}
+    inline = {"labelled": {**LABELLED, **HUB}, "raw": RAW}
     _, *stated = inspect.signature(function).parameters.values()
     for parameter in stated:
         if parameter.name in inline:
@@ -199,6 +200,21 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
 
         arguments["raw"] = Raw(parameters["corpus"], parameters["general"], parameters["separated"])
     return arguments
+
+
+def _as_files(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed with files in place of datasets of the hub and of saved datasets."""
+    from acclimate.data.as_files import HubChoice, is_hub_id, labelled_files, raw_text
+
+    made = dict(given)
+    task, stated = str(given.get("task") or ""), {name: given[name] for name in HUB if name in given}
+    if task and stated and given.get("data") is None and task not in EMBEDDED_TASKS:
+        files = labelled_files(task, _labelled(given), dev=given["dev"], test=given["test"], choice=HubChoice(**stated))
+        made |= {"task": str(files.train), "dev": files.dev, "test": files.test, "kind": files.kind}
+    for name in ("corpus", "general"):
+        if name in given and isinstance(given[name], Path) and is_hub_id(given[name]):
+            made[name] = raw_text(given[name], column=given.get("text", "text"))
+    return made
 
 
 def _labelled(parameters: Mapping[str, Any]) -> LabelledFiles:

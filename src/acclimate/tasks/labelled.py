@@ -46,7 +46,17 @@ from acclimate.tasks.tables import ColumnError, Columns, FileRead, Row, check_ac
 from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
-from acclimate.text.untrusted import LIMITS, ReadLimits, check_file, named, nearest, printable, shown, unpacked_name
+from acclimate.text.untrusted import (
+    LIMITS,
+    ReadLimits,
+    check_file,
+    named,
+    nearest,
+    printable,
+    record_of,
+    shown,
+    unpacked_name,
+)
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
@@ -116,10 +126,16 @@ class Labelled:
 
     def task(self) -> Task:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
-        source = self.source or ", ".join(named(read.path) for read in self.files)
+        source = self.source or ", ".join(_origin(read.path) for read in self.files)
         read = partial(split_of, dict(self.splits))
         stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
+
+
+def _origin(path: Path) -> str:
+    """Return the path, or what the file was made of (data/as_files.py), with the commit of a dataset of the hub."""
+    commit = record_of(path).get("commit", "")
+    return f"{named(path)} (commit {commit[:12]})" if commit else named(path)
 
 
 def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelled:
@@ -127,6 +143,12 @@ def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelle
 
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
+    read = _read_files(stated, limits)
+    on_source = [note for path in stated.paths.values() for note in record_of(path).get("notes", ())]
+    return replace(read, notes=(*on_source, *read.notes))
+
+
+def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
     paths = stated.paths
     if _check_paths(stated) == "span":
         return read_questions(stated)

@@ -19,9 +19,13 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from acclimate.core import files
+
 HEAD = 4096  # bytes by which the format of a file is recognised
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}  # ending -> compression
 MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
+INPUTS = "inputs"  # folder of the cache with the files that data/as_files.py writes
+RECORD = ".source.json"  # ending of the record beside such a file, which says what it was made of
 _BLOCK = 1 << 20  # bytes
 ALIKE = 0.65  # of difflib's ratio: `txt` and `text` have .86, `text` and `intent` .6
 # These have no meaning in a text. Tab, line ends, vertical tab and form feed (from PDFs) are white space. \x80 to \x9f
@@ -308,8 +312,19 @@ def unpacked_name(path: Path) -> str:
 
 
 def named(path: Path) -> str:
-    """Return the path as messages show it, with line ends and escape codes spelt out."""
-    return printable(str(path))
+    """Return the path as messages show it, with line ends and escape codes spelt out; of a file that was made of what
+    a user holds, what that is, such as "the pandas DataFrame".
+    """
+    return printable(str(record_of(path).get("about") or path))
+
+
+def record_of(path: Path) -> dict[str, Any]:
+    """Return what data/as_files.py recorded of a file that it wrote; {} for a file of the user's."""
+    record = Path(f"{path}{RECORD}")
+    if record.parent.parent != files.cache() / INPUTS or not record.is_file():
+        return {}
+    stated: dict[str, Any] = files.read_json(record)
+    return stated
 
 
 def printable(text: str) -> str:

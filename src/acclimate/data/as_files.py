@@ -1,0 +1,587 @@
+"""What a user holds in place of a file, as files: tables in memory, lists of rows, saved datasets, the hub's datasets.
+
+A table in memory is anything that hands its columns over in Arrow's form (`__arrow_c_stream__`: pyarrow, pandas,
+polars, DuckDB and others), in the older interchange form (`__dataframe__`), or as a `datasets.Dataset` does
+(`with_format`). None of these libraries is imported here. Several splits come as a mapping such as a `DatasetDict`, or
+as three tables.
+
+Each split becomes one file in a directory of the cache that is named by a hash of the file: the same rows are the same
+file, so jobs, seals, leaks and resuming know nothing of where rows came from. A record beside it says where. Of a table
+only the columns that the task reads are written; numbers that stand for names of classes (`ClassLabel`) are written as
+the names. Questions in the form of the hub's SQuAD become a file in SQuAD's form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acclimate.core import files
+from acclimate.core.settings import digest
+from acclimate.core.types import SPLITS, Split
+from acclimate.tasks.labelled import LabelledFiles
+from acclimate.tasks.tables import Columns, no_column
+from acclimate.text.documents import dataset_files, is_dataset
+from acclimate.text.untrusted import INPUTS, RECORD, named, nearest, printable, shown
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPLIT_NAMES: Mapping[Split, tuple[str, ...]] = {  # as published datasets call them; the first that is there counts
+    "train": ("train", "training"),
+    "dev": ("validation", "dev", "val", "valid"),
+    "test": ("test", "testing"),
+}
+QUESTIONS = ("context", "question", "answers")  # columns of the hub's SQuAD
+SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
+ROWS = 10_000  # of a batch that is written
+UNLABELLED = -1  # a ClassLabel where the label is withheld
+WAYS = (
+    "Give a file, a dataset of the hub (owner/name), a folder that `datasets` saved, a DataFrame, an Arrow table, a "
+    "Dataset, a list of dicts, or {'train': ..., 'dev': ..., 'test': ...} of these"
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows in Arrow's form.
+
+    schema   its columns; the metadata of `datasets` says which hold numbers of classes
+    batches  returns the rows
+    classes  column -> names of its classes, beside those that the schema's metadata has
+    """
+
+    schema: pa.Schema
+    batches: Callable[[], Iterable[pa.RecordBatch]]
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """Return column -> names of classes, for each column that holds numbers of classes, or lists of them."""
+        stated = json.loads((self.schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = (stated.get("info") or {}).get("features") or {}
+        found = {column: names for column, feature in features.items() if (names := class_names(feature))}
+        return {**self.classes, **found}
+
+
+Rows = Table | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a user holds, with its splits.
+
+    name    of the files, and so of the task
+    about   what it is, for messages and the record
+    splits  name of the split, as the user has it -> returns its rows
+    facts   what else the record says, such as the hub's commit
+    """
+
+    name: str
+    about: str
+    splits: Mapping[str, Callable[[], Rows]]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HubChoice:
+    """Which part of a dataset of the hub is meant. split: to train on; "": train."""
+
+    config: str = ""
+    split: str = ""
+    revision: str = ""
+
+
+def labelled_files(
+    train: Any, stated: LabelledFiles, *, dev: Any = None, test: Any = None, choice: HubChoice = HubChoice()
+) -> LabelledFiles:
+    """Return `stated` with the paths of these inputs, and with the kind of task where it is "auto" and columns show it.
+
+    train      a path, a table, a list of rows, several splits of these, a folder that `datasets` saved or one of
+               Parquet files, or a dataset of the hub
+    dev, test  the same; or the name of a split, where `train` has several
+
+    Raises ValueError for what holds no rows, and for a missing column or split.
+    """
+    source = source_of(train, choice)
+    others: dict[Split, Any] = {"dev": dev, "test": test}
+    if source is None:
+        if choice != HubChoice():
+            option, value = next((name, value) for name, value in vars(choice).items() if value)
+            raise ValueError(f"{option}={value!r} is for datasets with several splits, and {train} is a file")
+        given = replace(stated, train=Path(train))
+    else:
+        chosen, others = _chosen(source, choice.split, others)
+        rows = {split: source.splits[name]() for split, name in chosen.items()}
+        given = replace(stated, kind=_kind(rows["train"], stated), dev=None, test=None)
+        notes = []
+        if "test" in rows and _withheld(rows["test"], given):
+            notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
+        for split, name in chosen.items():
+            facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
+            given = replace(given, **{split: _written(rows[split], given, source, split, facts)})
+    for split, other in others.items():
+        if other is None:
+            continue
+        apart = source_of(other, HubChoice())
+        if apart is None:
+            path = Path(other)
+        else:
+            [(name, read)] = _only(apart)
+            path = _written(read(), given, apart, split, {"split": name, **apart.facts})
+        given = replace(given, **{split: path})
+    return given
+
+
+def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:
+    """Return the path of raw text: `held` itself if it is a path, else the file that its texts become.
+
+    held    what `labelled_files` takes, or an iterable of texts. Of several splits "train" is read, or the only one
+    column  of the texts, where there is none called "text"; a single column of text needs no name
+    """
+    if isinstance(held, str | Path) and (Path(held).exists() or not is_hub_id(held)):
+        return Path(held)
+    if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):
+        held = list(held)
+        if held and all(isinstance(text, str) for text in held):
+            held = [{"text": text} for text in held]
+    source = source_of(held, choice)
+    assert source is not None
+    name = choice.split or next((name for name in SPLIT_NAMES["train"] if name in source.splits), "")
+    if not name:
+        [(name, _)] = _only(source)
+    rows = _split(source, name)()
+    present = _columns(rows)
+    texts = [name for name in present if isinstance(rows, Table) and _is_text(rows.schema.field(name).type)]
+    wanted = next((each for each in ("text", column, *(texts if len(texts) == 1 else ())) if each in present), "")
+    if not wanted:
+        raise no_column(source.about, "text", present, ", or name it as the column of the task's text")
+    write = partial(_write_rows, rows, {wanted: "text"})
+    return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+
+
+def is_table(held: Any) -> bool:
+    """Return True for a table in memory."""
+    return hasattr(held, "__arrow_c_stream__") or hasattr(held, "__dataframe__") or _is_dataset_object(held)
+
+
+def _is_dataset_object(held: Any) -> bool:
+    return hasattr(held, "with_format") and hasattr(held, "features")
+
+
+def is_hub_id(held: str | Path) -> bool:
+    """Return True if the text has the form of a dataset of the hub and names nothing here."""
+    from acclimate.data.hub import parsed
+
+    return not Path(held).expanduser().exists() and parsed(str(held)) is not None
+
+
+def source_of(held: Any, choice: HubChoice) -> Source | None:
+    """Return the splits of what the user holds; None if it is the path of a file, or is to be read as one."""
+    if isinstance(held, str | Path):
+        if is_hub_id(held):
+            from acclimate.data.hub import hub_source
+
+            return hub_source(str(held), config=choice.config, revision=choice.revision)
+        return _of_folder(Path(held).expanduser())
+    if isinstance(held, tuple) and len(held) == len(SPLITS) and not isinstance(held[0], Mapping):
+        held = {split: part for split, part in zip(SPLITS, held, strict=True) if part is not None}
+    if isinstance(held, Mapping) and not is_table(held):
+        return _of_mapping(held)
+    about, read = _table_or_rows(held)
+    return Source("table" if is_table(held) else "rows", about, {"train": read})
+
+
+def _of_folder(folder: Path) -> Source | None:
+    """Return the splits of a folder that `datasets` saved, or of Parquet files; None for another path."""
+    splits: dict[str, Callable[[], Rows]] = {}
+    if (folder / SAVED_SPLITS).is_file():
+        listed = files.read_json(folder / SAVED_SPLITS)
+        names = listed.get("splits") if isinstance(listed, dict) else None
+        if not isinstance(names, list) or not all(isinstance(name, str) and Path(name).name == name for name in names):
+            raise ValueError(f"{named(folder / SAVED_SPLITS)}: not what `save_to_disk` writes. Save the dataset anew")
+        splits = {name: partial(_saved, folder / name) for name in names}
+    elif is_dataset(folder):
+        splits = {"train": partial(_saved, folder)}
+    elif folder.is_dir():
+        found = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.parquet"))
+        splits = {
+            name: partial(parquet_table, [folder / file for file in listed], {})
+            for name, listed in by_split(found).items()
+        }
+    return Source(folder.resolve().name, f"the folder {named(folder)}", splits) if splits else None
+
+
+def _of_mapping(held: Mapping[Any, Any]) -> Source:
+    known = {name for names in SPLIT_NAMES.values() for name in names}
+    if held and all(isinstance(name, str) for name in held) and (known & held.keys() or _hold_tables(held.values())):
+        about = f"the {type(held).__name__}" if type(held) is not dict else "the dict of splits"
+        splits = {name: _table_or_rows(part)[1] for name, part in held.items() if part is not None}
+        return Source("table", about, splits)
+    if held and all(isinstance(column, list | tuple) for column in held.values()):
+        try:
+            rows = [dict(zip(held, values, strict=True)) for values in zip(*held.values(), strict=True)]
+        except ValueError:
+            lengths = ", ".join(f"{shown(name)} has {len(column)}" for name, column in held.items())
+            raise ValueError(f"the dict of columns: the columns have different lengths: {lengths}") from None
+        return Source("rows", "the dict of columns", {"train": lambda: rows})
+    raise ValueError(f"{shown(held)}: neither splits nor columns. {WAYS}")
+
+
+def _hold_tables(parts: Iterable[Any]) -> bool:
+    return all(is_table(part) or (isinstance(part, list) and part and isinstance(part[0], Mapping)) for part in parts)
+
+
+def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
+    """Return what a single split is, and the function that returns its rows."""
+    if isinstance(held, str | Path):
+        read = _of_folder(Path(held))
+        if read is None or len(read.splits) > 1:
+            raise ValueError(f"{held}: a split of a dict is a table or a list of rows. Give paths as dev= and test=")
+        [(_, rows)] = read.splits.items()
+        return read.about, rows
+    library = type(held).__module__.partition(".")[0]
+    about = f"the {type(held).__name__}" if library == "builtins" else f"the {library} {type(held).__name__}"
+    if _is_dataset_object(held):
+        if not hasattr(held, "__len__"):
+            raise ValueError(
+                f"{about} is streamed and may have no end. Give some of its rows: list(dataset.take(5000))"
+            )
+        return about, partial(_of_dataset, held)
+    if hasattr(held, "__arrow_c_stream__") or hasattr(held, "__dataframe__"):
+        return about, partial(_of_arrow, held, about)
+    if isinstance(held, Sequence) and not isinstance(held, bytes) and all(isinstance(row, Mapping) for row in held):
+        if not held:
+            raise ValueError("the list of rows is empty. Give at least one row")
+        return f"the list of {len(held):,} rows", lambda: held
+    raise ValueError(f"{about}: holds no rows that acclimate knows. {WAYS}")
+
+
+def _of_dataset(held: Any) -> Table:
+    table = held.with_format("arrow")[:]
+    schema = table.schema
+    if hasattr(held.features, "arrow_schema"):  # its metadata have the names of classes
+        schema = schema.with_metadata(held.features.arrow_schema.metadata)
+    return Table(schema, table.to_batches)
+
+
+def _of_arrow(held: Any, about: str) -> Table:
+    import pyarrow as pa
+
+    try:
+        if hasattr(held, "__arrow_c_stream__"):
+            table = pa.RecordBatchReader.from_stream(held).read_all()
+        else:
+            from pyarrow.interchange import from_dataframe
+
+            table = from_dataframe(held)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{about} cannot be handed over: {printable(str(error))[:200]}. Give each column one type, such as str"
+        ) from error
+    return Table(table.schema, partial(table.to_batches, max_chunksize=ROWS))
+
+
+def _saved(folder: Path) -> Table:
+    """Return one split that `datasets` saved."""
+    import pyarrow as pa
+
+    if not is_dataset(folder):
+        raise ValueError(f"{named(folder)}: `datasets` has saved no split here. Save the dataset anew")
+    arrow = dataset_files(folder)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for file in arrow:
+            with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
+                yield from stream
+
+    try:
+        with pa.OSFile(str(arrow[0])) as opened, pa.ipc.open_stream(opened) as stream:
+            schema = stream.schema
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"{named(arrow[0])}: damaged ({printable(str(error))[:200]}). Save the dataset anew"
+        ) from error
+    stated = files.read_json(folder / "dataset_info.json")
+    features = stated.get("features") if isinstance(stated, dict) else None
+    return Table(
+        schema, batches, {name: names for name, each in (features or {}).items() if (names := class_names(each))}
+    )
+
+
+def parquet_table(paths: Sequence[Path], classes: Mapping[str, Sequence[str]]) -> Table:
+    """Return the rows of Parquet files with the same columns. classes: as `Table` takes them."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for path in paths:
+            with parquet.ParquetFile(path) as file:
+                yield from file.iter_batches(batch_size=ROWS)
+
+    try:
+        return Table(parquet.read_schema(paths[0]), batches, classes)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{named(paths[0])}: damaged ({printable(str(error))[:200]}). Fetch it again") from error
+
+
+def by_split(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Return split -> its files, by the names of files and folders: `data/train-00000-of-00002.parquet`. Files without
+    a split in their names are "train".
+    """
+    known = [name for names in SPLIT_NAMES.values() for name in names]
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        *folders, file = path.split("/")
+        written = re.fullmatch(r"(.+?)-\d{5}-of-\d{5}(?:-\w+)?\.parquet", file)
+        words = [word for part in (file, *reversed(folders)) for word in re.split(r"[-_.\d]+", part)]
+        split = written[1] if written else next((word for word in words if word in known), "train")
+        found.setdefault(split, []).append(path)
+    return found
+
+
+def class_names(feature: Any) -> list[str]:
+    """Return the names of a feature of `datasets` that holds numbers of classes, or lists of them; [] for another."""
+    if isinstance(feature, list) and len(feature) == 1:
+        return class_names(feature[0])
+    if not isinstance(feature, Mapping):
+        return []
+    names = feature.get("names")
+    if feature.get("_type") == "ClassLabel" and isinstance(names, list):
+        return [str(name) for name in names]
+    return class_names(feature.get("feature"))
+
+
+def _chosen(source: Source, train: str, others: Mapping[Split, Any]) -> tuple[dict[Split, str], dict[Split, Any]]:
+    """Return which split of the source is train, dev and test, and those of `others` that are no splits of it."""
+    only = next(iter(source.splits)) if len(source.splits) == 1 else ""
+    usual = {split: next((name for name in SPLIT_NAMES[split] if name in source.splits), "") for split in SPLITS}
+    chosen: dict[Split, str] = {"train": train or usual["train"] or only}
+    if not chosen["train"]:
+        listed = ", ".join(source.splits)
+        raise ValueError(f"{source.about}: has no split 'train'; its splits are {listed}. Name one: --split NAME")
+    _split(source, chosen["train"])
+    apart: dict[Split, Any] = {}
+    for split, other in others.items():
+        names_split = isinstance(other, str | Path) and len(source.splits) > 1 and not Path(other).exists()
+        if names_split and not is_hub_id(other):
+            _split(source, str(other))
+            chosen[split] = str(other)
+        elif other is not None:
+            apart[split] = other
+    for split, name in usual.items():
+        if name and split not in {**chosen, **apart} and name not in chosen.values():
+            chosen[split] = name
+    return chosen, apart
+
+
+def _split(source: Source, name: str) -> Callable[[], Rows]:
+    """Return the function that reads the split. Raises ValueError, with the nearest, if there is none of the name."""
+    if name not in source.splits:
+        sliced = " Slices are not read; --rows samples rows." if "[" in name else ""
+        raise ValueError(
+            f"{source.about}: has no split {name!r}; the nearest is {nearest(name, source.splits)!r} of "
+            f"{', '.join(source.splits)}.{sliced} Name one of these"
+        )
+    return source.splits[name]
+
+
+def _only(source: Source) -> list[tuple[str, Callable[[], Rows]]]:
+    """Return the only split. Raises ValueError if there are several."""
+    if len(source.splits) > 1:
+        raise ValueError(
+            f"{source.about}: has several splits ({', '.join(source.splits)}), where one is needed. Give one of them"
+        )
+    return [*source.splits.items()]
+
+
+def _columns(rows: Rows) -> list[str]:
+    """Return the names of all columns, in order; of pandas' data frames without the index."""
+    if isinstance(rows, Table):
+        return [name for name in rows.schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
+    return [*dict.fromkeys(name for row in rows for name in row)]
+
+
+def _kind(rows: Rows, stated: LabelledFiles) -> Any:
+    """Return the kind of task: as stated, or by the types of the columns; "auto" where the labels have to be read."""
+    if stated.kind != "auto":
+        return stated.kind
+    if set(QUESTIONS) <= set(_columns(rows)) and stated.label == "label":
+        return "span"
+    text, label = (_holds_lists(rows, column) for column in (stated.text, stated.label))
+    return "tokens" if text and label else "auto"
+
+
+def _holds_lists(rows: Rows, column: str) -> bool:
+    if isinstance(rows, Table):
+        import pyarrow as pa
+
+        kinds = pa.types
+        return column in rows.schema.names and (
+            kinds.is_list(held := rows.schema.field(column).type) or kinds.is_large_list(held)
+        )
+    return isinstance(rows[0].get(column), list | tuple)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _withheld(rows: Rows, stated: LabelledFiles) -> bool:
+    """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
+    if not isinstance(rows, Table) or stated.label not in rows.names():
+        return False
+    values = (value for batch in rows.batches() for value in batch.column(stated.label).to_pylist())
+    return all(value == UNLABELLED for value in values)
+
+
+def _written(rows: Rows, stated: LabelledFiles, source: Source, split: Split, facts: Mapping[str, Any]) -> Path:
+    """Return the file of a split. Raises ValueError for a missing column."""
+    about = source.about if len(source.splits) == 1 else f"{source.about}, split {facts['split']}"
+    name = _name(source.name) + ("" if split == "train" else f".{split}")
+    record = {"about": about, **facts}
+    if stated.kind == "span":
+        present = _columns(rows)
+        for column in QUESTIONS:
+            if column not in present:
+                raise no_column(about, column, present, "; questions have context, question and answers")
+        return _in_cache(name, ".json", partial(_write_questions, rows), record)
+    present, wanted = _columns(rows), Columns(stated.text, stated.label, stated.pair, stated.group, stated.id).stated()
+    for column in wanted.values():
+        if column not in present:
+            raise no_column(about, column, present)
+    return _in_cache(
+        name, _ending(rows), partial(_write_rows, rows, {column: column for column in wanted.values()}), record
+    )
+
+
+def _ending(rows: Rows) -> str:
+    return ".parquet" if isinstance(rows, Table) else ".jsonl"
+
+
+def _write_rows(rows: Rows, columns: Mapping[str, str], path: Path) -> None:
+    """Write these columns of the rows, under other names. columns: name -> name in the file."""
+    if not isinstance(rows, Table):
+        with open(path, "w", encoding="utf-8") as file:
+            for number, row in enumerate(rows, 1):
+                kept = {columns[name]: value for name, value in row.items() if name in columns}
+                file.write(_json_line(kept, number) + "\n")
+        return
+    from pyarrow import parquet
+
+    with _read_safely(rows):
+        writer = None
+        for batch in rows.batches():
+            kept = _named_classes(batch.select([*columns]), rows.names(), columns)
+            writer = writer or parquet.ParquetWriter(path, kept.schema)
+            writer.write_table(kept)
+        if writer is None:
+            raise ValueError("the table has no rows. Give at least one row")
+        writer.close()
+
+
+def _named_classes(batch: pa.RecordBatch, classes: Mapping[str, Sequence[str]], columns: Mapping[str, str]) -> pa.Table:
+    """Return the columns under their new names, with names of classes in place of their numbers."""
+    import pyarrow as pa
+
+    made = {}
+    for column, new in columns.items():
+        values = batch.column(column)
+        if column in classes and not _is_text(values.type):
+            nested = pa.types.is_list(values.type) or pa.types.is_large_list(values.type)
+            kind = pa.list_(pa.string()) if nested else pa.string()
+            values = pa.array([_class_of(value, classes[column]) for value in values.to_pylist()], kind)
+        elif pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.large_string())
+        made[new] = values
+    return pa.table(made)
+
+
+def _class_of(value: Any, names: Sequence[str]) -> Any:
+    """Return the name of a class by its number, of a list those of its elements; None where the label is withheld."""
+    if isinstance(value, list):
+        return [_class_of(each, names) for each in value]
+    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
+
+
+def _json_line(row: Mapping[str, Any], number: int) -> str:
+    def plain(value: Any) -> Any:
+        for method in ("tolist", "item"):  # arrays and numbers of NumPy
+            if hasattr(value, method):
+                return getattr(value, method)()
+        raise ValueError(f"row {number} of the list holds {shown(value)}, which is no text, number or list. Convert it")
+
+    try:
+        return json.dumps(row, ensure_ascii=True, default=plain)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"row {number} of the list cannot be written: {error}") from error
+
+
+def _write_questions(rows: Rows, path: Path) -> None:
+    """Write the rows in SQuAD's form. A row of the hub has a list of its answers' texts, and one of their places."""
+    read: Iterable[Mapping[str, Any]] = rows if not isinstance(rows, Table) else _dicts(rows)
+    articles: list[dict[str, Any]] = []
+    for number, row in enumerate(read, 1):
+        answers = row["answers"]
+        if isinstance(answers, Mapping):
+            texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
+            answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=False)]
+        question = {"id": row.get("id", str(number)), "question": row["question"], "answers": list(answers or ())}
+        if not question["answers"]:
+            question["is_impossible"] = True
+        title = str(row.get("title") or "")
+        articles.append({"title": title, "paragraphs": [{"context": row["context"], "qas": [question]}]})
+    path.write_text(json.dumps({"data": articles}), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _read_safely(rows: Rows) -> Iterator[None]:
+    """Name the rows' source in the errors of Arrow."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        about = f"a table with the columns {', '.join(_columns(rows))}"
+        raise ValueError(f"{about} cannot be read: {printable(str(error))[:200]}. Fetch or write it anew") from error
+
+
+def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:
+    with _read_safely(table):
+        for batch in table.batches():
+            wanted = [name for name in ("id", "title", *QUESTIONS) if name in batch.schema.names]
+            yield from batch.select(wanted).to_pylist()
+
+
+def _in_cache(name: str, ending: str, write: Callable[[Path], None], record: Mapping[str, Any]) -> Path:
+    """Return the file that `write` writes, in a directory of the cache that is named by its content and its record."""
+    place = files.cache() / INPUTS
+    place.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=".", dir=place))
+    try:
+        file = temporary / f"{name}{ending}"
+        write(file)
+        files.write_json(file.with_name(f"{file.name}{RECORD}"), record)
+        directory = place / digest([files.sha256_of(file), name, record])[:24]
+        if not (directory / file.name).exists():
+            os.replace(temporary, directory)
+        return directory / file.name
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _name(text: str) -> str:
+    """Return the text as the name of a file without dots, which begin an ending."""
+    return re.sub(r"[^\w-]+", "-", text).strip("-") or "table"

@@ -1,0 +1,300 @@
+"""Datasets of the Hugging Face hub, by their Parquet files: those of the repository, or else those that the hub has
+made of it in the branch CONVERTED.
+
+A dataset is written as `datasets` users know it: `owner/name`, with a config and a commit or branch where needed, as
+options or in the name: `owner/name:config@revision`. `hf://datasets/...` before it makes clear that no file is meant.
+The hub is asked through huggingface_hub alone, so HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_OFFLINE hold. What the hub
+said of a dataset is kept in the cache, so that a run can go on without a network.
+
+The names of classes are in the metadata of the Parquet files, which `datasets` writes, or in the README's head.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files
+from acclimate.core.settings import digest
+from acclimate.data.as_files import Source, Table, by_split, class_names, parquet_table
+from acclimate.text.untrusted import INPUTS, nearest, printable
+
+PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
+NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?P<revision>[\w./+-]+))?")
+CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet files of what a repository holds
+PATIENCE = 20.0  # seconds for the hub's answer
+FILE_ENDINGS = re.compile(
+    r"\.(csv|tsv|txt|json|jsonl|parquet|arrow|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
+)
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A dataset of the hub as it was written. "" for what was not stated."""
+
+    repo: str
+    config: str = ""
+    revision: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What the hub says of a dataset.
+
+    commit    of the Parquet files
+    configs   config -> split -> Parquet files
+    default   the config to take if none is stated; "" if there are several and none is the usual one
+    classes   config -> column -> names of classes, by the README
+    """
+
+    commit: str
+    configs: Mapping[str, Mapping[str, Sequence[str]]]
+    default: str
+    classes: Mapping[str, Mapping[str, Sequence[str]]]
+
+
+def parsed(text: str) -> HubName | None:
+    """Return the dataset of the hub that the text names; None if it has another form, or rather names a file.
+
+    Without the prefix `hf://datasets/` a name has an owner, no ending of a file, and no folder here is called as the
+    owner: `data/train` is a file that is missing where there is a folder `data`.
+    """
+    stated = PREFIX.match(text)
+    match = NAME.fullmatch(text[stated.end() :] if stated else text)
+    if match is None:
+        return None
+    repo = match["repo"]
+    if not stated and ("/" not in repo or FILE_ENDINGS.search(repo) or Path(repo).parent.is_dir()):
+        return None
+    return HubName(repo, match["config"] or "", match["revision"] or "")
+
+
+def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
+    """Return the dataset's splits; a split is downloaded when it is read.
+
+    Raises ValueError, with the way out, if the hub cannot be reached, does not know the dataset, or asks for a login,
+    and for a config that the dataset does not have.
+    """
+    stated = parsed(text)
+    assert stated is not None
+    for option, written, other in (("config", stated.config, config), ("revision", stated.revision, revision)):
+        if written and other and written != other:
+            raise ValueError(f"{text} states another {option} than --{option} {other}. Leave one out")
+    config, revision = config or stated.config, revision or stated.revision
+    listing = _listing(stated.repo, revision)
+    if not config:
+        config = listing.default
+    if not config:
+        raise ValueError(
+            f"{stated.repo}: has the configs {_listed(listing.configs)}. Name one: --config NAME, or "
+            f"{stated.repo}:{next(iter(listing.configs))}"
+        )
+    if config not in listing.configs:
+        raise ValueError(
+            f"{stated.repo}: has no config {config!r}; the nearest is {nearest(config, listing.configs)!r} of "
+            f"{_listed(listing.configs)}. Name one of these"
+        )
+    usual = config == listing.default
+    about = f"{stated.repo}{'' if usual else f':{config}'}"
+    splits = {
+        name: partial(_rows, stated.repo, listing.commit, tuple(paths), listing.classes.get(config, {}))
+        for name, paths in listing.configs[config].items()
+    }
+    facts = {"dataset": stated.repo, "config": config, "revision": revision, "commit": listing.commit}
+    return Source(_file_name(stated.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
+
+
+def _file_name(repo: str, config: str) -> str:
+    return "-".join(filter(None, (repo.rpartition("/")[2], config)))
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join([*names][:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
+
+
+def _listing(repo: str, revision: str) -> Listing:
+    """Return what the hub says; if it cannot be asked, what it said before."""
+    from huggingface_hub import HfApi, errors
+
+    kept = files.cache() / INPUTS / "hub" / f"{digest([repo, revision])[:24]}.json"
+    try:
+        with _errors_named(repo, revision):
+            api = HfApi()
+            info = api.dataset_info(repo, revision=revision or None, timeout=PATIENCE)
+            card = info.card_data.to_dict() if info.card_data is not None else {}
+            configs, default = _of_repository(_parquet(info.siblings), card)
+            commit = str(info.sha)
+            if not configs and not revision:
+                try:
+                    made = api.dataset_info(repo, revision=CONVERTED, timeout=PATIENCE)
+                    configs, commit = _converted(_parquet(made.siblings)), str(made.sha)
+                except errors.RevisionNotFoundError:
+                    configs = {}
+                default = _default(configs, default)
+    except _UnreachableError as error:
+        if not kept.is_file():
+            raise ValueError(str(error)) from error.__cause__
+        return Listing(**files.read_json(kept))
+    if not configs:
+        where = f"at {revision} " if revision else ""
+        raise ValueError(
+            f"{repo}: {where}has no Parquet files, nor has the hub made some of it. Download it (hf download {repo} "
+            f"--repo-type dataset) and name its labelled file"
+        )
+    listing = Listing(commit, configs, default, _classes(card, configs))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    files.write_json(kept, asdict(listing))
+    return listing
+
+
+def _parquet(siblings: Any) -> list[str]:
+    return sorted(each.rfilename for each in siblings or () if each.rfilename.endswith(".parquet"))
+
+
+def _of_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[str, dict[str, list[str]]], str]:
+    """Return the configs of the repository's files and the usual one: by the README's head, or by their names."""
+    found: dict[str, dict[str, list[str]]] = {}
+    default = ""
+    stated = card.get("configs")
+    for about in stated if isinstance(stated, list) else ():
+        splits = {
+            split: matching
+            for split, patterns in _patterns(about.get("data_files"))
+            if (matching := [path for path in paths if any(fnmatch.fnmatch(path, pattern) for pattern in patterns)])
+        }
+        if splits:
+            name = str(about.get("config_name", "default"))
+            found[name] = splits
+            default = name if about.get("default") else default
+    if not found and paths:
+        found = {"default": by_split(paths)}
+    return found, default or _default(found, "")
+
+
+def _patterns(stated: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield each split with the patterns of its files. A README states a pattern, a list of them, or splits."""
+    for each in stated if isinstance(stated, list) else [stated]:
+        if isinstance(each, str):
+            yield "train", [each]
+        elif isinstance(each, Mapping):
+            paths = each.get("path")
+            yield (
+                str(each.get("split", "train")),
+                [str(path) for path in (paths if isinstance(paths, list) else [paths])],
+            )
+
+
+def _converted(paths: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """Return the configs of the hub's own Parquet files, `config/split/0000.parquet`. Of a large split it converts the
+    beginning only, and calls it `partial-train`.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for path in paths:
+        config, _, rest = path.partition("/")
+        split = rest.partition("/")[0].removeprefix("partial-")
+        found.setdefault(config, {}).setdefault(split, []).append(path)
+    return found
+
+
+def _default(configs: Mapping[str, Any], stated: str) -> str:
+    """Return the config that is meant if none is named; "" if that cannot be known."""
+    if stated in configs:
+        return stated
+    return "default" if "default" in configs else next(iter(configs)) if len(configs) == 1 else ""
+
+
+def _classes(card: Mapping[str, Any], configs: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """Return config -> column -> names of classes, as the README's head has them."""
+    stated = card.get("dataset_info") or []
+    found: dict[str, dict[str, list[str]]] = {}
+    for about in stated if isinstance(stated, list) else [stated]:
+        features = about.get("features") if isinstance(about, Mapping) else None
+        named = {
+            str(each.get("name")): names
+            for each in (features if isinstance(features, list) else ())
+            if isinstance(each, Mapping) and (names := _written_names(each))
+        }
+        config = str(about.get("config_name", "")) if isinstance(about, Mapping) else ""
+        for name in [config] if config in configs else configs if not config else ():
+            found[name] = named
+    return found
+
+
+def _written_names(feature: Mapping[str, Any]) -> list[str]:
+    """Return the names of classes in a README's feature: `dtype: {class_label: {names: {"0": ..., "1": ...}}}`."""
+    for key in ("dtype", "sequence", "list"):
+        inner = feature.get(key)
+        if isinstance(inner, Mapping):
+            label = inner.get("class_label")
+            names = label.get("names") if isinstance(label, Mapping) else None
+            if isinstance(names, Mapping):
+                return [str(names[number]) for number in sorted(names, key=int)]
+            if isinstance(names, list):
+                return class_names({"_type": "ClassLabel", "names": names})
+            return _written_names(inner)
+    return []
+
+
+def _rows(repo: str, commit: str, paths: Sequence[str], classes: Mapping[str, Sequence[str]]) -> Table:
+    """Return the rows of these files, which are downloaded unless the hub's cache has them."""
+    from huggingface_hub import hf_hub_download
+
+    with _errors_named(repo, ""):
+        try:
+            here = [Path(hf_hub_download(repo, path, repo_type="dataset", revision=commit)) for path in paths]
+        except _UnreachableError as error:
+            raise ValueError(str(error)) from error
+    return parquet_table(here, classes)
+
+
+class _UnreachableError(Exception):
+    """The hub cannot be asked; the message says why, and what to do."""
+
+
+@contextmanager
+def _errors_named(repo: str, revision: str) -> Iterator[None]:
+    """Turn errors of the hub into one line with the way out: ValueError, or _UnreachableError if it cannot be asked."""
+    from huggingface_hub import errors
+
+    # the base class of the errors of whichever HTTP library the hub's client uses is called HTTPError
+    bases = [base for base in errors.HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    unreachable: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
+    way_out = "name a file, or download it where there is a network"
+    try:
+        yield
+    except errors.GatedRepoError as error:
+        raise ValueError(
+            f"{repo}: its owner shares it with those who accept the terms. Accept them on its page of the hub, then "
+            f"run `hf auth login`, or set HF_TOKEN"
+        ) from error
+    except errors.RevisionNotFoundError as error:
+        raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another --revision") from error
+    except errors.EntryNotFoundError as error:
+        raise ValueError(f"{repo}: a file is gone from the hub ({printable(str(error))[:120]}). Try again") from error
+    except errors.RepositoryNotFoundError as error:
+        raise ValueError(
+            f"{repo}: there is no such file here, and no such dataset on the hub that you may see. Check the name; for "
+            f"a private one run `hf auth login`, or set HF_TOKEN"
+        ) from error
+    except errors.OfflineModeIsEnabled as error:
+        raise _UnreachableError(
+            f"{repo}: there is no such file here, and the hub is not asked, because HF_HUB_OFFLINE is set. Unset it, "
+            f"or {way_out}"
+        ) from error
+    except errors.HFValidationError as error:
+        raise ValueError(f"{repo}: is no name of a dataset on the hub (owner/name). Correct it") from error
+    except unreachable as error:
+        status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
+        if status in (401, 403):
+            raise ValueError(f"{repo}: the hub refuses ({status}). Run `hf auth login`, or set HF_TOKEN") from error
+        reason = printable(str(error))[:120] or type(error).__name__
+        said = f"answered {status}" if status else f"cannot be reached ({reason})"
+        raise _UnreachableError(
+            f"{repo}: there is no such file here, and the hub {said}. Try again, or {way_out}"
+        ) from error

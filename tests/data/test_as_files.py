@@ -1,0 +1,225 @@
+"""Tables, lists of rows and saved datasets as labelled files, without the libraries that they come from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from acclimate.data.as_files import class_names, labelled_files, raw_text
+from acclimate.tasks.labelled import LabelledFiles, read_files
+
+STATED = LabelledFiles(train=Path())
+FEATURES = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}
+ROWS = [{"text": f"{'good' if row % 2 else 'bad'} film, take {row}", "label": row % 2} for row in range(60)]
+NAMED = [{**row, "label": FEATURES["label"]["names"][row["label"]]} for row in ROWS]
+
+
+class Frame:
+    """A data frame of a library that hands its columns over as Arrow does."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.Table.from_pylist(self.rows).__arrow_c_stream__(requested_schema)
+
+
+class OlderFrame:
+    """One with the older interchange form."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __dataframe__(self, nan_as_null=False, allow_copy=True):
+        return pa.Table.from_pylist(self.rows).__dataframe__(nan_as_null, allow_copy)
+
+
+class Features(dict):
+    """As `datasets.Features`: the Arrow schema has the names of classes in its metadata."""
+
+    @property
+    def arrow_schema(self):
+        about = {"huggingface": json.dumps({"info": {"features": dict(self)}})}
+        return pa.schema([("text", pa.string()), ("label", pa.int64())]).with_metadata(about)
+
+
+class Dataset:
+    """As `datasets.Dataset`."""
+
+    features = Features(FEATURES)
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __len__(self):
+        return len(self.rows)
+
+    def with_format(self, form):
+        assert form == "arrow"
+        return self
+
+    def __getitem__(self, part):
+        return pa.Table.from_pylist(self.rows[part])
+
+
+class DatasetDict(dict):
+    pass
+
+
+def save(rows, folder: Path) -> Path:
+    """What `Dataset.save_to_disk` writes."""
+    folder.mkdir(parents=True)
+    made = pa.Table.from_pylist(rows)
+    with pa.OSFile(str(folder / "data-00000-of-00001.arrow"), "wb") as file, pa.ipc.new_stream(file, made.schema) as to:
+        to.write_table(made, max_chunksize=7)
+    (folder / "dataset_info.json").write_text(json.dumps({"features": FEATURES}))
+    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_files": None}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+def save_splits(splits, folder: Path) -> Path:
+    for name, rows in splits.items():
+        save(rows, folder / name)
+    (folder / "dataset_dict.json").write_text(json.dumps({"splits": [*splits]}))
+    return folder
+
+
+def parquet_files(folder: Path) -> Path:
+    (folder / "data").mkdir(parents=True)
+    for split, rows in (("train", ROWS[:40]), ("validation", ROWS[40:])):
+        parquet.write_table(pa.Table.from_pylist(rows), folder / "data" / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+def _file(place: Path) -> Path:
+    parquet.write_table(pa.Table.from_pylist(NAMED), place / "mine.parquet")
+    return place / "mine.parquet"
+
+
+HELD = {
+    "frame": lambda place: Frame(NAMED),
+    "older frame": lambda place: OlderFrame(NAMED),
+    "arrow": lambda place: pa.Table.from_pylist(NAMED),
+    "categories": lambda place: pa.table(
+        {"text": [row["text"] for row in NAMED], "label": pa.array([row["label"] for row in NAMED]).dictionary_encode()}
+    ),
+    "rows": lambda place: NAMED,
+    "columns": lambda place: {name: [row[name] for row in NAMED] for name in ("text", "label")},
+    "dataset": lambda place: Dataset(ROWS),
+    "saved": lambda place: save(ROWS, place / "saved"),
+    "file": _file,
+}
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_the_same_rows_are_the_same_task_in_whatever_form(held, tmp_path):
+    given = labelled_files(HELD[held](tmp_path), STATED)
+    read = read_files(given)
+    again = labelled_files(HELD[held](tmp_path / "again" if held == "saved" else tmp_path), STATED)
+    assert held == "saved" or again.paths == given.paths  # a file of the cache has the name of its content
+    assert [(row.text, row.label) for split in ("train", "dev", "test") for row in read.splits[split]] == [
+        (row.text, row.label)
+        for split in ("train", "dev", "test")
+        for row in read_files(labelled_files(NAMED, STATED)).splits[split]
+    ]
+    assert "cache" not in read.notes[0]
+    assert "acclimate-tests" not in read.notes[0]
+
+
+PARTS = {"train": ROWS[:30], "validation": ROWS[30:40], "test": ROWS[40:]}
+SEVERAL = {
+    "DatasetDict": lambda place: DatasetDict({name: Dataset(rows) for name, rows in PARTS.items()}),
+    "dict of frames": lambda place: {"train": Frame(ROWS[:30]), "dev": ROWS[30:40], "test": Frame(ROWS[40:])},
+    "three": lambda place: (Frame(ROWS[:30]), Frame(ROWS[30:40]), Frame(ROWS[40:])),
+    "saved": lambda place: save_splits(PARTS, place / "saved"),
+}
+
+
+@pytest.mark.parametrize("held", SEVERAL)
+def test_several_splits_stay_what_they_are(held, tmp_path):
+    read = read_files(labelled_files(SEVERAL[held](tmp_path), STATED))
+    assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 30, "dev": 10, "test": 20}
+    assert read.divided == ()
+
+
+def test_a_folder_of_parquet_files_has_the_splits_of_their_names(tmp_path):
+    given = labelled_files(parquet_files(tmp_path / "films"), STATED)
+    assert given.dev is not None
+    assert given.test is None
+    assert read_files(given).name == "films"
+
+
+def test_dev_and_test_may_be_held_apart_or_named(tmp_path):
+    given = labelled_files(Frame(ROWS[:40]), STATED, test=ROWS[40:])
+    assert len(read_files(given).splits["test"]) == 20
+    given = labelled_files(
+        DatasetDict({"train": Dataset(ROWS[:40]), "heldout": Dataset(ROWS[40:])}), STATED, test="heldout"
+    )
+    assert len(read_files(given).splits["test"]) == 20
+
+
+def test_lists_of_words_and_tags_are_a_task_of_kind_tokens():
+    tags = {"feature": {"names": ["O", "B-X"], "_type": "ClassLabel"}, "_type": "List"}
+    assert class_names(tags) == ["O", "B-X"]
+    rows = [{"tokens": ["one", f"w{row}"], "ner_tags": [0, row % 2]} for row in range(40)]
+    metadata = {"huggingface": json.dumps({"info": {"features": {"ner_tags": tags}}})}
+    held = pa.Table.from_pylist(rows).replace_schema_metadata(metadata)
+    given = labelled_files(held, LabelledFiles(train=Path(), text="tokens", label="ner_tags"))
+    assert given.kind == "tokens"
+    assert read_files(given).labels == ("B-X", "O")
+
+
+def test_the_hubs_form_of_squad_is_read_as_questions():
+    context = "Ada lived in {}, near a mill."
+    rows = [
+        {
+            "id": str(row), "title": "Ada", "context": context.format(f"Town{row}"), "question": "Where?",
+            "answers": {"text": [f"Town{row}"], "answer_start": [13]},
+        }
+        for row in range(30)
+    ]  # fmt: skip
+    given = labelled_files(pa.Table.from_pylist(rows), STATED)
+    assert given.kind == "span"
+    read = read_files(given)
+    assert read.kind == "span"
+    assert {label for split in read.splits.values() for row in split for label in row.label} >= {"Town0", "Town29"}
+
+
+def test_raw_text_comes_from_tables_lists_and_generators(tmp_path):
+    for held, rows in ((Frame(ROWS), 60), (pa.table({"body": ["x", "y"]}), 2)):
+        table = parquet.read_table(raw_text(held))
+        assert (table.column_names, table.num_rows) == (["text"], rows)
+    for held in (["one text", "another"], (text for text in ("one text", "another")), [{"text": "one text"}]):
+        assert raw_text(held).read_text().startswith('{"text": "one text"}\n')
+    assert raw_text(tmp_path) == tmp_path
+    with pytest.raises(ValueError, match=r"no column 'text'"):
+        raw_text(pa.table({"a": ["x"], "b": ["y"]}))
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        (5, "the int: holds no rows that acclimate knows. Give a file, a dataset of the hub"),
+        ([], "the list of rows is empty"),
+        ([1, 2], "the list: holds no rows"),
+        ({"text": ["a"], "label": []}, "the columns have different lengths: 'text' has 1, 'label' has 0"),
+        (Frame([{"txt": "a", "label": "b"}]), "no column 'text'; the nearest is 'txt'"),
+        ([{"text": object(), "label": "b"}], "row 1 of the list holds <object object"),
+        (DatasetDict({"a": Dataset(ROWS), "b": Dataset(ROWS)}), "has no split 'train'; its splits are a, b"),
+    ],
+)
+def test_what_holds_no_rows_is_refused_with_the_way_out(held, said):
+    with pytest.raises(ValueError, match=said):
+        labelled_files(held, STATED)
+
+
+def test_no_library_is_imported_to_recognise_what_a_user_holds():
+    before = {name for name in sys.modules if name.partition(".")[0] in ("pandas", "polars", "datasets")}
+    labelled_files(Frame(ROWS), STATED)
+    assert {name for name in sys.modules if name.partition(".")[0] in ("pandas", "polars", "datasets")} == before

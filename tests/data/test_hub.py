@@ -1,0 +1,276 @@
+"""Datasets of the hub, read from a server on this machine that answers as the hub does."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote
+
+import huggingface_hub
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from acclimate import cli
+from acclimate.data import as_files, hub
+from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+from acclimate.tasks.labelled import LabelledFiles, read_files
+
+LABELS = {"_type": "ClassLabel", "names": ["neg", "pos"]}
+STATED = LabelledFiles(train=Path(), label="label")
+
+
+def table(rows: int, *, features: dict | None = None, start: int = 0, label: int | None = None) -> bytes:
+    """A Parquet file of texts with numbers of classes; `features` as `datasets` writes them into the metadata."""
+    texts = [f"{'good' if row % 2 else 'bad'} film, take {row}" for row in range(start, start + rows)]
+    labels = [row % 2 if label is None else label for row in range(rows)]
+    made = pa.table({"text": texts, "label": pa.array(labels, pa.int64())})
+    if features is not None:
+        made = made.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+    content = BytesIO()
+    parquet.write_table(made, content)
+    return content.getvalue()
+
+
+YAML = [
+    {"name": "text", "dtype": "string"},
+    {"name": "label", "dtype": {"class_label": {"names": {"0": "no", "1": "yes"}}}},
+]
+REPOSITORIES: dict[str, dict] = {
+    "films/reviews": {
+        "sha": "a" * 40,
+        "files": {
+            "plain/train-00000-of-00002.parquet": table(40, features={"label": LABELS}),
+            "plain/train-00001-of-00002.parquet": table(40, features={"label": LABELS}, start=40),
+            "plain/test-00000-of-00001.parquet": table(30, features={"label": LABELS}, start=100),
+            "plain/unsupervised-00000-of-00001.parquet": table(10, start=200, label=-1),
+        },
+        "card": {
+            "configs": [
+                {
+                    "config_name": "plain",
+                    "data_files": [
+                        {"split": split, "path": f"plain/{split}-*"} for split in ("train", "test", "unsupervised")
+                    ],
+                }
+            ]
+        },
+    },
+    "films/glue": {
+        "sha": "b" * 40,
+        "files": {
+            f"{config}/{split}-00000-of-00001.parquet": table(30, start=start, label=label)
+            for config in ("sst2", "cola")
+            for split, start, label in (("train", 0, None), ("validation", 30, None), ("test", 60, -1))
+        },
+        "card": {
+            "configs": [
+                {
+                    "config_name": config,
+                    "data_files": [
+                        {"split": split, "path": f"{config}/{split}-*"} for split in ("train", "validation", "test")
+                    ],
+                }
+                for config in ("sst2", "cola")
+            ],
+            "dataset_info": [{"config_name": config, "features": YAML} for config in ("sst2", "cola")],
+        },
+    },
+    "films/converted": {"sha": "c" * 40, "files": {"rows.csv": b""}, "card": {}},
+    "films/none": {"sha": "d" * 40, "files": {"rows.csv": b""}, "card": {}},
+    "films/gated": {"sha": "e" * 40, "files": {"train.parquet": b""}, "card": {}, "gated": True},
+}
+CONVERTED = {
+    "films/converted": (
+        "f" * 40,
+        {"default/train/0000.parquet": table(60), "default/test/0000.parquet": table(20, start=70)},
+    )
+}
+
+
+class Hub(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        words = unquote(self.path).strip("/").split("/")
+        if words[:2] == ["api", "datasets"]:
+            self.about("/".join(words[2:4]), "/".join(words[5:]))
+        elif words[0] != "datasets":
+            self.answer(404, b"", {})
+        else:
+            self.file("/".join(words[1:3]), words[4], "/".join(words[5:]))
+
+    def about(self, repo, revision):
+        known = REPOSITORIES.get(repo)
+        if known is None:
+            return self.answer(401, b"{}", {"X-Error-Code": "RepoNotFound"})
+        sha, listed = known["sha"], known["files"]
+        if revision == "refs/convert/parquet" and repo in CONVERTED:
+            sha, listed = CONVERTED[repo]
+        elif revision not in ("", "main", sha):
+            return self.answer(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
+        said = {"id": repo, "sha": sha, "cardData": known["card"], "siblings": [{"rfilename": name} for name in listed]}
+        return self.answer(200, json.dumps(said).encode(), {"Content-Type": "application/json"})
+
+    def file(self, repo, commit, name):
+        if REPOSITORIES[repo].get("gated"):
+            return self.answer(403, b"", {"X-Error-Code": "GatedRepo"})
+        files = {**REPOSITORIES[repo]["files"], **(CONVERTED[repo][1] if repo in CONVERTED else {})}
+        about = {"ETag": f'"{sha256(files[name]).hexdigest()}"', "X-Repo-Commit": commit}
+        return self.answer(200, files[name], about)
+
+    def answer(self, status, body, headers):
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def online(monkeypatch, tmp_path):
+    """The hub's client asks a server here, and keeps what it downloads in a folder of the test."""
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    Hub.asked = []
+    address = f"http://127.0.0.1:{serving.server_port}"
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    yield address
+    serving.shutdown()
+    thread.join()
+    serving.server_close()
+
+
+def test_splits_shards_and_names_of_classes_are_those_of_the_dataset(online):
+    given = labelled_files("films/reviews", STATED)
+    read = read_files(given)
+    assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 72, "dev": 8, "test": 30}
+    assert read.labels == ("neg", "pos")
+    assert read.name == "reviews"
+    assert read.task().source == (
+        f"the hub's dataset films/reviews, split train (commit {'a' * 12}), "
+        f"the hub's dataset films/reviews, split test (commit {'a' * 12})"
+    )
+    assert not any("unsupervised" in path for path in Hub.asked)
+    before = len(Hub.asked)
+    assert labelled_files("films/reviews", STATED).paths == given.paths
+    assert len(Hub.asked) == before + 1  # a commit's files are asked for once
+
+
+def test_config_split_and_revision_can_be_named(online):
+    choice = HubChoice(config="cola", split="validation", revision="main")
+    read = read_files(labelled_files("hf://datasets/films/glue", STATED, choice=choice))
+    assert read.name == "glue-cola"
+    assert read.labels == ("no", "yes")  # of the README's head
+    assert sum(map(len, read.splits.values())) == 30
+    named = labelled_files("films/glue:cola@main", STATED, test="validation")
+    read = read_files(named)
+    assert {split: len(rows) for split, rows in read.splits.items()} == {"train": 25, "dev": 5, "test": 30}
+
+
+def test_a_test_set_without_labels_is_left_out_and_reported(online):
+    read = read_files(labelled_files("films/glue:sst2", STATED))
+    assert read.divided == ("test",)
+    assert read.notes[0].endswith("the labels of test are withheld, so the split was left out.")
+
+
+def test_the_hubs_own_parquet_files_stand_in(online):
+    read = read_files(labelled_files("films/converted", STATED))
+    assert len(read.splits["test"]) == 20
+    assert read.labels == ("0", "1")
+
+
+def test_a_dataset_can_be_raw_text(online):
+    path = raw_text("films/reviews")
+    assert parquet.read_table(path).column_names == ["text"]
+    assert parquet.read_table(path).num_rows == 80
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "said"),
+    [
+        ("films/nothing", {}, "films/nothing: there is no such file here, and no such dataset on the hub"),
+        ("films/gated", {}, "films/gated: its owner shares it with those who accept the terms"),
+        (
+            "films/none",
+            {},
+            "films/none: has no Parquet files, nor has the hub made some of it. Download it (hf download",
+        ),
+        ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
+        ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),
+        ("films/reviews", {"split": "trian"}, "has no split 'trian'; the nearest is 'train' of train, test"),
+        ("films/reviews", {"split": "train[:10]"}, "Slices are not read; --rows samples rows"),
+        ("films/reviews", {"revision": "v9"}, "films/reviews: has no commit, branch or tag 'v9'"),
+        ("films/glue:cola", {"config": "sst2"}, "states another config than --config sst2"),
+    ],
+)
+def test_a_fault_is_one_line_with_the_way_out(online, name, choice, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as error:
+        labelled_files(name, STATED, choice=HubChoice(**choice))
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_column_names_the_dataset_and_its_columns(online):
+    with pytest.raises(ValueError, match=r"films/reviews, split train: no column 'labl'; the nearest is 'label'"):
+        labelled_files("films/reviews", LabelledFiles(train=Path(), label="labl"))
+
+
+def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch):
+    given = labelled_files("films/reviews", STATED)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert labelled_files("films/reviews", STATED).paths == given.paths
+    with pytest.raises(
+        ValueError, match=r"films/glue: there is no such file here, and the hub is not asked, because HF"
+    ):
+        labelled_files("films/glue", STATED)
+
+
+def test_a_hub_that_does_not_answer_is_named(online, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ValueError, match=r"films/reviews: there is no such file here, and the hub cannot be reached"):
+        labelled_files("films/reviews", STATED)
+
+
+def test_what_looks_like_a_file_is_no_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    assert hub.parsed("nofile.csv") is None
+    assert hub.parsed("owner/rows.jsonl.gz") is None
+    assert hub.parsed("data/train") is None
+    assert hub.parsed("imdb") is None
+    assert hub.parsed("hf://datasets/imdb") == hub.HubName("imdb")
+    assert hub.parsed("owner/name:a.b@refs/pr/1") == hub.HubName("owner/name", "a.b", "refs/pr/1")
+    assert not as_files.is_hub_id("data")
+
+
+def test_the_command_line_takes_a_dataset_where_it_takes_a_file(online, tmp_path):
+    typed = "data prepare films/glue --config cola --split validation --out".split()
+    done = CliRunner().invoke(cli.app, [*typed, str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "glue-cola: train 15, dev 5, test 10" in done.output
+    done = CliRunner().invoke(cli.app, ["race", "films/glue", "--config", "col"])
+    assert done.exit_code == 2
+    assert "films/glue: has no config 'col'; the nearest is 'cola'" in done.output
