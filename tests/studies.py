@@ -241,7 +241,7 @@ def report_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Rac
     return RaceReport(
         outcome=outcome,
         verdict=verdict(outcome),
-        remarks=[search_remark(search, {})],
+        remarks=[search_remark([SearchRecord("", "docstrings", tuple(search))], {})],
         alerts=["A copy of 3 training texts stands in dev."],
         labels=per_label(by_contestant["untouched"], by_contestant["DAPT"]),
         confusions=[confusion(side) for side in by_contestant.values()],

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import squad_files
 from acclimate.core.types import SPLITS
 from acclimate.data.doctor import examine
 from acclimate.data.inputs import Raw, gather
@@ -24,6 +25,7 @@ def written(place: Path, name: str, labels: list[str], **columns: list[str]) -> 
 
 
 def folded(place: Path, labelled: LabelledFiles, *, folds: int = 3, domain: Path | None = None) -> Materials:
+    place.mkdir(exist_ok=True)
     (place / "general.txt").write_text("a text of no task\n" * 5 + "another one\n" * 5)
     raw = Raw(general=place / "general.txt", domain=domain)
     return gather(place / "run", labelled, raw, model=None, seeds=2, folds=folds)
@@ -100,3 +102,18 @@ def test_the_doctor_advises_folds_where_rows_are_few_and_counts_all_rows_with_th
     assert not any("--folds" in each.way_out for each in planned.findings)
     assert "The 120 labelled rows, scored in 5 folds, count as 96 test items." in planned.reach
     assert planned.detectable < found.detectable
+
+
+def test_questions_of_one_article_are_in_one_fold(tmp_path: Path) -> None:
+    titles = ["heart", "lung", "liver", "spleen"]
+    train = squad_files.write(tmp_path / "asked.json", [squad_files.article(title, 4) for title in titles])
+    materials = folded(tmp_path, LabelledFiles(train))
+    for each in materials.folds:
+        tested, others = (
+            {row.id.split("-")[0] for split in splits for row in each.task.examples(split)}
+            for splits in (("test",), ("train", "dev"))
+        )
+        assert tested.isdisjoint(others)
+    assert "All questions of one of the 4 articles are in one fold." in materials.notes[-1]
+    torn = folded(tmp_path / "more", LabelledFiles(train), folds=5)
+    assert "There are fewer articles (4) than folds" in torn.notes[-1]

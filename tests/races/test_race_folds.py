@@ -6,6 +6,7 @@ import csv
 import json
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Progress
 from acclimate.jobs.job import DIRECTORY, RESULT
 from acclimate.methods import finetune
-from acclimate.races import race
+from acclimate.races import contestants, race
+from acclimate.races import run as running
 from acclimate.races.compare import MAIN
+from acclimate.races.design import Cell, Search
 from acclimate.races.outcome import Outcome, probe_row
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import RaceReport
@@ -30,6 +33,7 @@ from acclimate.statistics.variance import p_value, resample
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
+from acclimate.training.gradients import NotFiniteError
 
 ROWS, FOLDS, REPEATS = 48, 2, 2
 F1 = METRICS["macro_f1"]
@@ -57,6 +61,16 @@ class Folded:
     @property
     def outcome(self) -> Outcome:
         return self.report.outcome
+
+
+def cell_of(name: str, searches: Sequence[Search]) -> Cell:
+    """The cell of a contestant that is fine-tuned on each fold."""
+    parts = []
+    for each in searches:
+        entries = each.entries
+        job = contestants.tested(entries.tuning(name, entries.recipe.setting(), 0), entries.materials.task)
+        parts.append(Cell(name, each.column, {entries.seeds[0]: job}, {}, entries.materials))
+    return replace(parts[0], jobs_by_seed={}, folds=tuple(parts))
 
 
 def results(out: Path) -> dict[str, int]:
@@ -132,7 +146,7 @@ def test_no_model_has_seen_a_row_that_it_is_tested_on(folded):
     """By what the jobs read: the task's rows, and the text that TAPT adapts on."""
     texts = [Corpus(path.parent) for path in (folded.out / "corpora").glob("*/corpus.json")]
     corpora = {corpus.hash: corpus for corpus in texts}
-    tasks = [open_prepared(path) for path in sorted((folded.out / "folds").iterdir()) if path.is_dir()]
+    tasks = [open_prepared(path) for path in sorted((folded.out / "folds" / "2").iterdir()) if path.is_dir()]
     by_test = {task.hashes["test"]: task for task in tasks}
     jobs = {path.parent.name: files.read_json(path) for path in (folded.out / DIRECTORY).glob("*/job.json")}
     adapted = set()
@@ -159,6 +173,10 @@ def test_adaptation_on_text_of_the_domain_is_one_job_for_all_folds(folded, toy_r
     searches = race.design(recipe, race.materials_for(inputs, recipe)).searches
     names = {name: [search.entries.models[name].name for search in searches] for name in ("TAPT", "DAPT", "DAPT+TAPT")}
     assert [len({*found}) for found in names.values()] == [4, 2, 4]
+    recipe = settings.override(recipe, ["adapt_seeds=1"])
+    searches = race.design(recipe, race.materials_for(inputs, recipe)).searches
+    once = {name: running._adaptations(cell_of(name, searches)) for name in ("untouched", "TAPT", "DAPT+TAPT")}
+    assert once == {"untouched": {}, "TAPT": {0: 0, 1: 1}, "DAPT+TAPT": {0: 0, 1: 0}}
     assert names["DAPT"] == [names["DAPT"][0]] * FOLDS + [names["DAPT"][-1]] * FOLDS  # a repeat, an adaptation
 
 
@@ -217,11 +235,40 @@ def test_a_contestant_of_which_one_fold_fails_has_no_score(folded, tmp_path, mon
     assert report.outcome.cells["", "untouched", "rows"] == folded.outcome.cells["", "untouched", "rows"]
 
 
-def test_a_dry_run_counts_every_fold_and_repeat(folded, tmp_path):
+def test_a_contestant_that_diverges_on_every_fold_is_a_failed_one_whose_probe_has_a_score(
+    folded, tmp_path, monkeypatch
+):
+    out = shutil.copytree(folded.out, tmp_path / "run")
+    for place in [*(out / DIRECTORY).glob("fine-tune-tapt-*"), *(out / DIRECTORY).glob("test-tapt-*")]:
+        shutil.rmtree(place)
+
+    def diverges(*arguments, **settings):
+        raise NotFiniteError("the loss is nan")
+
+    monkeypatch.setattr(finetune, "adapt", diverges)
+    report = race.race(**{**folded.given, "out": out})
+    assert report.failed == {"TAPT": "its training diverged on repeat 1, fold 1 at rate 0.01"}
+    assert "TAPT failed and has no score" in report.verdict
+    assert "TAPT failed: its training diverged on repeat 1, fold 1" in " ".join((out / "table.txt").read_text().split())
+    probe = folded.outcome.cells["", probe_row("TAPT"), "rows"]
+    assert report.outcome.cells[probe.key].scores == probe.scores
+
+
+def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_of_the_winner(folded, tmp_path):
     text = race.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True)
-    [line] = [line for line in text.splitlines() if line.split()[:1] == ["TAPT"]]
-    assert line.split()[3] == str(FOLDS * REPEATS)
+    lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
+    assert lines["TAPT"][2] == str(FOLDS * REPEATS)
+    assert lines["on the usual split"][2] == str(REPEATS)
+    assert "the training of the winner, counted for TAPT" in " ".join(text.split())
     assert not (tmp_path / "run").exists()
+    assert "; 0 jobs are left" in " ".join(race.race(**folded.given, dry_run=True).split())
+
+
+def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
+    out = shutil.copytree(folded.out, tmp_path / "run")
+    report = race.race(**{**folded.given, "out": out}, probe_only=True)
+    assert report.verdict.startswith("Nothing was fine-tuned.")
+    assert not (out / "winner").exists()
 
 
 @pytest.mark.parametrize(

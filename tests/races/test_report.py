@@ -1,5 +1,5 @@
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -12,7 +12,7 @@ from acclimate.core.figures import percent
 from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
 from acclimate.races.leakage import Leakage
-from acclimate.races.outcome import Curves, LooksAtTest, Trial, rows
+from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
 from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
 from acclimate.reports.labels import Confusion, LabelScore
 
@@ -317,8 +317,12 @@ def test_losses_on_general_text_stand_beside_the_scores_and_in_a_plot_of_their_o
     )
 
 
+def searched(trials: Sequence[Trial]) -> SearchRecord:
+    return SearchRecord("", "docstrings", tuple(trials))
+
+
 def test_equal_chances_are_said_to_be_equal() -> None:
-    assert search_remark(studies.trials(["untouched", "DAPT"]), {"TF-IDF": {"settings tried": 4}}) == (
+    assert search_remark([searched(studies.trials(["untouched", "DAPT"]))], {"TF-IDF": {"settings tried": 4}}) == (
         "Each contestant had 4 settings tried, with dev alone to choose among them."
     )
 
@@ -326,7 +330,7 @@ def test_equal_chances_are_said_to_be_equal() -> None:
 def test_unequal_chances_are_said_to_be_unequal() -> None:
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
     given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}
-    assert search_remark([*studies.trials(["untouched", "DAPT"]), extra], given) == (
+    assert search_remark([searched([*studies.trials(["untouched", "DAPT"]), extra])], given) == (
         "The contestants had unequal numbers of settings tried (untouched 4, TF-IDF 2, DAPT 5): those with more had "
         "better chances."
     )
@@ -334,7 +338,17 @@ def test_unequal_chances_are_said_to_be_unequal() -> None:
 
 def test_without_a_search_nothing_is_said_of_it() -> None:
     assert search_remark([], {}) == ""
-    assert search_remark([Trial(name, "as stated", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")], {}) == ""
+    once = [Trial(name, "as stated", 0, 60, 3, 0.7, True) for name in ("untouched", "DAPT")]
+    assert search_remark([searched(once)], {}) == ""
+
+
+def test_chances_are_counted_on_each_fold() -> None:
+    """On one fold the best rate lay at an end, so all tried one more there."""
+    names = ["untouched", "DAPT"]
+    more = [Trial(name, "rate 9e-05", 0, 60, 1, 0.7, False) for name in names]
+    folds = [searched(studies.trials(names)), searched([*studies.trials(names), *more])]
+    given = {"TF-IDF": {"settings tried": "4 to 5"}}
+    assert search_remark(folds, given).startswith("Each contestant had 4 to 5 settings tried on each fold, ")
 
 
 @pytest.mark.parametrize(

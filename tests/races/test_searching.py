@@ -25,10 +25,12 @@ def _quick(monkeypatch):
 
 
 def tune(*, out: Path, watch: Any, name: str, rate: float, seed: int) -> dict[str, Any]:
-    """Cannot be done at a rate of 2e-5 with TAPT and of 5e-5 with the untouched model, and diverges above 1."""
+    """Cannot be done at a rate of 2e-5 with TAPT and of 5e-5 with the untouched model, and diverges above 1, with TAPT
+    above 0.5.
+    """
     if (name, rate) in {("TAPT", 2e-5), ("untouched", 5e-5)}:
         raise ValueError("no memory")
-    if rate > 1:
+    if rate > (0.5 if name == "TAPT" else 1):
         raise NotFiniteError("the loss is nan")
     return {"dev": 0.5 - rate, "steps": 1, "loss": 1.0}
 
@@ -43,7 +45,7 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
 
     recipe = RaceRecipe(seeds=2, search=search)
     task = SimpleNamespace(examples=lambda split: [], kind="span", sizes={"train": 100})
-    materials = SimpleNamespace(task=task)
+    materials = SimpleNamespace(task=task, fold=None)
     given: Any = SimpleNamespace(
         recipe=recipe,
         seeds=range(recipe.seeds),
@@ -79,6 +81,12 @@ def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
     assert [candidate.setting.name for candidate in ended.search.finalists] == ["rate 1e-05"] * 2
     status = status_of(tmp_path)
     assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 4, 0, 0]
+
+
+def test_a_contestant_that_diverges_at_its_best_setting_is_named_with_the_reason(tmp_path):
+    ended = search_in(tmp_path, SearchRecipe(rates=(0.6, 0.9), how="grid"))
+    assert [candidate.contestant for candidate in ended.search.finalists] == ["untouched"]
+    assert ended.failed == {"TAPT": "its training diverged at rate 0.6"}
 
 
 def test_the_trials_that_optuna_draws_are_planned(tmp_path):

@@ -78,6 +78,12 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+def span_text(numbers: Sequence[int]) -> str:
+    """Return whole numbers as text: `3` where all are 3, else `3 to 5`."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def cautioned(figures: str, caution: str) -> str:
     """Return a caution of the statistics behind the figures that it is about, such as `the score of DAPT`."""
     return f"{figures[0].upper()}{figures[1:]}: {caution[0].lower()}{caution[1:]}"

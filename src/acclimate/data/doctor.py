@@ -104,7 +104,7 @@ def examine(
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
     findings = [
         *on_model,
-        *on_leaks(in_rows, scans, sizes),
+        *on_leaks(in_rows, scans, sizes, folds),
         *on_copies(twice),
         *_on_labelled(labelled, counts, folds),
     ]
@@ -342,8 +342,13 @@ def _labels_in(rows: Sequence[Example]) -> set[Label]:
     return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}
 
 
-def on_leaks(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int]) -> list[Finding]:
-    """Return findings on the dev and test texts that train, dev and the corpora contain. sizes: rows of each split."""
+def on_leaks(
+    in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int], folds: int = 0
+) -> list[Finding]:
+    """Return findings on the dev and test texts that train, dev and the corpora contain.
+
+    sizes: rows of each split; folds: of a cross-validation, for which corpora were searched for every labelled text
+    """
     findings = []
     pairs: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
     for source, split in pairs:
@@ -353,7 +358,7 @@ def on_leaks(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes
         name, scanned = scan.facts.name, scan.found
         numbers = {split: len(scanned.leaked(split)) for split in SEALED}
         parts = [
-            f"{count:,} of the {scanned.sealed.sizes[split]:,} {split} texts"
+            f"{count:,} of the {scanned.sealed.sizes[split]:,} {'labelled' if folds else split} texts"
             for split, count in numbers.items()
             if count
         ]

@@ -8,7 +8,7 @@ whatever reads the task's texts or labels, such as adaptation on them, is done f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,14 @@ from acclimate.core import ranks
 from acclimate.core.figures import listed
 from acclimate.core.types import Example, Split, Watch, unwatched
 from acclimate.data.materials import Fold, Materials, corpus_of_split
-from acclimate.tasks.labelled import split_of
+from acclimate.reports.page import amount
+from acclimate.tasks.labelled import FEWEST_ARTICLES, split_of
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, in_folds
 from acclimate.tasks.task import Task, as_read, classes_in
 
-FOLDER = "folds"  # in the directory of a race
+FOLDER = "folds"  # in the directory of a race: a folder for each number of folds
 NAMED = 5  # classes that a sentence lists
 
 
@@ -33,6 +34,7 @@ def with_folds(
     rows: Sequence[Example],
     run: Path,
     *,
+    articles: Mapping[str, str],
     folds: int,
     repeats: int,
     seed: int,
@@ -41,6 +43,8 @@ def with_folds(
     """Return the materials with those of each fold, prepared in `run/folds`, and with a note on the division.
 
     task, rows  that are divided; a test set that is not among the rows stays sealed
+    articles    id of a question -> title of its article; all questions of one article are in one fold, if there are
+                as many articles as folds
     seed        of the division; each repeat divides the rows anew
 
     Raises ValueError where the rows cannot be divided, or where a fold would leave no training row of a class.
@@ -49,14 +53,24 @@ def with_folds(
         raise ValueError(
             "--folds: questions with several contexts, as BioASQ has them, cannot be divided into folds. Leave it out"
         )
+    if task.kind == "span" and (bare := [row.id for row in rows if not row.spans]):
+        raise ValueError(
+            f"--folds: of {amount(len(bare), 'question')}, such as {bare[0]!r}, it is not stated where the answer "
+            f"stands in the context, so the other folds cannot learn from them. State it, or leave --folds out"
+        )
     same, on_copies = bonds_of(rows, kind=task.kind)
-    place, found = run / FOLDER, list[Materials]()
+    titles = {title for row in rows if (title := articles.get(row.id, ""))}
+    whole = folds <= len(titles)
+    divided_rows = [replace(row, group=articles.get(row.id) or row.group) for row in rows] if whole else rows
+    # a dev set of whole articles would be far too large if there are few
+    rest = divided_rows if len(titles) >= FEWEST_ARTICLES else rows
+    place, found = run / FOLDER / f"{folds}", list[Materials]()
     untaught: set[str] = set()
     for repeat in range(repeats):
-        divided = in_folds(rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
+        divided = in_folds(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
         for number, held_out in enumerate(divided):
             fold = Fold(repeat, number)
-            splits = _splits(rows, held_out, same, task, seed=f"{seed}, {fold}")
+            splits = _splits(rest, held_out, same, task, seed=f"{seed}, {fold}")
             taught = {name for row in splits["train"] for name in classes_in(row.label)}
             lacking = tuple(name for name in task.labels if name not in taught)
             untaught |= {*lacking} - {*task.untaught}
@@ -78,11 +92,15 @@ def with_folds(
         )
     strata = "" if task.kind == "span" else f", stratified by {STRATA.get(task.kind, 'label')}"
     note = (
-        f"The {len(rows):,} labelled rows were divided into {folds} folds, {repeats} times anew{strata}, seed {seed}. "
-        f"Of the rows outside a fold a tenth is dev.{on_copies.replace('split', 'fold')}"
+        f"The {len(rows):,} labelled rows were divided into {folds} folds, {amount(repeats, 'time')} anew{strata}, "
+        f"seed {seed}. Of the rows outside a fold a tenth is dev.{on_copies.replace('split', 'fold')}"
     )
-    if task.kind == "span":
-        note += " Questions on one context are in one fold; other contexts of the same article may be in another."
+    if titles:
+        articles_kept = f" All questions of one of the {len(titles):,} articles are in one fold."
+        articles_torn = (
+            f" There are fewer articles ({len(titles):,}) than folds, so an article may be in several folds."
+        )
+        note += articles_kept if whole else articles_torn
     if groups := {row.group for row in rows} - {""}:
         note += f" Each of the {len(groups):,} groups is in one fold."
     note += " The usual split is for the checkpoint that is handed over alone."

@@ -166,7 +166,8 @@ def gather(
     if not folds:
         return materials
     rows = [row for split in by_folds(labelled) for row in labelled.splits[split]]
-    return with_folds(materials, labelled.task(), rows, run, folds=folds, repeats=seeds, seed=split_seed, watch=watch)
+    division: dict[str, Any] = {"articles": labelled.articles, "folds": folds, "repeats": seeds, "seed": split_seed}
+    return with_folds(materials, labelled.task(), rows, run, **division, watch=watch)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
 from acclimate.races.estimates import tuning_of
+from acclimate.races.outcome import best_on_dev, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_of
 from acclimate.reports.page import Section, page
@@ -21,6 +22,7 @@ from acclimate.reports.table import ALONE
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 PROBES = "probes"  # their line in the plan
+REFIT = "on the usual split"  # line of the training whose checkpoint a race by cross-validation hands over
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,12 @@ def dry_run(design: Design, out: Path) -> DryRun:
         for job in missing(jobs, out):
             waiting.setdefault(job.name, _Waiting(label, job, 1.0, cell.materials, design.race))
 
+    name, refit = _refit(design, out, ended=not waiting)
+    if refit:
+        line(REFIT, refit[0].materials.task, refit[0].race.seeds)
+        waiting |= {each.job.name: each for each in refit}
+        everything += (each.job for each in refit)
+        notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: the training of the winner, counted for {name}.")
     stages, memory, disk = _estimated([*waiting.values()])
     for label, stage in stages:
         counted = lines[label]
@@ -149,6 +157,28 @@ def dry_run(design: Design, out: Path) -> DryRun:
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
+
+
+def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:
+    """Return who is trained once more after a cross-validation, and the jobs of that which are left: the winner, or the
+    encoder with the most jobs left, if the winner is not known yet. ended: True if no job of the folds is left
+    """
+    if design.refitted is None or not design.searches[0].entries.fine_tunes:
+        return "", []
+    names = [*design.searches[0].entries.models]
+    if ended and (path := path_of(out, design.name)).exists():
+        best = best_on_dev([result for result in read_outcome(path).results if result.encoder])
+        names = [best.row] if best else []
+    by_name: dict[str, list[_Waiting]] = {}
+    for name in names:
+        entries = design.refitted(name).entries
+        by_name[name] = [
+            _Waiting(REFIT, job, share, entries.materials, entries.recipe)
+            for job, share in left_of(entries, out)
+            if not job.work.opens_test  # it hands over a checkpoint and is not scored
+        ]
+    name = max(by_name, key=lambda name: len(by_name[name]), default="")
+    return name, by_name.get(name, [])
 
 
 def _by_contestant(entries: Entries) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.core import files, settings
-from acclimate.core.figures import listed, metric_text
+from acclimate.core.figures import listed, metric_text, span_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
@@ -23,8 +23,9 @@ from acclimate.methods.probe import PROBED
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost
-from acclimate.races.outcome import CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
+from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
+from acclimate.reports.page import amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside, over_adaptations
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
@@ -67,13 +68,15 @@ def with_facts(
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
     losses = {} if outcome.only_probed else beside(names, facts.general_losses)
+    meaning = f"{MEANING}{over_adaptations(outcome.adaptations)}"
+    meaning += " It is that of the training on the usual split." if folds else ""
     notes = [note for each in (*folds, tuned) for note in each.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
         outcome,
         results=results,
         against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
-        losses=(HeldOutColumn(HEADING, f"{MEANING}{over_adaptations(outcome.adaptations)}", losses),) if losses else (),
+        losses=(HeldOutColumn(HEADING, meaning, losses),) if losses else (),
         notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
         race=facts,
     )
@@ -95,16 +98,19 @@ def _of_folds(
     first = folds[0]
     names = [*first.entries.models, *([first.entries.baseline.label] if first.entries.baseline else [])]
     given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
-    for stated in given.values():
+    for name, stated in given.items():
+        if "settings tried" in stated:
+            stated["settings tried"] = span_text([_tried(name, each) for each in folds])
         for of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
             stated.pop(of_one_set, None)
     of_splits = [f"{split} examples" for split in ("train", "dev", "test")]
     return replace(
         facts,
+        curves={f"{title}{ON_USUAL_SPLIT}": curves for title, curves in facts.curves.items()},
         task={
             **{name: value for name, value in facts.task.items() if name not in of_splits},
             "labelled rows scored": rows,
-            "cross-validation": f"{outcome.folds} folds, divided {repeats} times",
+            "cross-validation": f"{outcome.folds} folds, divided {amount(repeats, 'time')}",
         },
         given=given,
         chosen={
@@ -301,14 +307,14 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         name, values = "alpha" if kind == "score" else "C", ", ".join(f"{strength:g}" for strength in tried)
         best = ", the best on dev" if len(tried) > 1 else ""
         return {
-            "settings tried": len(tried),
+            "settings tried": _tried(name, tuned),
             "fine-tuning": f"{name} of {values}{best}",
             "looks at the test set": 1,
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
         "adapting": ", then ".join(adapting) or "none",
-        "settings tried": len({trial.setting for trial in tuned.search.record if trial.contestant == name}),
+        "settings tried": _tried(name, tuned),
     }
     if name in failed:
         return given | {"fine-tuning": f"failed: {failed[name]}"}
@@ -326,6 +332,14 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
+
+
+def _tried(name: str, tuned: FineTuned) -> int:
+    """Return how many settings of a contestant, or of the baseline, were tried."""
+    jobs = tuned.entries
+    if name in jobs.models or jobs.baseline is None:
+        return len({trial.setting for trial in tuned.search.record if trial.contestant == name})
+    return len(settings.from_mapping(TfidfRecipe, jobs.baseline.settings["recipe"]).tried(jobs.materials.task.kind))
 
 
 def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from acclimate.tasks.task import Kind
 
 WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
 PROBE = ", probe"  # ends the row of a probe
+ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
 
 
 @dataclass(frozen=True)

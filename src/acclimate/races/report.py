@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,13 +11,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import ranks
-from acclimate.core.figures import listed, metric_text, percent, points
+from acclimate.core.figures import listed, metric_text, percent, points, span_text
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
-from acclimate.races.outcome import Facts, LooksAtTest, Outcome, Trial, path_of, probe_row, read_outcome, rows
+from acclimate.races.outcome import (
+    ON_USUAL_SPLIT,
+    Facts,
+    LooksAtTest,
+    Outcome,
+    SearchRecord,
+    path_of,
+    probe_row,
+    read_outcome,
+    rows,
+)
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
 from acclimate.races.verdict import by_folds, reach, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
@@ -125,7 +136,7 @@ def report_of(outcome: Outcome) -> RaceReport:
                 [
                     by_folds(outcome),
                     facts.handed_over,
-                    search_remark(outcome.trials, facts.given),
+                    search_remark(outcome.searches, facts.given),
                     reach(outcome),
                 ],
             )
@@ -158,24 +169,27 @@ def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
     return parts
 
 
-def search_remark(trials: Sequence[Trial], given: Mapping[str, Mapping[str, Any]]) -> str:
+def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[str, Any]]) -> str:
     """Return in a sentence if every contestant had equally many settings tried; "" where nothing was searched.
 
-    given  contestant -> what it was given, which says how many settings a baseline tried
+    searches  of a cross-validation one for each fold
+    given     contestant -> what it was given, which says how many settings a baseline tried
     """
-    settings: dict[str, set[str]] = {}
-    for trial in trials:
-        settings.setdefault(trial.contestant, set()).add(trial.setting)
-    if not settings:
+    counts: dict[str, list[int]] = {}
+    for search in searches:
+        tried = {(trial.contestant, trial.setting) for trial in search.trials}
+        for name, number in Counter(name for name, _ in tried).items():
+            counts.setdefault(name, []).append(number)
+    if not counts:
         return ""
-    numbers = {name: len(tried) for name, tried in settings.items()}
-    tried = {name: stated["settings tried"] for name, stated in given.items() if "settings tried" in stated}
-    numbers = tried | numbers
+    stated = {name: str(about["settings tried"]) for name, about in given.items() if "settings tried" in about}
+    numbers = stated | {name: span_text(several) for name, several in counts.items()}
     different = set(numbers.values())
-    if different <= {1}:
+    if different <= {"1"}:
         return ""
     if len(different) == 1:
-        return f"Each contestant had {different.pop()} settings tried, with dev alone to choose among them."
+        where = " on each fold" if len(searches) > 1 else ""
+        return f"Each contestant had {different.pop()} settings tried{where}, with dev alone to choose among them."
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
     return f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances."
 
@@ -248,7 +262,8 @@ def _plots(report: RaceReport) -> list[Drawing]:
         drawn.append(("Differences to the untouched model", difference_plot(report.rows)))
     for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
         if losses:
-            drawn.append((f"Loss on held-out {kind} text, before and after adapting", heldout_losses(losses, kind)))
+            title = f"Loss on held-out {kind} text, before and after adapting{_of_refit(report)}"
+            drawn.append((title, heldout_losses(losses, kind)))
     for title, curves in report.facts.curves.items():
         plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(report.rows))
         drawn.append((title, plot))
@@ -264,7 +279,7 @@ def _losses(report: RaceReport) -> list[Section]:
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
     return [
         Section(
-            f"Loss on held-out {kind} text",
+            f"Loss on held-out {kind} text{_of_refit(report)}",
             columns,
             tuple(
                 (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
@@ -299,7 +314,12 @@ def _moved(report: RaceReport) -> list[Section]:
         "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
         f"{over_adaptations(report.outcome.adaptations)}"
     )
-    return [Section("Word embeddings", columns, tuple(rows), (line,))] if rows else []
+    return [Section(f"Word embeddings{_of_refit(report)}", columns, tuple(rows), (line,))] if rows else []
+
+
+def _of_refit(report: RaceReport) -> str:
+    """Return the end of the title of what is measured once, not on each fold of a cross-validation; else ""."""
+    return ON_USUAL_SPLIT if report.outcome.folds else ""
 
 
 def _label_by_label(report: RaceReport) -> list[Section]:

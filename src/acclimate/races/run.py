@@ -47,7 +47,6 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         claim(out, design.called)
     found = _search(design, out, watch)
     cells = _in_order(design, _pieced([*design.cells, *found.cells]))
-    found.failed = {**_absent(cells, design.searches), **found.failed}
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
@@ -119,9 +118,10 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
                 found.records.append(SearchRecord("", column, tuned.search.record))
             for name, why in tuned.failed.items():
                 rows = [name]
-                if not tuned.entries.fine_tunes or (fold and name in search.entries.probes):
+                if not tuned.entries.fine_tunes or (fold and name not in tuned.entries.probes):
                     rows.append(probe_row(name))  # else its probe has a score
-                found.failed |= {("", row, search.column): design.named(why) for row in rows}
+                for row in rows:
+                    found.failed.setdefault(("", row, search.column), design.named(why))
             found.cells += _contestants(search, tuned)
             continue
         try:
@@ -225,19 +225,14 @@ def _pieced(cells: Sequence[Cell]) -> list[Cell]:
     return pieced
 
 
-def _absent(cells: Sequence[Cell], searches: Sequence[Search]) -> dict[Key, str]:
-    """Return the cells that lack a fold of the cross-validation -> why: what diverges on dev is not tested."""
-    folds = [search.entries.materials.fold for search in searches if search.entries.materials.fold]
-    found: dict[Key, str] = {}
-    for cell in cells:
-        there = [part.materials.fold for part in cell.folds]
-        if cell.folds and (lacking := [fold for fold in folds if fold not in there]):
-            found[cell.key] = f"it was not tested on {lacking[0]}, because its training diverged there"
-    return found
-
-
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Train the only contestant of the search on the usual split. Where that fails, the entries say so in a note."""
+    """Train the only contestant of the search on the usual split, or none where it has none. Where that fails, a note
+    says so.
+    """
+    without = replace(search.entries, models={}, losses={}, general_losses={}, moves={})  # their jobs may lack results
+    nothing = FineTuned(without, SearchResult((), (), ""), {})
+    if not search.entries.models:
+        return nothing
     [name] = search.entries.models
     try:
         refit = _together(search, out, watch)
@@ -250,8 +245,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
             raise  # no job failed and no setting is at fault, so it is a mistake in the code
         why = first_line(error)
     note = f"No checkpoint is handed over: its training on the usual split failed ({why})."
-    entries = replace(search.entries, models={}, losses={}, general_losses={}, moves={})  # their jobs may lack results
-    return FineTuned(entries, SearchResult((), (), ""), {}, notes=(note,))
+    return replace(nothing, notes=(note,))
 
 
 def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
@@ -329,10 +323,12 @@ def _of_folds(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellRes
     for part in parts:
         for score in part.scores:
             by_repeat.setdefault(score.seed, []).append(score)
-    task = parts[0].task
-    drawn = {adapted.name for job in cell.jobs if (adapted := adaptation_of(job)) is not None}
-    anew = len(drawn) > len(by_repeat)  # each fold has adapted the encoder for itself
-    scores = [_of_repeat(several, cell.task, anew=anew) for several in by_repeat.values() if len(several) == folds]
+    task, drawn = parts[0].task, _adaptations(cell)
+    scores = [
+        _of_repeat(several, cell.task, adaptation=drawn.get(repeat))
+        for repeat, several in by_repeat.items()
+        if len(several) == folds
+    ]
     rows = len(scores[0].ids) if scores else 0
     stages = dict.fromkeys(stage for part in parts for stage in part.costs)
     return replace(
@@ -352,10 +348,30 @@ def _agreed(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: found[0] if len(found) == 1 else ", ".join(map(str, found)) for name, found in values.items()}
 
 
-def _of_repeat(scores: Sequence[Score], task: Prepared, *, anew: bool) -> Score:
-    """Return the score of a repeat, rows by rising id. scores: of its folds; anew: True if each fold has an adaptation,
-    so that no repeat has one of another repeat.
+def _adaptations(cell: Cell) -> dict[int, int]:
+    """Return repeat of a cross-validation -> number of its adaptation; repeats that share one have its seed.
+
+    Of a chain such as DAPT+TAPT the link with the fewest adaptations counts: all that follow it start from these.
     """
+    links: dict[int, dict[str, int]] = {}  # place in the chain -> name of a job -> its seed
+    by_repeat: dict[int, list[Job]] = {}
+    for part in cell.folds:
+        for repeat, job in part.jobs_by_seed.items():
+            last = adaptation_of(job)
+            chain = [] if last is None else [each for each in with_needs([last]) if each.work.draws] or [last]
+            for place, each in enumerate(chain):
+                links.setdefault(place, {})[each.name] = int(each.settings["recipe"]["plan"]["seed"])
+            by_repeat[repeat] = chain
+    if not links:
+        return {}
+    place = min(links, key=lambda place: len(links[place]))
+    if len(links[place]) > len(by_repeat):  # each fold has adapted the encoder for itself
+        return {repeat: repeat for repeat in by_repeat}
+    return {repeat: links[place][chain[place].name] for repeat, chain in by_repeat.items()}
+
+
+def _of_repeat(scores: Sequence[Score], task: Prepared, *, adaptation: int | None) -> Score:
+    """Return the score of a repeat, rows by rising id. scores: of its folds; adaptation: as of `Score`"""
     rows = sorted(
         (row for score in scores for row in zip(score.ids, score.gold, score.predicted, strict=True)),
         key=lambda row: row[0],
@@ -371,7 +387,7 @@ def _of_repeat(scores: Sequence[Score], task: Prepared, *, anew: bool) -> Score:
         predicted=predicted,
         adapting=mean_cost(score.adapting for score in scores),
         finetuning=mean_cost(score.finetuning for score in scores),
-        adaptation=first.seed if anew else first.adaptation,
+        adaptation=adaptation,
         learnt=any(score.learnt for score in scores),
         again=any(score.again for score in scores),
         folds=tuple(FoldScore(len(score.ids), score.dev, score.test, score.learnt, score.again) for score in scores),

@@ -41,7 +41,7 @@ import numpy as np
 from acclimate.core import files, ranks
 from acclimate.core.figures import metric_text
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
-from acclimate.data.materials import Materials
+from acclimate.data.materials import Fold, Materials
 from acclimate.jobs.job import Job, add_to_plan, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
@@ -49,6 +49,7 @@ from acclimate.methods.baselines import constant_on_dev
 from acclimate.races.contestants import Entries, enter, tested, tested_baseline
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
+from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, interval_text
 from acclimate.statistics.power import beyond_reach
 from acclimate.statistics.significance import interval
@@ -158,7 +159,7 @@ def search(
         means = rounds.run_all(candidates, range(seeds), 1.0)
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.record_round(means, last, "the best setting of its contestant", "another setting did better")
-        note = f"{len(candidates)} combinations of contestant and setting, each in full with {seeds} seeds."
+        note = f"{len(candidates)} combinations of contestant and setting, each in full with {amount(seeds, 'seed')}."
         return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
     if finalists is not None:
         if len(settings) > 1:
@@ -226,7 +227,10 @@ def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Ho
     candidates = [untouched, *rivals]
     means = {candidate: rounds.mean(candidate) for candidate in [*candidates, *out]}
     rounds.record_round(means, candidates, "reached the end", "could not reach the untouched model any more")
-    note = f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with {seeds} seeds."
+    note = (
+        f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with "
+        f"{amount(seeds, 'seed')}."
+    )
     return SearchResult(
         tuple(candidates), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else ""
     )
@@ -530,9 +534,26 @@ def searched(
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
+    out = {**_diverged(found, entries.materials.fold), **out}
     entries, lost = fit_baseline(_with_equal_trials(entries, found), run, watch)
     out |= lost
     return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
+
+
+def _diverged(found: SearchResult, fold: Fold | None) -> dict[str, str]:
+    """Return the contestants that are not among the finalists because their best candidate diverged -> why."""
+    best: dict[str, Trial] = {}
+    for trial in found.record:
+        last = best.setdefault(trial.contestant, trial)
+        if (trial.rung, trial.dev) > (last.rung, last.dev):
+            best[trial.contestant] = trial
+    ended = {candidate.contestant for candidate in found.finalists}
+    place = f" on {fold}" if fold else ""
+    return {
+        name: f"{DIVERGED.lost}{place} at {trial.setting}"
+        for name, trial in best.items()
+        if name not in ended and trial.why.endswith(DIVERGED.lost)
+    }
 
 
 def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:

@@ -91,11 +91,12 @@ def _scores(outcome: Outcome, model: str) -> Section:
     several = len({result.column for result in shown}) > 1
     heads, body, looks, more = _of_several_tasks(outcome, shown) if several else _of_one_task(outcome, shown)
     counts = listed([str(count) for count in seeds] or ["no"])
+    runs = f"{_runs(outcome)}{'' if seeds == [1] else 's'}"
     by_folds = (
-        f"Points by {outcome.folds}-fold cross-validation, means over {counts} repeats with 95% intervals over rows."
+        f"Points by {outcome.folds}-fold cross-validation, means over {counts} {runs} with 95% intervals over rows."
     )
     on_split = (
-        f"Points on {outcome.split}, means over {counts} seeds with 95% "
+        f"Points on {outcome.split}, means over {counts} {runs} with 95% "
         f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}"
     )
     lines = [

@@ -14,6 +14,7 @@ from acclimate.core.figures import duration, has, listed, metric_text, p_text, p
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
+from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
 from acclimate.statistics.power import PowerDesign, measured_in_race
@@ -121,10 +122,10 @@ def by_folds(outcome: Outcome) -> str:
         else ""
     )
     return (
-        f"Scores are by {outcome.folds}-fold cross-validation, repeated {repeats} times over {rows:,} rows: each row "
-        f"is predicted once a repeat, by a model that was trained on other folds, and a repeat's score is that of all "
-        f"its predictions. A repeat has another division and another seed; where a plot says seed or test item, it is "
-        f"a repeat or a row.{few}"
+        f"Scores are by {outcome.folds}-fold cross-validation, repeated {amount(repeats, 'time')} over {rows:,} rows: "
+        f"each row is predicted once a repeat, by a model that was trained on other folds, and a repeat's score is "
+        f"that of all its predictions. A repeat has another division and another seed; where a plot says seed or test "
+        f"item, it is a repeat or a row.{few}"
     )
 
 

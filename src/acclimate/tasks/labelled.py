@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -109,6 +109,7 @@ class Labelled:
     cautions          notes without which a score would mislead
     divided           the splits that were split off train, because no file was given for them
     source, untaught  as in tasks.task.Task; "" as the source means the files
+    articles          id of a question -> title of its article, as the files state it; of other rows nothing
     """
 
     name: str
@@ -123,6 +124,7 @@ class Labelled:
     divided: tuple[Split, ...] = ()
     source: str = ""
     untaught: tuple[str, ...] = ()
+    articles: Mapping[str, str] = field(default_factory=dict)
 
     def task(self) -> Task:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
@@ -482,6 +484,7 @@ def read_questions(stated: LabelledFiles) -> Labelled:
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
         divided=missing,
+        articles={row.id: row.group for file in files.values() for row in file.examples},
     )
 
 
