@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import (
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -19,12 +20,13 @@ from transformers import (
 from acclimate.core import files
 from acclimate.core.types import Cost, Example, Label, Score, Split
 from acclimate.methods.task_loss import predict
-from acclimate.models.classifier import load_finetuned
+from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
-from acclimate.models.task_layers import PooledClassifiers, Pooling, set_pooling
+from acclimate.models.task_layers import OF_MENTIONS, PooledClassifiers, Pooling, pooling_of, set_pooling
 from acclimate.races.outcome import Facts, Trial, write_outcome
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
+from acclimate.tasks.relations import mention_spans
 from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import Kind, Task
 from families import FAMILIES, VOCABULARY
@@ -35,7 +37,7 @@ SIZES: dict[Split, int] = {"train": 12, "dev": 18, "test": 30}
 MAX_TOKENS = 24
 BASE = "chemists/base-model"
 WINNER = ("DAPT", 1)
-PROBLEMS = {"sequence": None, "multilabel": "multi_label_classification", "score": "regression", "tokens": None}
+PROBLEMS = {"multilabel": "multi_label_classification", "score": "regression"}
 TAGS = ("B-acid", "I-acid", "O")
 
 
@@ -53,12 +55,14 @@ def finished_race(
 ) -> Path:
     """A race of the untouched model and DAPT, two seeds each, won by DAPT's second; `facts` come over the usual."""
     run.mkdir(parents=True)
-    labels = {"score": (), "tokens": TAGS}.get(kind, tuple(labels))
-    metric = METRICS[{"score": "pearson", "tokens": "entity_f1"}.get(kind, "micro_f1")]
+    labels = {"score": (), "span": (), "tokens": TAGS}.get(kind, tuple(labels))
+    metric = METRICS[{"score": "pearson", "tokens": "entity_f1", "span": "f1"}.get(kind, "micro_f1")]
     splits = {split: _examples(split, size, kind, labels, paired=paired) for split, size in SIZES.items()}
+    if pooling in OF_MENTIONS:
+        splits = {split: list(map(_with_mentions, examples)) for split, examples in splits.items()}
     task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
     prepared = prepare(task, run, run / "data")
-    _write_winner(run, kind, labels, family, pooling)
+    _write_winner(run, kind, labels, family, pooling, paired=paired)
     predicted = predictions(run / "winner", splits["test"], kind)
     gold = tuple(example.label for example in splits["test"])
     scores = []
@@ -109,10 +113,11 @@ def change_winner(run: Path, change: Callable[[Score], Score]) -> None:
 def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tuple[Label, ...]:
     """What the checkpoint says of each text alone."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
-    if kind == "tokens":
-        loaded = load_finetuned(directory), encode_rows(examples, tokenizer, MAX_TOKENS, kind)
-        return tuple(predict(*loaded, TAGS))
     model = load_finetuned(directory)
+    mentions = pooling_of(model.config) in OF_MENTIONS
+    if kind in ("tokens", "span") or mentions:
+        rows = encode_rows(examples, tokenizer, MAX_TOKENS, kind, spans=mention_spans if mentions else None)
+        return tuple(predict(model, rows, labels_of(model), texts=[example.text for example in examples]))
     said: list[Label] = []
     for example in examples:
         encoded = tokenizer(example.text, example.pair, truncation=True, max_length=MAX_TOKENS, return_tensors="pt")
@@ -147,9 +152,22 @@ def _examples(split: str, size: int, kind: Kind, labels: Sequence[str], *, paire
         text = words()
         return Example(f"{split}-{place}", text, tuple(generator.choices(labels, k=len(text.split()))))
 
-    if kind == "tokens":
-        return [tagged(place) for place in range(size)]
+    def asked(place: int) -> Example:
+        text = words()
+        word = text.split()[1]
+        start = text.index(word)
+        spans = ((start, start + len(word)),)
+        return Example(f"{split}-{place}", text, (word,), f"word{place}", "", spans)
+
+    if kind in ("tokens", "span"):
+        return [{"tokens": tagged, "span": asked}[kind](place) for place in range(size)]
     return [Example(f"{split}-{place}", words(), label(place), words() if paired else None) for place in range(size)]
+
+
+def _with_mentions(example: Example) -> Example:
+    """The example with its first two words as the mentions of a relation."""
+    first, second, *_ = example.text.split()
+    return replace(example, spans=((0, len(first)), (len(first) + 1, len(first) + 1 + len(second))))
 
 
 def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ...]:
@@ -160,14 +178,15 @@ def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ..
     return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
 
 
-def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling) -> None:
+def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling, *, paired: bool) -> None:
     config = FAMILIES[family]().config
-    config.id2label = dict(enumerate(labels or ("LABEL_0",)))
+    config.id2label = dict(enumerate(labels or (("start", "end") if kind == "span" else ("LABEL_0",))))
     config.label2id = {label: place for place, label in config.id2label.items()}
-    config.problem_type = PROBLEMS[kind]
+    config.problem_type = PROBLEMS.get(kind)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        auto = AutoModelForTokenClassification if kind == "tokens" else AutoModelForSequenceClassification
+        autos = {"tokens": AutoModelForTokenClassification, "span": AutoModelForQuestionAnswering}
+        auto = autos.get(kind, AutoModelForSequenceClassification)
         set_pooling(config, pooling)
         model = (auto if pooling == "pooler" else PooledClassifiers).from_config(config)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
@@ -183,7 +202,9 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, poo
             save_model(model, tokenizer, temporary)
             files.write_text(temporary / "recipe.toml", "epochs = 0.0\n")
             if directory == run / "winner":
-                files.write_json(temporary / "race.json", {"contestant": WINNER[0], "seed": WINNER[1]})
+                columns = {"text": "text", "pair": None, "id": "id", "separator": ""}
+                about = {"name": "salts", "kind": kind, "labels": list(labels), "paired": paired, **columns}
+                files.write_json(temporary / "race.json", {"contestant": WINNER[0], "seed": WINNER[1], "task": about})
     before = run / "jobs" / "dapt-ba9876543210"
     test = run / "jobs" / f"test-{WINNER[0]}-{WINNER[1]}"  # as `studies.raced` names it in the outcome
     write_job(test, "test DAPT, seed 1", tuned=job.name)
@@ -206,7 +227,11 @@ def _spread(model: Any, tokenizer: Any) -> None:
     texts = [example.text for example in _examples("test", 60, "score", (), paired=False)]
     encoded = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-    logits = model(**inputs).logits
+    if pooling_of(model.config) in OF_MENTIONS:
+        return
+    outputs = model(**inputs)
+    both = "start_logits" in outputs
+    logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if both else outputs.logits
     deviation_C, mean_C = torch.std_mean(logits.flatten(0, -2), dim=0)
     [*_, last] = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
     last.weight.div_(deviation_C[:, None])

@@ -39,6 +39,7 @@ def place(tmp_path_factory, toy_race) -> Path:
         writer = csv.writer(file)
         writer.writerow(["abstract", "topic"])
         writer.writerows([toys.text(topic, 14, generator), topic] for topic in [*toys.TOPICS] * 40)
+    (place / "new.csv").write_text("abstract\nA moon of clay.\n")
     for name, split in (("news", "dev"), ("reviews", "test")):
         shutil.copy(place / f"{split}.jsonl", place / f"{name}.jsonl")
     shutil.copy(place / "domain.txt", place / "abstracts" / "texts.txt")
@@ -98,6 +99,7 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
     assert (place / "runs" / "three-seeds" / "report.html").exists()
     assert (place / "shipped" / "README.md").exists()
+    assert len((place / "labels.csv").read_text().splitlines()) == 2
     assert any("BIOSSES" in sheet.read_text() for sheet in (place / "runs" / "blurb").glob("*.csv"))
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
     assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()

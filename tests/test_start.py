@@ -165,6 +165,11 @@ study dga train.csv --model some/model --corpus raw.txt contestants=["MLMM"] -> 
 study pubmedbert --corpus raw.txt --general raw.txt --data . heldout=nowhere.txt -> nowhere.txt: there is no such file
 study blurb some/model --data . datasets=["GADD"] -> no dataset is called 'GADD'
 settings mml -> no settings are called 'mml'; did you mean 'mlm'?
+predict ./nowhere train.csv -> ./nowhere: there is no such directory
+predict some/model nowhere.csv -> nowhere.csv: there is no such file
+predict some/model train.csv --out train.csv -> --out train.csv is the input itself
+predict some/model train.csv --out out.xlsx -> does not tell a known format
+push task ada/model -> task is no shipment. Write one with: acclimate ship
 doctor train.csv --txt sentence -> No such option: --txt
 """
 REFUSED = dict(line.replace("CSV", CSV).split(" -> ") for line in REFUSED_LINES.strip().splitlines())

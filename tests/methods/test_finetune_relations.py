@@ -11,7 +11,7 @@ from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
-from acclimate.shipping import predict
+from acclimate.shipping import check
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
@@ -93,13 +93,13 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
 def test_a_classifier_that_reads_mentions_is_not_shipped(encoder, task, tmp_path):
     tuned(encoder, task("original"), tmp_path, steps=1, pooling="mentions")
     with pytest.raises(ValueError, match="which no class of transformers does"):
-        predict.load_shipped(tmp_path / "checkpoint")
+        check.load_shipped(tmp_path / "checkpoint")
 
 
 def test_a_classifier_that_reads_an_lstm_is_not_shipped(encoder, task, tmp_path):
     tuned(encoder, task("original"), tmp_path, steps=1, sequence_layer="bilstm")
     with pytest.raises(ValueError, match="reads an LSTM"):
-        predict.load_shipped(tmp_path / "checkpoint")
+        check.load_shipped(tmp_path / "checkpoint")
 
 
 def test_places_are_the_tokens_of_the_mentions(encoder, task):

@@ -23,7 +23,7 @@ from acclimate.methods.task_loss import (
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
 from acclimate.models.task_layers import crf_of
-from acclimate.shipping import predict as predicting
+from acclimate.shipping import check as predicting
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode_rows, with_labels

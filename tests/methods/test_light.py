@@ -27,7 +27,7 @@ from acclimate.models import light as parts
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model, training_flops
 from acclimate.models.light import add_adapters
-from acclimate.shipping import predict as predicting
+from acclimate.shipping import check as predicting
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encode_rows

@@ -23,9 +23,10 @@ from acclimate.core.types import Score, label_of
 from acclimate.data.examination import FileFacts, Leak
 from acclimate.races.leakage import without
 from acclimate.races.report import report_of
-from acclimate.shipping import onnx, predict
+from acclimate.shipping import check, onnx
+from acclimate.shipping.hub import push
 from acclimate.shipping.onnx import FILE
-from acclimate.shipping.ship import push, ship
+from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import Prepared, open_prepared
 from finished import finished_race
 from studies import recorded
@@ -229,7 +230,7 @@ def test_a_model_that_says_something_else_is_not_shipped(race, tmp_path):
     ],
 )
 def test_only_rounding_may_tell_two_predictions_apart(kind, scored, logits, wrong):
-    assert predict.differing([scored], np.array([logits]), kind, ["a", "b"]) == wrong
+    assert check.differing([scored], np.array([logits]), kind, ["a", "b"]) == wrong
 
 
 @pytest.mark.parametrize(
@@ -238,8 +239,8 @@ def test_only_rounding_may_tell_two_predictions_apart(kind, scored, logits, wron
 )
 def test_words_without_a_piece_are_outside_and_only_rounding_may_tell_others_apart(scored, wrong):
     logits_wC = np.array([[1.0, 1.00001, 0.0], [1.0, 0.0, 0.0], [np.nan] * 3])
-    assert predict.differing([scored], [logits_wC], "tokens", ["a", "b", "O"]) == wrong
-    assert predict.decoded([logits_wC], "tokens", ["a", "b", "O"]) == [("b", "a", "O")]
+    assert check.differing([scored], [logits_wC], "tokens", ["a", "b", "O"]) == wrong
+    assert check.decoded([logits_wC], "tokens", ["a", "b", "O"]) == [("b", "a", "O")]
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
@@ -247,13 +248,13 @@ def test_words_without_a_piece_are_outside_and_only_rounding_may_tell_others_apa
 def test_what_tells_two_numbers_apart_depends_on_how_far_the_numbers_spread_not_on_their_unit(unit, mean):
     scored = [unit * (mean + number) for number in (-1.0, 0.0, 1.0)]  # their standard deviation is .8 units
     off = np.array([[scored[0] + 2e-5 * unit], [scored[1] + 2e-4 * unit], [scored[2] - 0.1 * unit]])
-    assert predict.differing(scored, off, "score", ()) == [1, 2]
+    assert check.differing(scored, off, "score", ()) == [1, 2]
 
 
 def test_numbers_that_are_nearly_one_may_differ_by_what_float32_cannot_hold():
     scored = [2.5, 2.5, 2.5]
     off = np.array([[2.5], [np.nextafter(np.float32(2.5), np.float32(3))], [2.501]])
-    assert predict.differing(scored, off, "score", ()) == [2]
+    assert check.differing(scored, off, "score", ()) == [2]
 
 
 def test_other_test_texts_than_those_scored_are_refused(race, tmp_path):
@@ -306,7 +307,7 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
 def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
     run = finished_race(tmp_path / "run", family=family)
     to = ship(run, tmp_path / "out").path
-    loaded = predict.load_shipped(to)
+    loaded = check.load_shipped(to)
     assert loaded.tokenizer.model_input_names == ["input_ids", "attention_mask"]
     assert set(loaded.tokenizer(["word1", "word2"], padding=True)) == {"input_ids", "attention_mask"}
 
@@ -329,10 +330,10 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert same == pytest.approx(int8.agreement, abs=2 / 30)  # activations are scaled batch by batch, and these differ
     assert int8.agreement > 0.7
     assert int8.items == 30
-    loaded = predict.load_shipped(shipped.path)
+    loaded = check.load_shipped(shipped.path)
     dev = task.examples("dev")
-    logits = predict.logits_of(dev, loaded.tokenizer, loaded.logits)
-    assert int8.dev_float == task.score([x.label for x in dev], predict.decoded(logits, task.kind, task.labels))
+    logits = check.logits_of(dev, loaded.tokenizer, loaded.logits)
+    assert int8.dev_float == task.score([x.label for x in dev], check.decoded(logits, task.kind, task.labels))
     assert int8.size == (shipped.path / FILE).stat().st_size
     assert int8.slowest <= int8.faster <= int8.fastest
     card = shipped.card.read_text()
@@ -355,7 +356,7 @@ def test_families_survive_the_export(tmp_path, family, monkeypatch):
 
 
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
-    loaded = predict.load_shipped(run / "winner")
+    loaded = check.load_shipped(run / "winner")
     monkeypatch.setattr(onnx, "_export", lambda shipped, examples, path: path.write_bytes(b""))
     monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.logits(inputs) + 0.5)
     with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
@@ -372,7 +373,7 @@ def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_uni
 
 
 def test_an_export_that_gives_no_numbers_is_refused(run):
-    loaded, dev = predict.load_shipped(run / "winner"), open_prepared(run / "data").examples("dev")
+    loaded, dev = check.load_shipped(run / "winner"), open_prepared(run / "data").examples("dev")
     onnx._check(loaded, dev, loaded.logits)
     with pytest.raises(ValueError, match="logits differ by nan"):
         onnx._check(loaded, dev, lambda inputs: loaded.logits(inputs) * np.nan)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from acclimate.cli import race, settings
+from acclimate.cli import race, settings, use
 from acclimate.cli.analyse import analyse
 from acclimate.cli.data import data
 from acclimate.cli.method import adapt
@@ -69,7 +69,7 @@ def _named(
     """Adapt encoder language models to a domain, and know whether it helped."""
 
 
-for each in (race.doctor, race.race, race.evaluate, race.ship, race.report):
+for each in (race.doctor, race.race, race.evaluate, race.report, use.predict, use.ship, use.push):
     app.command(rich_help_panel=RACE)(each)
 app.command(rich_help_panel=METHODS)(adapt)
 app.command(rich_help_panel=METHODS)(settings.settings)

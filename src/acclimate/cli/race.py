@@ -1,4 +1,4 @@
-"""The verbs of a race: doctor, race, evaluate, ship, report."""
+"""The verbs of a race: doctor, race, evaluate, report."""
 
 from __future__ import annotations
 
@@ -259,27 +259,6 @@ def evaluate(
     _race(session, stated, None, task=labelled, models=(session.model_or_embedded(model),), **given)
 
 
-@verb(check=check_ended)
-def ship(
-    session: Session,
-    run: options.RaceDirectory,
-    to: Annotated[Path, typer.Option("--to", help="Directory to write: checkpoint, tokenizer, model card.")],
-    onnx: Annotated[
-        bool, typer.Option("--onnx", help="Also write an int8 ONNX copy, and measure its loss and speed.")
-    ] = False,
-    push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
-) -> None:
-    """Make the winner of a race ready for use: checked against its scores, with a model card."""
-    from acclimate.shipping.ship import push as upload
-    from acclimate.shipping.ship import ship as make
-
-    with session.watched() as watch:
-        make(run, to, onnx=onnx, watch=watch)
-    session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
-    if push is not None:
-        session.say(f"Uploaded: {upload(to, push)}")
-
-
 def _of_this_version(given: Mapping[str, Any]) -> None:
     from acclimate.jobs.job import check_format
 
@@ -307,7 +286,8 @@ def _show(session: Session, run: Path) -> None:
 
 def _tell_winner(session: Session, run: Path) -> None:
     """Print where the report and the winner of a race are; nothing if `run` holds another study."""
-    from acclimate.races.outcome import WINNER, path_of, read_outcome
+    from acclimate.jobs.lock import WINNER
+    from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import PAGE, RACE
     from acclimate.reports.table import ALONE
 

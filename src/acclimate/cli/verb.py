@@ -204,6 +204,8 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
 
 def _as_files(given: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed with files in place of datasets of the hub and of saved datasets."""
+    if not given.keys() & {"task", "corpus", "general"}:
+        return given
     from acclimate.data.as_files import HubChoice, is_hub_id, labelled_files, raw_text
 
     made = dict(given)
@@ -232,7 +234,9 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
 
     dry_run = parameters.get("dry_run", False)
     held = parameters["out"] if _holds(function) and not dry_run else None
-    with screen() as console, ExitStack() as stack:
+    # what a program reads from standard output has nothing else in it
+    to_stderr = bool(parameters.get("json")) or str(parameters.get("out")) == "-"
+    with screen(to_stderr) as console, ExitStack() as stack:
         session = Session(console, parameters)
         ranks.start()
         stack.callback(ranks.stop)
@@ -273,12 +277,12 @@ def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
 
 
 @contextmanager
-def screen() -> Iterator[Console]:
+def screen(to_stderr: bool = False) -> Iterator[Console]:
     """Yield a console to which logging prints too."""
     from rich.console import Console
     from rich.logging import RichHandler
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, stderr=to_stderr)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RichHandler(console=console)])
     yield console
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from acclimate.statistics.power import PowerDesign
 
 EXAMINATION = "examination.json"
+COLUMNS = "columns.json"  # in the directory of a run: which columns of the user's files were read
 SEALED: tuple[Split, ...] = ("dev", "test")
 HELD_OUT = 20  # of this many documents of raw text, one is held out to measure the loss
 MOST_HELD_OUT = 2_000  # documents of general text that are held out; from a large corpus a smaller share
@@ -110,6 +111,9 @@ def made_ready(
         examination = replace(examination, findings=(learnt, *examination.findings))
     if ranks.is_first():
         files.write_json(run / EXAMINATION, examination.to_json())
+        read = labelled.columns
+        columns = {"text": read.text, "pair": read.pair, "id": read.id, "separator": labelled.separator}
+        files.write_json(run / COLUMNS, columns)
     return task, labelled, examination
 
 

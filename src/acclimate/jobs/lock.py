@@ -21,6 +21,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
 
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
+WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
 OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py writes
 
 

@@ -265,6 +265,14 @@ def outputs_and_loss(objective: TaskLoss, rows: Batch, labels: Sequence[str]) ->
 
 
 @torch.no_grad()
+def outputs_of_rows(
+    model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched
+) -> np.ndarray:
+    """Return the head's outputs without dropout, float32: (B, C); of tags (N, C), and of spans (N, 2)."""
+    return _outputs(model, rows, len(labels), watch, reduced=False)
+
+
+@torch.no_grad()
 def probabilities(
     model: PreTrainedModel, rows: Batch, labels: Sequence[str], *, watch: Watch = unwatched
 ) -> np.ndarray:
@@ -273,12 +281,21 @@ def probabilities(
 
 
 def _outputs(
-    model: PreTrainedModel, rows: Batch, labels: int, watch: Watch, after_piece: AfterPiece | None = None
+    model: PreTrainedModel,
+    rows: Batch,
+    labels: int,
+    watch: Watch,
+    after_piece: AfterPiece | None = None,
+    *,
+    reduced: bool = True,
 ) -> np.ndarray:
-    """Return the outputs that `outputs_and_loss` returns. after_piece: gets those of each piece, and the piece."""
+    """Return the outputs that `outputs_and_loss` returns. after_piece: gets those of each piece, and the piece.
+
+    reduced: False: of tags without a CRF the outputs themselves, (N, C), in place of the most probable tags
+    """
     where, training, kind = model.device, model.training, classifier_kind(model)
     tokens = len(rows.ids)
-    each_alone = kind == TOKENS and crf_of(model) is None
+    each_alone = reduced and kind == TOKENS and crf_of(model) is None
     shapes = {TOKENS: (tokens,) if each_alone else (tokens, labels), SPAN: (tokens, len(ENDS))}
     shape = shapes.get(kind, (len(rows), labels or 1))
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)

@@ -354,17 +354,41 @@ class ConditionalRandomField(nn.Module):
         return torch.where(lengths_B > 0, score_B - every_B, 0.0)
 
     @torch.no_grad()
+    def marginals(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """Return (B, W, C), the probability of each tag of each word over all sequences of tags (forward-backward);
+        any number in the padding. allowed: as of `most_probable`
+        """
+        transitions, starts, ends = self._barred(allowed)
+        words = emissions_BWC.shape[1]
+        forward, backward = [starts + emissions_BWC[:, 0]], [ends.expand(len(emissions_BWC), -1)]
+        for word in range(1, words):
+            onward_BC = torch.logsumexp(forward[-1][:, :, None] + transitions, dim=1) + emissions_BWC[:, word]
+            forward.append(onward_BC)
+        for word in range(words - 1, 0, -1):
+            next_BC = emissions_BWC[:, word] + backward[-1]
+            before_BC = torch.logsumexp(transitions + next_BC[:, None, :], dim=2)
+            backward.append(torch.where((word < lengths_B)[:, None], before_BC, ends))
+        return (torch.stack(forward, 1) + torch.stack(backward[::-1], 1)).softmax(-1)
+
+    def _barred(self, allowed: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the weights, minus infinity for what is not allowed."""
+        transitions, starts, ends = self.weights()
+        if allowed is None:
+            return transitions, starts, ends
+        return (
+            transitions.masked_fill(~allowed[:-1, :-1], -torch.inf),
+            starts.masked_fill(~allowed[-1, :-1], -torch.inf),
+            ends.masked_fill(~allowed[:-1, -1], -torch.inf),
+        )
+
+    @torch.no_grad()
     def most_probable(self, emissions_BWC: Tensor, lengths_B: Tensor, allowed: Tensor | None = None) -> Tensor:
         """Return (B, W), the most probable tags of whole sentences (Viterbi); the padding repeats the last tag.
 
         allowed: (C + 1, C + 1) bool, [from, to], which tags may follow which; C stands for what is before the first
         word and after the last. Some sequence must be allowed.
         """
-        transitions, starts, ends = self.weights()
-        if allowed is not None:
-            transitions = transitions.masked_fill(~allowed[:-1, :-1], -torch.inf)
-            starts = starts.masked_fill(~allowed[-1, :-1], -torch.inf)
-            ends = ends.masked_fill(~allowed[:-1, -1], -torch.inf)
+        transitions, starts, ends = self._barred(allowed)
         best_BC = starts + emissions_BWC[:, 0]
         itself_C = torch.arange(len(starts), device=best_BC.device)
         came: list[Tensor] = []  # from which tag the best sequence came to each

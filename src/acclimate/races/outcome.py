@@ -25,7 +25,6 @@ from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, ContestantRow, Ge
 from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
-WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
 PROBE = ", probe"  # ends the row of a probe
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
 

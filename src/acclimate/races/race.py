@@ -20,10 +20,11 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Watch, unwatched
-from acclimate.data.inputs import Leaks, Raw
+from acclimate.data.inputs import COLUMNS, Leaks, Raw
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, check_format, decided, result_of
+from acclimate.jobs.lock import WINNER
 from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
 from acclimate.methods.method import load_method
@@ -38,7 +39,7 @@ from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
-from acclimate.races.outcome import WINNER, Outcome, best_on_dev, probe_row
+from acclimate.races.outcome import Outcome, best_on_dev, probe_row
 from acclimate.races.recipe import LearningCurveRecipe, RaceRecipe, SearchRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
@@ -47,6 +48,7 @@ from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.labels import Stated
 from acclimate.tasks.metrics import reported_with
+from acclimate.tasks.prepared import Prepared
 from acclimate.training.run import CHECKPOINT
 
 FAMILY = "all contestants, each with the untouched model"
@@ -521,7 +523,8 @@ def _completed(
             shutil.rmtree(out / WINNER, ignore_errors=True)  # of an earlier race in this directory
         else:
             seed = max(dev, key=lambda seed: dev[seed])
-            _hand_over(found.tuned[best.row][seed], out, {"contestant": best.row, "seed": seed})
+            about = {"contestant": best.row, "seed": seed, "task": _input_of(found.entries.materials.task, out)}
+            _hand_over(found.tuned[best.row][seed], out, about)
     ranks.wait()
     return complete
 
@@ -540,6 +543,13 @@ def _on_refit(winner: str, refit: FineTuned, *, learnt: bool) -> str:
         f"split of the task ({sizes['train']:,} rows train, {sizes['dev']:,} dev), with {len(refit.entries.seeds)} "
         f"seeds, of which the best on dev is handed over."
     )
+
+
+def _input_of(task: Prepared, out: Path) -> dict[str, Any]:
+    """Return what `acclimate predict` has to know of the task: its kind and labels, and which columns were read."""
+    columns = files.read_json(out / COLUMNS) if (out / COLUMNS).exists() else {}
+    paired = any(example.pair for example in task.examples("dev"))
+    return {"name": task.name, "kind": task.kind, "labels": list(task.labels), "paired": paired, **columns}
 
 
 def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:

@@ -18,11 +18,12 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
+from acclimate.jobs.lock import WINNER
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import FOLDER, HUB_ID, MADE_FROM, identity
 from acclimate.models.task_layers import Pooling, pooling_of
 from acclimate.races.leakage import without
-from acclimate.races.outcome import WINNER, Outcome, path_of, read_outcome, rows
+from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict
@@ -31,8 +32,8 @@ from acclimate.reports.labels import LabelScore, per_label, per_type
 from acclimate.reports.page import Fact, templates
 from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
+from acclimate.shipping.check import Loaded
 from acclimate.shipping.onnx import FILE, Int8
-from acclimate.shipping.predict import Loaded
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from acclimate.core.types import Example, Label, Watch, unwatched
-from acclimate.shipping import predict
-from acclimate.shipping.predict import Forward, Loaded
+from acclimate.shipping import check
+from acclimate.shipping.check import Forward, Loaded
 from acclimate.tasks.prepared import Prepared
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -115,7 +115,7 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
     import onnx
     import torch
 
-    _, inputs = next(predict.padded_batches(examples, shipped.tokenizer, size=2))
+    _, inputs = next(check.padded_batches(examples, shipped.tokenizer, size=2))
     if len(examples) < 2:  # the exporter would fix the batch size at 1
         inputs = {name: np.repeat(values, 2, axis=0) for name, values in inputs.items()}
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -151,7 +151,7 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
 
 def _check(shipped: Loaded, examples: Sequence[Example], exported: Forward) -> None:
     """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
-    batches = list(itertools.islice(predict.padded_batches(examples, shipped.tokenizer), CHECKED))
+    batches = list(itertools.islice(check.padded_batches(examples, shipped.tokenizer), CHECKED))
     expected_logits, exported_logits = (
         np.concatenate([forward(inputs).ravel() for _, inputs in batches]) for forward in (shipped.logits, exported)
     )
@@ -187,8 +187,8 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     exported, dev = _session(directory / FILE), task.examples("dev")
 
     def predicted(examples: Sequence[Example], model: Forward, stage: str) -> list[Label]:
-        outputs = predict.outputs_of_examples(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
-        return list(predict.decoded(outputs, task.kind, task.labels))
+        outputs = check.outputs_of_examples(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
+        return list(check.decoded(outputs, task.kind, task.labels))
 
     on_test = predicted(task.examples("test"), exported, "int8 on test")
     on_dev = predicted(dev, exported, "int8 on dev")
@@ -221,7 +221,7 @@ def _rounds(examples: Sequence[Example], shipped: Loaded, exported: Forward) -> 
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
-    encoded = [inputs for _, inputs in predict.padded_batches(examples, shipped.tokenizer)]
+    encoded = [inputs for _, inputs in check.padded_batches(examples, shipped.tokenizer)]
     for side in (shipped.logits, exported):  # the first call allocates memory
         side(encoded[0])
     sides = (shipped.logits, exported)

@@ -1,287 +1,307 @@
-"""What a shipped model predicts, loaded as a user would load it: by Auto classes of transformers alone, or by
-models/classifier.py where the encoder has adapters, which those do not know. A classifier of pooled states (pooling
-"first" or "mean"), for which transformers has no class, is the encoder by AutoModel, and its last layer on the states.
+"""Predict labels for new texts with a fine-tuned model: a shipment, the winner of a race, or another checkpoint.
 
-Nothing of methods/ is used here, so that agreeing with what was scored means something.
+The rows of tokens and the forward pass are those of the race's test (tasks/rows.py, methods/task_loss.py), so a text
+gets the label that the race's test gave it. Rows go through the model CHUNK at a time, those of like length together:
+memory does not grow with the file. The last digits of a number depend on which rows go together, as in any batch.
 
-A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
-Sentences of more tokens than the tokenizer's model_max_length are read in the windows of tasks/rows.py, as scored.
+kind        probability
+sequence    softmax of the outputs
+multilabel  sigmoid of each output; each label above .5 is predicted
+score       none
+tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags
+span        softmax over the different answers among the 20 best spans of every window
 
-Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number).
+Shape suffixes: n texts, w words of a text, C labels, N tokens of all rows together.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from scipy.special import expit, softmax
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import NOT_PREDICTED, Example, Label, Watch, counted, unwatched
-from acclimate.models.classifier import labels_of, load_finetuned
-from acclimate.models.light import bottleneck_of
-from acclimate.models.loading import quiet
-from acclimate.models.task_layers import OF_MENTIONS, layer_of, mean_of, pooling_of, sequence_layer_of
-from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import WORD, encode_rows
-from acclimate.tasks.tags import fallback, words_of
+from acclimate.core.types import Batch, Example, Label, Progress, Rejected, Watch, unwatched
+from acclimate.methods.finetune import SPANS
+from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
+from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
+from acclimate.models.encoder import load_tokenizer, longest_of_config
+from acclimate.models.task_layers import OF_MENTIONS, crf_of, pooling_of, transitions_of
+from acclimate.shipping.texts import (
+    Asking,
+    Text,
+    asking_of,
+    checkpoint_in,
+    ids_in,
+    named_input,
+    read_texts,
+    texts_of_rows,
+)
+from acclimate.shipping.writers import Predicted, check_out, written
+from acclimate.tasks.metrics import RANKS
+from acclimate.tasks.rows import by_word, encode_rows
+from acclimate.tasks.spans import ranked_answers
+from acclimate.tasks.tags import converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
+from acclimate.training.plan import device
 
-BATCH = 16
-# logits that differ by less are equal, and so are numbers by that share of their standard deviation: sums are taken in
-# another order when texts are batched anew
-ROUNDING = 1e-4
-STEPS = 8  # between float32 numbers, where numbers hardly spread
-
-# what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
-Forward = Callable[[dict[str, np.ndarray]], np.ndarray]
-Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
-WordPlaces = dict[int, int]  # word -> the position of its first piece
-SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token ids, places of the words asked for
+CHUNK = 4096  # rows that are read, and go through the model, together
+CHARACTERS = 1 << 20  # of their texts at most, but for a single longer text
+UNSTATED = 512  # tokens of a row where neither tokenizer nor model says how long it may be
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A model and its tokenizer, as a user loads them. `logits` runs the model on a batch.
+class Prediction:
+    """What a model predicts for a text.
 
-    encoder: of a classifier of pooled states what AutoModel loads; `logits` then computes as the card's code does
+    label          as in the predictions of a race's test: one class; the sorted classes of several; a number; a tag for
+                   each word; up to five answers, the best first
+    probability    of the class, or of the best answer; None for other kinds
+    probabilities  class -> probability; {} for other kinds
+    of_words       probability of the tag of each word; () for other kinds
+    entities       (first word, last word, type, its words) for tags that name entities, in their order
+    answers        (answer, probability), the best first
+    """
+
+    label: Label
+    probability: float | None = None
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    of_words: tuple[float, ...] = ()
+    entities: tuple[tuple[int, int, str, str], ...] = ()
+    answers: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fine-tuned model that is loaded once and predicts as often as it is asked.
+
+    labels  what its outputs stand for; asking.labels, where they differ, are the tags of the task's scheme
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    encoder: PreTrainedModel | None = None
+    kind: Kind
+    labels: tuple[str, ...]
+    max_tokens: int
+    asking: Asking
 
-    def logits(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        read = {name: torch.from_numpy(values) for name, values in inputs.items()}
-        with torch.inference_mode():
-            if self.encoder is None:
-                logits_BC = self.model(**read).logits
-            else:
-                states_BTD = self.encoder(**read).last_hidden_state
-                by_mean = pooling_of(self.model.config) == "mean"
-                text_BD = mean_of(states_BTD, read["attention_mask"]) if by_mean else states_BTD[:, 0]
-                logits_BC = cast(torch.nn.Linear, self.model.classifier)(text_BD)
-        return cast(np.ndarray, logits_BC.float().numpy())
+    @property
+    def reads_mentions(self) -> bool:
+        return pooling_of(self.model.config) in OF_MENTIONS
+
+    def predict(self, examples: Sequence[Example], *, watch: Watch = unwatched) -> list[Prediction]:
+        """Return the predictions for texts, in their order; labels of the examples are not looked at."""
+        if not examples:
+            return []
+        given = list(examples)
+        # whether a row has two segments is decided for all rows together, as in the race
+        lone = self.asking.paired and self.kind != "span" and not any(example.pair for example in given)
+        if lone:
+            given.append(Example("", "a", "", "a"))
+        spans = SPANS[pooling_of(self.model.config)]
+        rows = encode_rows(given, self.tokenizer, self.max_tokens, self.kind, spans=spans)
+        outputs = outputs_of_rows(self.model, rows, self.labels, watch=watch)
+        return self._predictions(outputs, rows, given)[: len(examples)]
+
+    def _predictions(self, outputs: np.ndarray, rows: Batch, examples: Sequence[Example]) -> list[Prediction]:
+        if self.kind == "span":
+            return [_answered(answers) for answers in ranked_answers(outputs, rows, [one.text for one in examples])]
+        if self.kind == "tokens":
+            return self._tagged(outputs, rows, examples)
+        labels = predictions_of(self.model, outputs, rows, self.labels)
+        if self.kind == "score":
+            return [Prediction(label) for label in labels]
+        several = self.kind == "multilabel"
+        found_nC = expit(outputs) if several else softmax(outputs, axis=-1)
+        made = []
+        for label, found_C in zip(labels, found_nC.tolist(), strict=True):
+            probabilities = dict(zip(self.labels, found_C, strict=True))
+            made.append(Prediction(label, None if several else probabilities[cast(str, label)], probabilities))
+        return made
+
+    def _tagged(self, outputs_NC: np.ndarray, rows: Batch, examples: Sequence[Example]) -> list[Prediction]:
+        crf = crf_of(self.model)
+        predicted = predictions_of(self.model, outputs_NC if crf else outputs_NC.argmax(-1), rows, self.labels)
+        scheme = scheme_of(self.asking.labels or self.labels)
+        other = scheme is not None and self.asking.labels and self.asking.labels != self.labels
+        index = {label: place for place, label in enumerate(self.labels)}
+        made = []
+        for example, tags, places_w in zip(examples, predicted, by_word(np.arange(len(outputs_NC)), rows), strict=True):
+            assert isinstance(tags, tuple)
+            there_w = places_w != -1
+            found_wC = self._of_words(outputs_NC[places_w[there_w]])
+            codes = [index[tag] for tag, there in zip(tags, there_w, strict=True) if there]
+            of_words = np.ones(len(tags))
+            of_words[there_w] = found_wC[np.arange(len(codes)), codes]
+            given = converted(tags, scheme) if scheme and other else tags
+            words = words_of(example.text)
+            named = sorted(entities(given)) if scheme else []
+            found = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
+            made.append(Prediction(given, of_words=tuple(of_words.tolist()), entities=found))
+        return made
+
+    def _of_words(self, outputs_wC: np.ndarray) -> np.ndarray:
+        """(w, C) the probability of each tag of each word of a sentence."""
+        crf = crf_of(self.model)
+        if crf is None or not len(outputs_wC):
+            return cast(np.ndarray, softmax(outputs_wC, axis=-1))
+        barred = transitions_of(self.model.config) == "scheme"
+        allowed = allowed_transitions(self.labels).to(self.model.device) if barred else None
+        emissions_1wC = torch.from_numpy(outputs_wC).to(self.model.device)[None]
+        lengths_1 = torch.tensor([len(outputs_wC)], device=self.model.device)
+        return crf.marginals(emissions_1wC, lengths_1, allowed)[0].cpu().numpy()
 
 
-def load_shipped(directory: Path) -> Loaded:
-    """Return a directory's model and tokenizer, loaded by transformers alone. Raises what transformers raises."""
-    with quiet():
-        tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
-        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-        if (pooling := pooling_of(config)) in OF_MENTIONS:
-            raise ValueError(
-                f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
-                f"Use it with acclimate, or fine-tune with another pooling"
-            )
-        if (between := sequence_layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its classifier reads an LSTM (sequence_layer={between}), which no class of transformers "
-                f"does. Use it with acclimate, or fine-tune with sequence_layer=linear"
-            )
-        if (layer := layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
-                f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
-            )
-        if bottleneck_of(config):
-            return Loaded(load_finetuned(directory), tokenizer)
-        if pooling != "pooler":
-            encoder = AutoModel.from_pretrained(directory, use_safetensors=True, dtype=torch.float32)
-            return Loaded(load_finetuned(directory), tokenizer, encoder)
-        tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
-        auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
-        model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
-    return Loaded(model, tokenizer)
+def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
+    best = ranked[:RANKS]
+    if not best:
+        return Prediction(())
+    found = softmax(np.array([score for _, score in ranked]))[: len(best)].tolist()
+    answers = tuple((answer, probability) for (answer, _), probability in zip(best, found, strict=True))
+    return Prediction(tuple(answer for answer, _ in best), found[0], answers=answers)
 
 
-def require_own_tags(loaded: Loaded, task: Prepared) -> None:
-    """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
-    if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
-        raise ValueError(
-            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), "
-            f"and transformers would use those. Use it with acclimate, or fine-tune with tag_scheme=given"
-        )
+def load_predictor(model: str | Path) -> Predictor:
+    """Return a fine-tuned model, ready to predict, on this process's device.
 
+    model: a shipment, the out folder of a race (its winner), a checkpoint of fine-tuning, or the hub id of one
 
-def outputs_of_examples(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    forward: Forward,
-    kind: Kind,
-    *,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> Outputs:
-    """Return what `decoded` and `differing` read, in the order of the examples."""
-    if kind == "tokens":
-        return logits_of_words(examples, tokenizer, forward, size=BATCH, stage=stage, watch=watch)
-    return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
-
-
-def padded_batches(
-    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
-) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
-    """(places of the examples, their (B, T) inputs), texts of like length together, the longest first.
-
-    Texts are cut where the tokenizer's model_max_length says.
+    Raises ValueError for what is none of these.
     """
-    order = sorted(range(len(examples)), key=lambda i: -len(examples[i].text) - len(examples[i].pair or ""))
-    paired = any(example.pair for example in examples)
-    for start in range(0, len(order), size):
-        places = order[start : start + size]
-        texts = [examples[i].text for i in places]
-        pairs = [examples[i].pair or "" for i in places] if paired else None
-        encoded = tokenizer(texts, pairs, truncation=True, padding=True, return_tensors="np")
-        yield places, {name: np.asarray(values, dtype=np.int64) for name, values in encoded.items()}
+    where = checkpoint_in(model)
+    asking = asking_of(where)
+    tokenizer, loaded = load_tokenizer(where), load_finetuned(where)
+    kind = cast(Kind, classifier_kind(loaded))
+    loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    room = longest_of_config(loaded.config) or UNSTATED
+    stated = tokenizer.model_max_length - prompt_length(tokenizer)
+    return Predictor(loaded, tokenizer, kind, labels_of(loaded), min(stated, room), replace(asking, kind=kind))
 
 
-def logits_of(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    forward: Forward,
+def predict(
+    model: str | Path | Predictor,
+    rows: str | Path | Iterable[Any],
     *,
-    stage: str = "check",
+    text: str | None = None,
+    pair: str | None = None,
+    id: str | None = None,
     watch: Watch = unwatched,
-) -> np.ndarray:
-    """(n, C) in the order of the examples."""
-    rows: dict[int, np.ndarray] = {}
-    total = -(-len(examples) // BATCH)
-    for places, inputs in counted(
-        padded_batches(examples, tokenizer), watch, stage, total=total, unit="batches", every=1
-    ):
-        rows.update(zip(places, forward(inputs), strict=True))
-    return np.stack([rows[i] for i in range(len(examples))])
+) -> list[Prediction]:
+    """Return the predictions for a file, or for rows in memory, in their order.
 
+    model         as of `load_predictor`, or a Predictor
+    rows          path of a file, or rows: texts, pairs of texts, lists of words, or mappings by column
+    text, pair, id  columns; None: those of the race
 
-def logits_of_words(
-    examples: Sequence[Example],
-    tokenizer: PreTrainedTokenizerBase,
-    forward: Callable[[dict[str, np.ndarray]], np.ndarray],
-    *,
-    size: int,
-    stage: str = "check",
-    watch: Watch = unwatched,
-) -> list[np.ndarray]:
-    """(w, C) for each sentence; nan for a word of which the tokenizer leaves no piece. size: rows of a batch."""
-    rows = sorted(_rows(examples, tokenizer), key=lambda row: -len(row[1]))
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    logits: list[np.ndarray | None] = [None] * len(examples)
-    for part in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
-        padded = tokenizer.pad({"input_ids": [ids for _, ids, _ in part]}, return_tensors="np", verbose=False)
-        logits_BTC = forward({name: np.asarray(values, dtype=np.int64) for name, values in _inputs(padded, tokenizer)})
-        for (sentence, _, places), logits_TC in zip(part, logits_BTC, strict=True):
-            said_wC = logits[sentence]
-            if said_wC is None:
-                said_wC = np.full((len(words_of(examples[sentence].text)), logits_TC.shape[-1]), np.nan)
-                logits[sentence] = said_wC
-            said_wC[list(places)] = logits_TC[list(places.values())]
-    return [said_wC for said_wC in logits if said_wC is not None]
-
-
-def _inputs(padded: Any, tokenizer: PreTrainedTokenizerBase) -> list[tuple[str, np.ndarray]]:
-    """Return what the tokenizer itself would give: one text is of token type 0."""
-    named = dict(padded)
-    if "token_type_ids" in tokenizer.model_input_names:
-        named["token_type_ids"] = np.zeros_like(named["input_ids"])
-    return [(name, named[name]) for name in tokenizer.model_input_names if name in named]
-
-
-def _rows(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase) -> list[SentenceRow]:
-    encoded = tokenizer([example.text for example in examples], return_offsets_mapping=True, verbose=False)
-    rows: list[SentenceRow] = []
-    long = []
-    for sentence, (ids, offsets) in enumerate(zip(encoded["input_ids"], encoded["offset_mapping"], strict=True)):
-        if len(ids) > tokenizer.model_max_length:
-            long.append(sentence)
-            continue
-        starts = [0, *accumulate(len(word) + 1 for word in words_of(examples[sentence].text))]
-        places: WordPlaces = {}
-        for position, (start, end) in enumerate(offsets):
-            if end > start:
-                # its last character: a space before a word may belong to the word's first piece
-                places.setdefault(bisect_right(starts, end - 1) - 1, position)
-        rows.append((sentence, ids, places))
-    return rows + _windows([examples[sentence] for sentence in long], long, tokenizer)
-
-
-def _windows(
-    examples: Sequence[Example], numbers: Sequence[int], tokenizer: PreTrainedTokenizerBase
-) -> list[SentenceRow]:
-    if not examples:
-        return []
-    batch = encode_rows(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "tokens")
-    rows = []
-    for row, sentence in enumerate(batch.rows["example"].tolist()):
-        part = slice(batch.offsets[row], batch.offsets[row + 1])
-        words = batch.tokens[WORD][part]
-        places = {int(words[position]): int(position) for position in np.flatnonzero(words != NOT_PREDICTED)}
-        rows.append((numbers[sentence], batch.ids[part].tolist(), places))
-    return rows
-
-
-def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label]:
-    """Return the most probable class; the sorted classes whose probability is over .5; the number itself; or the most
-    probable tag of each word.
+    Raises ValueError for a row that cannot be read, with its place and the way out. `predict_file` writes a file, for
+    any number of rows.
     """
-    if kind == "tokens":
-        return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in logits_nC]
-    assert isinstance(logits_nC, np.ndarray)
-    if kind == "sequence":
-        return [labels[int(place)] for place in logits_nC.argmax(-1)]
-    if kind == "multilabel":
-        return [tuple(sorted(labels[int(place)] for place in np.flatnonzero(row > 0))) for row in logits_nC]
-    return [float(row[0]) for row in logits_nC]
+    predictor = model if isinstance(model, Predictor) else load_predictor(model)
+    asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
+    mentions = predictor.reads_mentions
+    if isinstance(rows, str | Path):
+        texts = read_texts(Path(rows), asking, predictor.kind, mentions=mentions)
+    else:
+        texts = texts_of_rows(rows, asking, predictor.kind, mentions=mentions)
+    chunks = chunked(_usable(texts, skipped=None))
+    return [made for chunk in chunks for made in _of_chunk(predictor, chunk, watch)]
 
 
-def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[int]:
-    """Places where the logits say something else than what was scored, by more than rounding can explain."""
-    if kind == "score":
-        assert isinstance(logits_nC, np.ndarray)
-        return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
-    apart = {"sequence": _another_class, "multilabel": _other_classes, "tokens": _other_tags}[kind]
-    return [i for i, label in enumerate(scored) if apart(label, logits_nC[i], labels)]
+def predict_file(
+    model: str | Path | Predictor,
+    file: str | Path,
+    out: str | Path,
+    *,
+    text: str | None = None,
+    pair: str | None = None,
+    id: str | None = None,
+    keep: Sequence[str] = (),
+    format: str = "",
+    skip_bad: bool = False,
+    stdin: IO[bytes] | None = None,
+    stdout: IO[bytes] | None = None,
+    watch: Watch = unwatched,
+) -> Predicted:
+    """Write a line or row with the prediction for each row of a file, in memory that does not grow with it.
 
+    model     as of `load_predictor`, or a Predictor
+    file      its path; "-": standard input
+    out       .csv, .tsv, .jsonl or .parquet; "-": JSON lines on standard output. It appears once it is whole
+    text, pair, id  columns; None: those of the race
+    keep      columns of the file to copy to `out`
+    format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll
+    skip_bad  leave out rows that cannot be read. Otherwise they raise ValueError before anything is predicted
 
-def _another_class(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
-    return scored not in labels or bool(logits_C.max() - logits_C[labels.index(cast(str, scored))] > ROUNDING)
-
-
-def _other_classes(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:
-    named = set(cast(tuple[str, ...], scored))
-    wanted_C = np.array([label in named for label in labels])
-    return bool((np.abs(logits_C[(logits_C > 0) != wanted_C]) > ROUNDING).any()) or not named <= set(labels)
-
-
-def _other_tags(scored: Label, logits_wC: np.ndarray, labels: Sequence[str]) -> bool:
-    tags = cast(tuple[str, ...], scored)
-    return len(tags) != len(logits_wC) or any(
-        tag != fallback(labels) if np.isnan(logits_C).any() else _another_class(tag, logits_C, labels)
-        for tag, logits_C in zip(tags, logits_wC, strict=True)
+    Raises ValueError for what cannot be read or written.
+    """
+    check_out(out, file, keep)
+    where = model if isinstance(model, Predictor) else checkpoint_in(model)
+    asking = (where.asking if isinstance(where, Predictor) else asking_of(where)).with_columns(
+        text=text, pair=pair, id=id
     )
+    with named_input(file, asking, format, stdin) as path:
+        predictor = where if isinstance(where, Predictor) else load_predictor(where)
+        asking = replace(asking, kind=predictor.kind)
+        read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
+        if not skip_bad:
+            for _ in _usable(read(), skipped=None, way_out=". To leave out such rows: --skip-bad"):
+                pass
+        skipped: list[Rejected] = []
+        made = (
+            one
+            for chunk in chunked(_usable(read(), skipped=skipped), watch)
+            for one in zip(chunk, _of_chunk(predictor, chunk, unwatched), strict=True)
+        )
+        rows = written(
+            made,
+            out,
+            predictor.kind,
+            labels=predictor.labels,
+            separator=asking.separator,
+            keep=keep,
+            ids=ids_in(path, asking),
+            stdout=stdout,
+        )
+    return Predicted(str(out), rows, tuple(skipped))
 
 
-def _tag(logits_C: np.ndarray, labels: Sequence[str]) -> str:
-    return fallback(labels) if np.isnan(logits_C).any() else labels[int(logits_C.argmax())]
+def _of_chunk(predictor: Predictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
+    return predictor.predict([text.example for text in chunk], watch=watch)
 
 
-def _other_numbers(scored_n: np.ndarray, said_n: np.ndarray) -> list[int]:
-    coarse = STEPS * float(np.finfo(np.float32).eps) * float(np.abs(scored_n).max())
-    apart_n = np.abs(scored_n - said_n)
-    # not "more than", which nan never is
-    return [int(place) for place in np.flatnonzero(~(apart_n <= max(ROUNDING * float(scored_n.std()), coarse)))]
+def _usable(texts: Iterable[Text | Rejected], *, skipped: list[Rejected] | None, way_out: str = "") -> Iterator[Text]:
+    """Yield the texts; those that were rejected go to `skipped`, or raise ValueError if that is None.
+
+    way_out: of the message
+    """
+    for text in texts:
+        if isinstance(text, Text):
+            yield text
+        elif skipped is None:
+            raise ValueError(f"{text.place}: {text.reason}{way_out}")
+        else:
+            skipped.append(text)
+
+
+def chunked(texts: Iterator[Text], watch: Watch = unwatched) -> Iterator[list[Text]]:
+    """Yield the texts in lists of at most CHUNK, of at most about CHARACTERS characters together."""
+    chunk: list[Text] = []
+    characters = done = 0
+    for text in chain(texts, [None]):
+        if text is None or len(chunk) == CHUNK or characters >= CHARACTERS:
+            if chunk:
+                yield chunk
+                done += len(chunk)
+                watch(Progress("predict", done, 0, "rows"))
+            chunk, characters = [], 0
+        if text is not None:
+            chunk.append(text)
+            characters += len(text.example.text) + len(text.example.pair or "")

@@ -16,17 +16,18 @@ from typing import Any
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score, Watch, unwatched
+from acclimate.jobs.lock import WINNER
 from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
-from acclimate.races.outcome import WINNER, path_of, read_outcome
+from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
+from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
-from acclimate.shipping import predict
 from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.onnx import Int8
+from acclimate.shipping.texts import MARK
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 CARD = "README.md"
-MARK = "shipment.json"
 COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
 
 
@@ -63,10 +64,10 @@ def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
     with files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
-        shipped = predict.load_shipped(temporary)
-        predict.require_own_tags(shipped, task)
+        shipped = check.load_shipped(temporary)
+        check.require_own_tags(shipped, task)
         _complete_configs(temporary, shipped, task)
-        shipped = predict.load_shipped(temporary)
+        shipped = check.load_shipped(temporary)
         rounding = _check(shipped, task, score, examples, watch)
         int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
         shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8)
@@ -140,7 +141,7 @@ def _copy(winner: Path, directory: Path) -> None:
             shutil.copyfile(file, directory / file.name)
 
 
-def _complete_configs(directory: Path, shipped: predict.Loaded, task: Prepared) -> None:
+def _complete_configs(directory: Path, shipped: check.Loaded, task: Prepared) -> None:
     """State in the configs of model and tokenizer what readers would have to guess: the type of the problem, which
     inputs the model takes, and how long a text may be.
     """
@@ -163,14 +164,14 @@ def _complete_configs(directory: Path, shipped: predict.Loaded, task: Prepared) 
         files.write_json(path, files.read_json(path) | changed)
 
 
-def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
+def _check(shipped: check.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
 
     Raises ValueError if the shipped model does not predict what was scored.
     """
-    logits_nC = predict.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
-    wrong = predict.differing(score.predicted, logits_nC, task.kind, task.labels)
-    predicted = predict.decoded(logits_nC, task.kind, task.labels)
+    logits_nC = check.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
+    wrong = check.differing(score.predicted, logits_nC, task.kind, task.labels)
+    predicted = check.decoded(logits_nC, task.kind, task.labels)
     if wrong:
         first = wrong[0]
         raise ValueError(
@@ -182,44 +183,3 @@ def _check(shipped: predict.Loaded, task: Prepared, score: Score, examples: Sequ
     if task.kind == "score":
         return 0
     return sum(ours != scored for ours, scored in zip(predicted, score.predicted, strict=True))
-
-
-def push(to: Path, repo: str, *, private: bool = True) -> str:
-    """Upload the shipment in `to` to the Hugging Face hub as `repo`, and return its address.
-
-    private: whether the repository is private if this call creates it. Raises ValueError if `to` is no complete
-    shipment, and if the hub cannot be reached or refuses.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    if not (to / MARK).exists():
-        raise ValueError(f"{to} is no shipment. Write one with: acclimate ship RUN --to {to}")
-    files.check_manifest(to)
-    api = HfApi()
-    # by its version the hub's client uses requests or httpx; the base class of their errors is HTTPError in both
-    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
-    failures: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
-    try:
-        repository = api.create_repo(repo, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repository.repo_id, folder_path=to, commit_message="Shipped by acclimate")
-    except HFValidationError as error:
-        raise ValueError(f"'{repo}' is no name of a model on the hub (owner/name): {error}") from error
-    except failures as error:
-        raise ValueError(f"{to} was not uploaded to {repo}: {_reason(error)}") from error
-    return str(repository)
-
-
-def _reason(error: Exception) -> str:
-    """Return in one line why the upload failed, and the way out."""
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
-
-    if isinstance(error, OfflineModeIsEnabled):
-        return "HF_HUB_OFFLINE is set. Unset it to upload"
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
-    if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
-        return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
-    message = " ".join(str(error).split())[:200]
-    if status is not None:
-        return f"the hub answered {status}: {message}"
-    return f"the hub cannot be reached ({message or type(error).__name__}). Check the network and try again"

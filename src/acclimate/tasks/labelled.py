@@ -110,6 +110,8 @@ class Labelled:
     divided           the splits that were split off train, because no file was given for them
     source, untaught  as in tasks.task.Task; "" as the source means the files
     articles          id of a question -> title of its article, as the files state it; of other rows nothing
+    columns           those that were read
+    separator         what separates the labels of a field; "": nothing
     """
 
     name: str
@@ -125,6 +127,8 @@ class Labelled:
     source: str = ""
     untaught: tuple[str, ...] = ()
     articles: Mapping[str, str] = field(default_factory=dict)
+    columns: Columns = field(default_factory=Columns)
+    separator: str = ""
 
     def task(self) -> Task:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
@@ -362,6 +366,8 @@ def _labelled_task(
         notes=tuple(notes),
         divided=missing,
         untaught=tuple(name for name in labels if kind == "tokens" and len(joined_tags(name)) > 1),
+        columns=stated.columns,
+        separator=stated.separator,
     )
 
 

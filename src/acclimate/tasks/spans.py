@@ -126,6 +126,16 @@ def best_answers(
     texts      texts of all examples
     longest    most tokens of an answer
     """
+    ranked = ranked_answers(scores_N2, rows, texts, longest=longest)
+    return [tuple(answer for answer, _ in answers[:count]) for answers in ranked]
+
+
+def ranked_answers(
+    scores_N2: np.ndarray, rows: Batch, texts: Sequence[str], *, longest: int = LONGEST
+) -> list[list[tuple[str, float]]]:
+    """Return the different answers of each example among the BEST best spans of every row, the best first, each with
+    the sum of the logits of its first and last token. Parameters as those of `best_answers`.
+    """
     assert rows.rows[EXAMPLE].max(initial=-1) < len(texts), "the texts of all examples are needed"
     candidates: list[list[tuple[float, int, int]]] = [[] for _ in texts]
     for row, number in enumerate(rows.rows[EXAMPLE]):
@@ -135,7 +145,7 @@ def best_answers(
             begin, end = rows.tokens[BEGIN][tokens_of_row][context], rows.tokens[END][tokens_of_row][context]
             for score, first, last in _best_spans(scores_N2[tokens_of_row][context], longest):
                 candidates[number].append((score, int(begin[first]), int(end[last])))
-    return [_different(text, spans, count) for text, spans in zip(texts, candidates, strict=True)]
+    return [_different(text, spans) for text, spans in zip(texts, candidates, strict=True)]
 
 
 def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, int, int]]:
@@ -149,15 +159,15 @@ def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, in
             yield float(flat[at]), first, first + more
 
 
-def _different(text: str, spans: Sequence[tuple[float, int, int]], count: int) -> tuple[str, ...]:
-    """Return the `count` best texts of the spans. Texts that differ only by case are one; ties go by position."""
-    answers: dict[str, str] = {}
-    for _, begin, end in sorted(spans, key=lambda span: (-span[0], span[1:])):
+def _different(text: str, spans: Sequence[tuple[float, int, int]]) -> list[tuple[str, float]]:
+    """Return the texts of the spans, the best first, with their scores. Texts that differ only by case are one, with
+    the score of the best; ties go by position.
+    """
+    answers: dict[str, tuple[str, float]] = {}
+    for score, begin, end in sorted(spans, key=lambda span: (-span[0], span[1:])):
         if answer := text[begin:end].strip():
-            answers.setdefault(answer.casefold(), answer)
-            if len(answers) == count:
-                break
-    return tuple(answers.values())
+            answers.setdefault(answer.casefold(), (answer, score))
+    return list(answers.values())
 
 
 def _passages(text: str) -> Iterator[tuple[int, str]]:

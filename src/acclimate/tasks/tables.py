@@ -92,10 +92,11 @@ def read_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> I
     """
     roles = columns.stated()
     for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), start=1):
-        yield _row(number, place, values, roles)
+        yield row_of(number, place, values, roles)
 
 
-def _row(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
+def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
+    """Return the row if its texts can be used. values: of `table_rows`; roles: role -> column, with text and label"""
     if isinstance(values, str):
         return Rejected(place, values)
     texts: dict[str, str] = {}

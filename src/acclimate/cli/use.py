@@ -1,0 +1,126 @@
+"""The verbs that put a race's winner to use: predict, ship, push."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from acclimate.cli import options
+from acclimate.cli.checks import check_ended
+from acclimate.cli.verb import Session, verb
+
+LEFT_OUT = 5  # rows that are named
+
+
+def _check_predict(given: Mapping[str, Any]) -> None:
+    from acclimate.shipping.texts import STDIN, checkpoint_in
+    from acclimate.shipping.writers import check_out
+    from acclimate.text.untrusted import check_file
+
+    checkpoint_in(given["model"])
+    check_out(given["out"], given["file"], given["keep"] or ())
+    if given["file"] != STDIN:
+        check_file(Path(given["file"]))
+
+
+@verb(check=_check_predict)
+def predict(
+    session: Session,
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A shipped folder, the --out of a race, a checkpoint or a hub id."),
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Texts, with the columns that the race had; - reads standard input."),
+    ],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet; - prints JSON lines.")
+    ] = "-",
+    text: Annotated[str | None, typer.Option("--text", help="Column of the text, if not that of the race.")] = None,
+    pair: Annotated[str | None, typer.Option("--pair", help="Column of the second text, if not that of the race.")] = (
+        None
+    ),
+    id: Annotated[str | None, typer.Option("--id", help="Column of the rows' ids, if not that of the race.")] = None,
+    keep: Annotated[list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be repeated.")] = None,
+    format: Annotated[
+        str, typer.Option("--format", help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt.")
+    ] = "",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
+) -> None:
+    """Predict the labels of new texts, with probabilities: a row out for each row in."""
+    from acclimate.shipping.predict import predict_file
+
+    with session.watched() as watch:
+        made = predict_file(
+            model,
+            file,
+            out,
+            text=text,
+            pair=pair,
+            id=id,
+            keep=keep or (),
+            format=format,
+            skip_bad=skip_bad,
+            watch=watch,
+        )
+    for row in made.skipped[:LEFT_OUT]:
+        session.say(f"Left out: {row.place}: {row.reason}")
+    left_out = f", {len(made.skipped):,} rows left out" if made.skipped else ""
+    session.say(f"Predicted: {made.rows:,} rows{left_out}{'' if out == '-' else f', in {out}'}")
+
+
+@verb(check=check_ended)
+def ship(
+    session: Session,
+    run: options.RaceDirectory,
+    to: Annotated[Path, typer.Option("--to", help="Directory to write: checkpoint, tokenizer, model card.")],
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="Also write an int8 ONNX copy, and measure its loss and speed.")
+    ] = False,
+    push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
+) -> None:
+    """Make the winner of a race ready for use: checked against its scores, with a model card."""
+    from acclimate.shipping.hub import push as upload
+    from acclimate.shipping.ship import ship as make
+
+    with session.watched() as watch:
+        make(run, to, onnx=onnx, watch=watch)
+    session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
+    if push is not None:
+        session.say(f"Uploaded: {upload(to, push).address}")
+
+
+def _check_push(given: Mapping[str, Any]) -> None:
+    from acclimate.shipping.hub import check_shipment
+
+    check_shipment(given["shipped"])
+
+
+@verb(check=_check_push)
+def push(
+    session: Session,
+    shipped: Annotated[Path, typer.Argument(metavar="SHIPPED", help="A directory that `acclimate ship` wrote.")],
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Id of the model on the Hugging Face hub.")],
+    private: Annotated[
+        bool, typer.Option("--private/--public", help="Who may see a repository that this creates.")
+    ] = True,
+    revision: Annotated[
+        str | None, typer.Option("--revision", help="Branch to upload to; created if it is missing.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be uploaded; upload nothing.")] = False,
+) -> None:
+    """Upload a shipped model to the Hugging Face hub."""
+    from acclimate.core.figures import si
+    from acclimate.shipping.hub import push as upload
+
+    made = upload(shipped, repository, private=private, revision=revision, dry_run=dry_run)
+    if dry_run:
+        for name, size in made.files:
+            session.say(f"{si(size, 'B'):>9}  {name}")
+    session.say(
+        f"{'Would upload' if dry_run else 'Uploaded'}: {len(made.files)} files, {si(made.size, 'B')}, to {made.address}"
+    )

@@ -1,0 +1,91 @@
+"""Upload a shipment to the Hugging Face hub, by the public interface of huggingface_hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from acclimate.core import files
+from acclimate.shipping.texts import MARK
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What was uploaded, or would be: the address of the repository and the files with their sizes in bytes."""
+
+    address: str
+    files: tuple[tuple[str, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(size for _, size in self.files)
+
+
+def push(
+    shipped: str | Path,
+    repository: str,
+    *,
+    private: bool = True,
+    revision: str | None = None,
+    dry_run: bool = False,
+) -> Upload:
+    """Upload a shipment to the hub as `repository` (owner/name). Return what was uploaded.
+
+    private   whether the repository is private if this call creates it; one that exists stays as it is
+    revision  branch to upload to, which is created if it is missing; None: main
+    dry_run   check everything that can be checked here, and upload nothing
+
+    Raises ValueError if `shipped` is no whole shipment, if the hub cannot be reached, and if it refuses.
+    """
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    directory = Path(shipped)
+    check_shipment(directory)
+    try:
+        validate_repo_id(repository)
+    except HFValidationError as error:
+        raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
+    there = sorted(file for file in directory.rglob("*") if file.is_file())
+    listed = tuple((str(file.relative_to(directory)), file.stat().st_size) for file in there)
+    if dry_run:
+        return Upload(f"{constants.ENDPOINT}/{repository}", listed)
+    api = HfApi()
+    # by its version the hub's client uses requests or httpx; the base class of their errors is HTTPError in both
+    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
+    failures: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
+    try:
+        made = api.create_repo(repository, private=private, exist_ok=True)
+        if revision is not None:
+            api.create_branch(made.repo_id, branch=revision, exist_ok=True)
+        api.upload_folder(
+            repo_id=made.repo_id, folder_path=directory, revision=revision, commit_message="Shipped by acclimate"
+        )
+    except HFValidationError as error:
+        raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
+    except failures as error:
+        raise ValueError(f"{directory} was not uploaded to {repository}: {_reason(error)}") from error
+    return Upload(str(made), listed)
+
+
+def check_shipment(directory: Path) -> None:
+    """Raises ValueError if the directory is no whole shipment."""
+    if not (directory / MARK).exists():
+        raise ValueError(f"{directory} is no shipment. Write one with: acclimate ship RUN --to {directory}")
+    files.check_manifest(directory)
+
+
+def _reason(error: Exception) -> str:
+    """Return in one line why the upload failed, and the way out."""
+    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set. Unset it to upload"
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+    if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
+        return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
+    message = " ".join(str(error).split())[:200]
+    if status is not None:
+        return f"the hub answered {status}: {message}"
+    return f"the hub cannot be reached ({message or type(error).__name__}). Check the network and try again"

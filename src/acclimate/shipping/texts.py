@@ -1,0 +1,437 @@
+"""Texts to predict: read row by row from a file or from standard input, with the columns that the race had.
+
+kind        files
+any         .csv, .tsv, .jsonl (each also with .gz or .zst after it), .parquet: columns by name
+no pairs    .txt (also packed): a text a line
+tokens      also .conll, .bio, .iob, .iob2, .iobes, .tags: a word a line, the first field; an empty line ends a
+            sentence. In a column words stand in a list, or in a string with white space between them
+span        also .json in SQuAD's form; answers are not read. A column may hold several contexts in a list
+
+Labels are not looked at. A row that cannot be read is a `Rejected`, with its place and the reason.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from acclimate.core import files
+from acclimate.core.types import Example, Rejected
+from acclimate.jobs.lock import OUTCOME, WINNER
+from acclimate.models.loading import locate
+from acclimate.tasks.formats.squad import placed_questions
+from acclimate.tasks.spans import PASSAGE
+from acclimate.tasks.tables import ColumnError, Row, row_of, table_rows
+from acclimate.tasks.tagged import LINES
+from acclimate.tasks.tags import text_of
+from acclimate.tasks.task import Kind
+from acclimate.text.untrusted import (
+    LIMITS,
+    PACKINGS,
+    RowValues,
+    check_file,
+    named,
+    printable,
+    shown,
+    text_lines,
+    unpacked_name,
+)
+from acclimate.text.untrusted import unsound as fault_of
+
+STDIN = "-"
+MARK = "shipment.json"  # of a shipment: what was checked
+RECORD = "race.json"  # of a winner and of a shipment: contestant, seed, and `task`
+FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+WORD_LINES = tuple(ending for ending in LINES if ending not in {".tsv", ".txt"})
+SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
+QUESTION, CONTEXT = "question", "context"  # columns of a question, where none are stated
+MENTIONS = 2
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How the texts of a task are read: as the race recorded it, with what the user states over it.
+
+    kind       "": not recorded; the model's head says it
+    labels     of the task; those of the model may be tags of another scheme
+    paired     True if texts come in pairs
+    text, pair, id  names of columns; None: not stated, nor in the race
+    separator  what stands between several labels of a field
+    stated     the columns that the user named: these must be there
+    """
+
+    kind: Kind | None = None
+    labels: tuple[str, ...] = ()
+    paired: bool = False
+    text: str | None = None
+    pair: str | None = None
+    id: str | None = None
+    separator: str = ""
+    stated: frozenset[str] = frozenset()
+
+    def with_columns(self, **columns: str | None) -> Asking:
+        """Return the same with the columns that are not None."""
+        named = {role: column for role, column in columns.items() if column is not None}
+        return replace(self, **named, stated=self.stated | {*named})
+
+    def roles(self) -> dict[str, str]:
+        """Return role -> column, with the usual names where none was recorded."""
+        question = self.kind == "span"
+        roles = {"text": self.text or (CONTEXT if question else "text")}
+        if self.pair or self.paired or question:
+            roles["pair"] = self.pair or (QUESTION if question else "pair")
+        return roles | ({"id": self.id} if self.id else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text to predict. number: of its row, from 1; kept: values of the columns that the user keeps"""
+
+    number: int
+    place: str
+    example: Example
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def checkpoint_in(model: str | Path) -> str:
+    """Return the directory of a fine-tuned model, or its hub id.
+
+    model: a shipment, the out folder of a race (its winner), a folder that holds `checkpoint`, a checkpoint, a hub id
+
+    Raises ValueError for a race without a winner, and for what is none of these.
+    """
+    where = Path(locate(model))
+    if not where.is_dir():
+        return str(model)
+    if (where / WINNER / "config.json").is_file():
+        return str(where / WINNER)
+    if (where / "checkpoint" / "config.json").is_file():
+        return str(where / "checkpoint")
+    if (where / "config.json").is_file():
+        return str(where)
+    if (recorded := where / f"race{OUTCOME}").exists():
+        from acclimate.races.outcome import read_outcome
+
+        outcome = read_outcome(recorded)
+        why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
+        raise ValueError(f"{where}: {why}, so there is no model to predict with")
+    if (where / "data").is_dir():
+        raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
+    raise ValueError(
+        f"{where}: holds no fine-tuned model. Give a shipped folder, the --out of a race, a checkpoint or a hub id"
+    )
+
+
+def asking_of(checkpoint: str) -> Asking:
+    """Return how the race of a checkpoint read its texts; the defaults where nothing was recorded."""
+    record = Path(checkpoint) / RECORD
+    if not Path(checkpoint).is_dir():
+        record = _from_hub(checkpoint) or record
+    task = files.read_json(record).get("task", {}) if record.is_file() else {}
+    if not task:
+        return Asking()
+    names: dict[str, Any] = {name: task.get(name) for name in ("text", "pair", "id")}
+    if task["kind"] == "span":  # questions in SQuAD's form have no columns
+        names |= {"text": None, "pair": None}
+    return Asking(
+        task["kind"], tuple(task["labels"]), bool(task["paired"]), separator=task.get("separator") or "", **names
+    )
+
+
+def _from_hub(hub_id: str) -> Path | None:
+    """Return the record of a model on the hub, in the hub's cache; None if it has none or the hub is out of reach."""
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    try:
+        return Path(hub.hf_hub_download(hub_id, RECORD))
+    except (errors.EntryNotFoundError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+        return None
+
+
+@contextmanager
+def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[bytes] | None = None) -> Iterator[Path]:
+    """Yield the path of the file, or of a temporary file with what standard input holds if `file` is "-".
+
+    form: ending of the format, a key of FORMS; "": by the file's ending, and of standard input by its first line
+    """
+    if form and form not in FORMS:
+        raise ValueError(f"--format {form}: known are {', '.join(FORMS)}")
+    if str(file) != STDIN and not form:
+        check_file(Path(file))
+        yield Path(file)
+        return
+    with TemporaryDirectory(prefix="acclimate-") as place:
+        ending = FORMS.get(form, "")
+        if str(file) != STDIN:
+            path = Path(file)
+            check_file(path)
+            packing = path.suffix if path.suffix in PACKINGS else ""
+            link = Path(place) / f"{unpacked_name(path)}{ending}{packing}"
+            link.symlink_to(path.resolve())
+            with _short_names(place):
+                yield link
+            return
+        held = Path(place) / "input"
+        with open(held, "wb") as out:
+            shutil.copyfileobj(stdin or sys.stdin.buffer, out)
+        if not held.stat().st_size:
+            raise ValueError("standard input is empty. Give rows, or name a file")
+        with open(held, "rb") as begun:
+            head = begun.readline(1 << 20)
+        path = held.rename(Path(place) / f"stdin{ending or ending_of(head, asking)}")
+        with _short_names(place):
+            yield path
+
+
+@contextmanager
+def _short_names(place: str) -> Iterator[None]:
+    """Leave the temporary folder out of the messages of errors in the block."""
+    try:
+        yield
+    except ValueError as error:
+        raise type(error)(str(error).replace(f"{place}/", "")) from None
+
+
+def ending_of(head: bytes, asking: Asking) -> str:
+    """Return the ending of the format that begins with this line; ".txt" if no other fits."""
+    if head.startswith(b"PAR1"):
+        return ".parquet"
+    line = head.decode(errors="replace").removeprefix("\ufeff").strip("\r\n")
+    if line.lstrip().startswith("{"):
+        return ".jsonl"
+    wanted = asking.roles()["text"]
+    for delimiter, ending in (("\t", ".tsv"), (",", ".csv")):
+        if wanted in next(csv.reader([line], delimiter=delimiter), []):
+            return ending
+    return ".txt"
+
+
+def read_texts(
+    path: Path, asking: Asking, kind: Kind, *, keep: Sequence[str] = (), mentions: bool = False
+) -> Iterator[Text | Rejected]:
+    """Yield a Text or a Rejected for each row of the file, in its order.
+
+    mentions: True if the model reads where two mentions stand (column `spans`)
+
+    Raises ValueError for a file that cannot be read, or lacks a column.
+    """
+    asking = replace(asking, kind=kind)
+    ending = Path(unpacked_name(path)).suffix
+    if kind == "span" and ending == ".json":
+        yield from _questions(path)
+    elif kind == "tokens" and ending in WORD_LINES:
+        yield from _word_lines(path)
+    elif ending == ".txt":
+        if "pair" in asking.roles():
+            raise ValueError(
+                f"{named(path)}: this model reads two texts a row, where a .txt file has one a line. Give a .csv, "
+                f".tsv, .jsonl or .parquet file with the columns {' and '.join(map(repr, asking.roles().values()))}"
+            )
+        yield from _lines(path, kind)
+    elif ending in TABLES:
+        yield from _rows(path, asking, kind, keep, mentions)
+    else:
+        more = {"span": ", .json in SQuAD's form", "tokens": f", {', '.join(WORD_LINES)}"}.get(kind, "")
+        raise ValueError(
+            f"{named(path)}: the ending does not tell a known format; known are {', '.join(TABLES)}, .txt{more}. "
+            f"Rename the file, or state --format ({', '.join(FORMS)})"
+        )
+
+
+def texts_of_rows(
+    rows: Iterable[Any], asking: Asking, kind: Kind, *, mentions: bool = False
+) -> Iterator[Text | Rejected]:
+    """Yield what `read_texts` does for values in memory: texts, lists of words, pairs of texts, or mappings from the
+    names of columns.
+    """
+    roles = replace(asking, kind=kind).roles()
+    for number, row in enumerate(rows, 1):
+        place = f"row {number}"
+        values: RowValues | Any = row
+        if not isinstance(row, Mapping):
+            two = "pair" in roles and isinstance(row, list | tuple) and len(row) == 2
+            if "pair" in roles and not two:
+                wanted = f"{roles['text']!r} and {roles['pair']!r}"
+                yield Rejected(place, f"{shown(row)}: give a mapping with {wanted}, or a pair of texts")
+                continue
+            values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: row}
+        present = {role: column for role, column in roles.items() if role != "id" or column in values}
+        yield _text((number, place), values, present, kind, mentions=mentions)
+
+
+def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions: bool) -> Iterator[Text | Rejected]:
+    roles = asking.roles()
+    if not ids_in(path, asking):
+        roles.pop("id", None)
+    wanted = [*roles.values(), *keep, *([SPANS] if mentions else [])]
+    try:
+        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(wanted)), LIMITS), 1):
+            yield _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
+    except ColumnError as error:
+        option = {column: role for role, column in roles.items()}
+        role = next((option[column] for column in option if f"no column {column!r}" in str(error)), "")
+        if mentions and f"no column {SPANS!r}" in str(error):
+            way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
+            raise ColumnError(f"{error}; {way}") from None
+        if role and role not in asking.stated and getattr(asking, role):
+            raise ColumnError(f"{error}: --{role}. The race read {roles[role]!r}") from None
+        raise ColumnError(f"{error}{f': --{role}' if role else ''}") from None
+
+
+def ids_in(path: Path, asking: Asking) -> bool:
+    """Return True if the rows of the file have ids: the race's file had a column of them, and this one has it too.
+
+    Questions in SQuAD's form have ids. A column that the user named must be there, which `read_texts` checks.
+    """
+    ending = Path(unpacked_name(path)).suffix
+    if ending not in TABLES or asking.id is None:
+        return ending == ".json"
+    if "id" in asking.stated:
+        return True
+    try:
+        return all(asking.id in values for _, values in islice(table_rows(path, [asking.id], LIMITS), 1))
+    except ColumnError:
+        return False
+
+
+def _text(
+    at: tuple[int, str],
+    values: Any,
+    roles: Mapping[str, str],
+    kind: Kind,
+    *,
+    keep: Sequence[str] = (),
+    mentions: bool = False,
+) -> Text | Rejected:
+    """Return the text of a row, or why it cannot be read. at: number of the row, and its place"""
+    number, place = at
+    if isinstance(values, str):
+        return Rejected(place, values)
+    column = roles["text"]
+    told: dict[str, Any] = dict(values)
+    if kind == "tokens" and column in told:
+        words, reason = _words(told[column], column)
+        if reason:
+            return Rejected(place, reason)
+        told[column] = words
+    if kind == "span" and isinstance(told.get(column), list) and all(isinstance(one, str) for one in told[column]):
+        told[column] = PASSAGE.join(told[column])
+    row = row_of(number, place, told, {**roles, "label": column})
+    if isinstance(row, Rejected):
+        return row
+    if kind == "span" and not row.pair:
+        return Rejected(place, f"the question (column {roles['pair']!r}) is empty; fill it in or leave the row out")
+    spans: tuple[tuple[int, int], ...] = ()
+    if mentions:
+        spans, reason = _mentions(told.get(SPANS), row.text)
+        if reason:
+            return Rejected(place, reason)
+    return _asked(row, spans, {name: told.get(name) for name in keep})
+
+
+def _asked(row: Row, spans: tuple[tuple[int, int], ...] = (), kept: Mapping[str, Any] | None = None) -> Text:
+    example = Example(row.id or str(row.number), row.text, "", row.pair, "", spans)
+    return Text(row.number, row.place, example, kept or {})
+
+
+def _words(value: Any, column: str) -> tuple[str, str]:
+    """Return the text of a sentence's words, or "" and the reason why there is none."""
+    if isinstance(value, str) and value.strip():
+        return text_of(value.split()), ""
+    if not isinstance(value, list) or not value:
+        return (
+            "",
+            f"the words (column {column!r}) are {shown(value)}; give a list of words, or words with spaces between",
+        )
+    for word in value:
+        if not isinstance(word, str) or not word.strip():
+            return "", f"the word {shown(word)} (column {column!r}) is no text; correct it or take it out"
+        if " " in word or fault_of(word):
+            why = "holds a space, which separates words" if " " in word else fault_of(word)
+            return "", f"the word {shown(word)} (column {column!r}) {why}; correct it"
+    return text_of(value), ""
+
+
+def _mentions(value: Any, text: str) -> tuple[tuple[tuple[int, int], ...], str]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return (), f"the mentions (column {SPANS!r}) are {shown(value)}; give [[begin, end], [begin, end]]"
+    whole = isinstance(value, list) and len(value) == MENTIONS
+    if whole and all(isinstance(one, list | tuple) and [*map(type, one)] == [int, int] for one in value):
+        spans = tuple((begin, end) for begin, end in value)
+        if all(0 <= begin < end <= len(text) for begin, end in spans):
+            return spans, ""
+    return (), (
+        f"the mentions (column {SPANS!r}) are {shown(value)}; give [[begin, end], [begin, end]], characters of the "
+        f"text from 0 to {len(text)}"
+    )
+
+
+def _lines(path: Path, kind: Kind) -> Iterator[Text | Rejected]:
+    number = 0
+    for line, content in text_lines(path):
+        text = content.rstrip("\r\n")
+        if not text.strip():
+            continue
+        number += 1
+        place = f"{printable(path.name)}:{line}"
+        yield _text((number, place), {"text": text}, {"text": "text"}, kind)
+    if not number:
+        raise ValueError(f"{named(path)}: holds no text. Write it anew or name another file")
+
+
+def _word_lines(path: Path) -> Iterator[Text | Rejected]:
+    number = began = 0
+    words: list[str] = []
+    for line, content in _with_an_end(path):
+        fields = content.split("\t") if "\t" in content else content.split()
+        if content.strip() and not content.startswith("-DOCSTART-"):
+            began = began if words else line
+            words.append(fields[0].strip())
+        elif words:
+            number += 1
+            place = f"{printable(path.name)}:{began}"
+            yield _text((number, place), {"text": words}, {"text": "text"}, "tokens")
+            words = []
+    if not number:
+        raise ValueError(f"{named(path)}: holds no words. Write it anew or name another file")
+
+
+def _with_an_end(path: Path) -> Iterator[tuple[int, str]]:
+    for line, content in text_lines(path):
+        yield line, content.rstrip("\r\n")
+    yield 0, ""
+
+
+class _NoAnswers(Mapping[str, tuple[str, ...]]):
+    """No answer to any question: those to be predicted."""
+
+    def __getitem__(self, question: str) -> tuple[str, ...]:
+        return ()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def __contains__(self, question: object) -> bool:
+        return True
+
+
+def _questions(path: Path) -> Iterator[Text | Rejected]:
+    for number, (place, row) in enumerate(placed_questions(path, answers=_NoAnswers(), way_out="Correct the file"), 1):
+        yield row if isinstance(row, Rejected) else Text(number, place, replace(row, label="", group=""))

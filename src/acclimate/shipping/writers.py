@@ -1,0 +1,210 @@
+"""Predictions as rows of a file: CSV, TSV, JSON Lines or Parquet, by the file's ending.
+
+Every row begins with `row`, its number in the input from 1, or `id` where the input has one, and the columns that the
+user keeps. Probabilities are rounded to DIGITS digits. In CSV, TSV and Parquet each label has a column of its own:
+
+kind        columns
+sequence    predicted, probability, `probability of LABEL` for each label
+multilabel  predicted, `probability of LABEL` for each label
+score       predicted
+tokens      words, predicted (a tag for each word), probability (of each tag), entities
+span        predicted (the best answer), probability, answers
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from acclimate.core import files
+from acclimate.core.types import Rejected
+from acclimate.tasks.tags import words_of
+from acclimate.tasks.task import Kind
+from acclimate.text.untrusted import named
+
+if TYPE_CHECKING:
+    from acclimate.shipping.predict import Prediction
+    from acclimate.shipping.texts import Text
+
+STDOUT = "-"
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+DIGITS = 6
+SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none
+AT_ONCE = 4096  # rows of a group in Parquet
+MADE = frozenset({"row", "id", "words", "predicted", "probability", "probabilities", "entities", "answers"})
+Made = Iterable[tuple["Text", "Prediction"]]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What was written: the path, the number of rows, and the rows that were left out."""
+
+    out: str
+    rows: int
+    skipped: tuple[Rejected, ...] = ()
+
+
+def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> None:
+    """Raises ValueError for an ending that is not known, a folder that is not there, the input itself, and a kept
+    column with the name of one that is written.
+    """
+    path = Path(out)
+    if taken := sorted({*keep} & MADE):
+        raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
+    if str(out) == STDOUT:
+        return
+    if path.suffix not in ENDINGS:
+        raise ValueError(f"--out {named(path)}: the ending does not tell a known format: {', '.join(ENDINGS)}, or -")
+    if path.is_dir():
+        raise ValueError(f"--out {named(path)} is a folder. Name a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"--out {named(path)}: there is no folder {named(path.parent)}. Make it first")
+    if path.exists() and Path(source).exists() and path.samefile(source):
+        raise ValueError(f"--out {named(path)} is the input itself. Name another file")
+
+
+def written(
+    made: Made,
+    out: str | Path,
+    kind: Kind,
+    *,
+    labels: Sequence[str],
+    separator: str = "",
+    keep: Sequence[str] = (),
+    ids: bool = False,
+    stdout: IO[bytes] | None = None,
+) -> int:
+    """Write the predictions as they are made, and return their number. The file appears once it is whole."""
+    first = "id" if ids else "row"
+    rows = (_row(text, prediction, kind, first) for text, prediction in made)
+    if str(out) == STDOUT:
+        into = stdout or sys.stdout.buffer
+        return _json_lines(rows, into, flush=True)
+    path = Path(out)
+    flat = (_flat(row, kind, labels) for row in rows)
+    columns = _columns(kind, labels, first, keep)
+    with files.new_file(path) as into:
+        if path.suffix == ".jsonl":
+            return _json_lines(rows, into)
+        if path.suffix == ".parquet":
+            return _parquet(flat, into, columns, keep, kind)
+        delimiter = "\t" if path.suffix == ".tsv" else ","
+        return _delimited(flat, into, columns, delimiter, " " if kind == "tokens" else separator or SEPARATOR)
+
+
+def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str, Any]:
+    """Return the row as JSON has it."""
+    row: dict[str, Any] = {first: text.number if first == "row" else text.example.id, **text.kept}
+    if kind == "tokens":
+        found = [{"first": a, "last": b, "type": kind, "text": words} for a, b, kind, words in prediction.entities]
+        of_words = [round(probability, DIGITS) for probability in prediction.of_words]
+        row |= {"words": words_of(text.example.text), "predicted": prediction.label, "probability": of_words}
+        return row | {"entities": found}
+    if kind == "span":
+        answers = [{"answer": answer, "probability": round(found, DIGITS)} for answer, found in prediction.answers]
+        best = prediction.answers[0] if prediction.answers else ("", 0.0)
+        return row | {"predicted": best[0], "probability": round(best[1], DIGITS), "answers": answers}
+    row["predicted"] = prediction.label
+    if prediction.probability is not None:
+        row["probability"] = round(prediction.probability, DIGITS)
+    if prediction.probabilities:
+        row["probabilities"] = {name: round(found, DIGITS) for name, found in prediction.probabilities.items()}
+    return row
+
+
+def _flat(row: dict[str, Any], kind: Kind, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the row with a column for the probability of each label."""
+    probabilities = row.pop("probabilities", {})
+    return row | {_of(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")}
+
+
+def _of(label: str) -> str:
+    return f"probability of {label}"
+
+
+def _columns(kind: Kind, labels: Sequence[str], first: str, keep: Sequence[str]) -> list[str]:
+    columns = {
+        "sequence": ["predicted", "probability", *map(_of, labels)],
+        "multilabel": ["predicted", *map(_of, labels)],
+        "score": ["predicted"],
+        "tokens": ["words", "predicted", "probability", "entities"],
+        "span": ["predicted", "probability", "answers"],
+    }[kind]
+    return [first, *keep, *columns]
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]], into: IO[bytes], *, flush: bool = False) -> int:
+    number = 0
+    for row in rows:
+        into.write(json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n")
+        number += 1
+    if flush:
+        into.flush()
+    return number
+
+
+def _delimited(
+    rows: Iterable[Mapping[str, Any]], into: IO[bytes], columns: Sequence[str], delimiter: str, separator: str
+) -> int:
+    text = io.TextIOWrapper(into, encoding="utf-8", newline="")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    number = 0
+    for row in rows:
+        writer.writerow([_cell(row.get(column), column, separator) for column in columns])
+        number += 1
+    text.flush()
+    text.detach()
+    return number
+
+
+def _cell(value: Any, column: str, separator: str) -> Any:
+    """Return a value as a field: several labels with their separator, words and tags with spaces, all else as JSON."""
+    if column == "predicted" and isinstance(value, tuple) and separator:
+        return separator.join(value)
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if column in ("words", "probability") and isinstance(value, list):
+        return " ".join(map(str, value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _parquet(
+    rows: Iterable[dict[str, Any]], into: IO[bytes], columns: Sequence[str], keep: Sequence[str], kind: Kind
+) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    entity = pa.struct([("first", pa.int64()), ("last", pa.int64()), ("type", pa.string()), ("text", pa.string())])
+    answer = pa.struct([("answer", pa.string()), ("probability", pa.float64())])
+    several = pa.list_(pa.string())
+    types: dict[str, Any] = {"row": pa.int64(), "words": several, "entities": pa.list_(entity)}
+    types |= {"answers": pa.list_(answer)}
+    types["predicted"] = {"score": pa.float64(), "tokens": several, "multilabel": several}.get(kind, pa.string())
+    types["probability"] = pa.list_(pa.float64()) if kind == "tokens" else pa.float64()
+    types |= {column: pa.string() for column in keep}
+    schema = pa.schema(
+        [(column, types.get(column, pa.string() if column == "id" else pa.float64())) for column in columns]
+    )
+    number = 0
+    stream = iter(rows)
+    with pq.ParquetWriter(into, schema) as writer:
+        while chunk := list(islice(stream, AT_ONCE)):
+            plain = [{**row, **{column: _plain(row[column]) for column in keep}} for row in chunk]
+            writer.write_table(pa.Table.from_pylist(plain, schema=schema))
+            number += len(chunk)
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of a kept column as text: several files may hold it in several types."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, default=str)

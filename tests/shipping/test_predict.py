@@ -1,0 +1,263 @@
+"""New texts get what the race's test gave the same texts, from every kind of file and of model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from acclimate.core import files
+from acclimate.core.types import Checkpoint, label_of
+from acclimate.methods import finetune
+from acclimate.shipping import predict as predicting
+from acclimate.shipping.predict import Predictor, load_predictor, predict, predict_file
+from acclimate.shipping.ship import ship
+from acclimate.tasks.prepared import open_prepared
+from finished import LABELS, finished_race
+from studies import recorded
+
+KINDS = [
+    ("sequence", False, "mean"),
+    ("sequence", True, "pooler"),
+    ("multilabel", False, "pooler"),
+    ("score", True, "pooler"),
+    ("tokens", False, "pooler"),
+    ("span", True, "pooler"),
+]
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: "-".join(map(str, kind)))
+def race(request, tmp_path_factory):
+    """A finished race of one kind of task, and its kind; not to be changed."""
+    kind, paired, pooling = request.param
+    run = tmp_path_factory.mktemp("predict") / "run"
+    return finished_race(run, kind, paired=paired, pooling=pooling), kind
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return finished_race(tmp_path_factory.mktemp("one-label") / "run")
+
+
+@pytest.fixture(scope="module")
+def loaded(run) -> Predictor:
+    return load_predictor(run)
+
+
+def test_a_test_file_gets_the_predictions_of_the_race_to_the_digit(race, tmp_path):
+    run, kind = race
+    task = open_prepared(run / "data")
+    tested = finetune.test(Checkpoint(run / "winner"), task, by="a test", watch=lambda progress: None)
+    columns = {"text": "text", "pair": "pair"} if kind == "span" else {}
+    made = predict(run, run / "data" / "test.jsonl", **columns)
+    assert tuple(one.label for one in made) == tested["predicted"]
+    if kind != "score":  # these were predicted one by one
+        scored = next(score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1))
+        assert tuple(one.label for one in made) == scored.predicted
+    out = tmp_path / "out.jsonl"
+    assert predict_file(run, run / "data" / "test.jsonl", out, **columns).rows == len(made)
+    written = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["id"] for row in written] == list(tested["ids"])
+    answers = [[answer["answer"] for answer in row["answers"]] for row in written] if kind == "span" else None
+    told = answers or [row["predicted"] for row in written]
+    assert [label_of(label) for label in told] == list(tested["predicted"])
+
+
+def test_probabilities_are_of_the_labels_and_sum_to_one(race):
+    run, kind = race
+    columns = {"text": "text", "pair": "pair"} if kind == "span" else {}
+    for made in predict(run, run / "data" / "test.jsonl", **columns):
+        if kind == "sequence":
+            assert made.probability == made.probabilities[made.label] == max(made.probabilities.values())
+            assert sum(made.probabilities.values()) == pytest.approx(1)
+        elif kind == "multilabel":
+            assert {name for name, found in made.probabilities.items() if found > 0.5} == set(made.label)
+        elif kind == "tokens":
+            assert len(made.of_words) == len(made.label)
+            assert all(1 / 3 - 1e-6 <= found <= 1 for found in made.of_words)
+            assert all(made.label[first][2:] == kind for first, _, kind, _ in made.entities)
+        elif kind == "span":
+            found = [probability for _, probability in made.answers]
+            assert found == sorted(found, reverse=True)
+            assert 0 < sum(found) <= 1 + 1e-6
+        else:
+            assert made.probability is None
+
+
+def test_a_shipment_and_a_checkpoint_predict_as_the_race_does(run, loaded, tmp_path):
+    texts = [example.text for example in open_prepared(run / "data").examples("test")]
+    expected = loaded.predict(open_prepared(run / "data").examples("test"))
+    shipped = ship(run, tmp_path / "out").path
+    for model in (shipped, str(shipped), run / "winner", loaded):
+        assert predict(model, texts) == expected
+    (bare := tmp_path / "bare" / "checkpoint").mkdir(parents=True)
+    for file in (run / "winner").iterdir():
+        if file.name != "race.json":  # as fine-tuning by hand leaves a checkpoint
+            (bare / file.name).write_bytes(file.read_bytes())
+    assert predict(bare.parent, [{"text": text} for text in texts]) == expected
+
+
+def test_formats_hold_the_same_rows(run, loaded, tmp_path):
+    rows = [{"id": f"é{number}", "text": f'word{number}, "word7"', "more": number} for number in range(5)]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    made = {}
+    for ending in ("csv", "tsv", "jsonl", "parquet"):
+        predict_file(loaded, source, tmp_path / f"out.{ending}", keep=["more"])
+    for ending, delimiter in (("csv", ","), ("tsv", "\t")):
+        with open(tmp_path / f"out.{ending}", encoding="utf-8", newline="") as file:
+            made[ending] = list(csv.DictReader(file, delimiter=delimiter))
+    made["parquet"] = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    json_rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    for ending, written in made.items():
+        assert [row["id"] for row in written] == [row["id"] for row in rows], ending
+        assert [int(row["more"]) for row in written] == [0, 1, 2, 3, 4], ending
+        assert [row["predicted"] for row in written] == [row["predicted"] for row in json_rows], ending
+        for label in LABELS:
+            found = [float(row[f"probability of {label}"]) for row in written]
+            assert found == [row["probabilities"][label] for row in json_rows], ending
+    assert made["csv"] == made["tsv"]
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [("", "{}\n"), ("id,text\n", "1,{}\n"), ("text\tid\n", "{}\t1\n"), ("", '{{"text": "{}"}}\n')],
+    ids=["lines", "csv", "tsv", "jsonl"],
+)
+def test_standard_input_is_told_by_its_first_line_and_standard_output_is_json_lines(loaded, head, line):
+    text = "word1 word2 word3"
+    given = io.BytesIO((head + 2 * line.format(text)).encode())
+    out = io.BytesIO()
+    predict_file(loaded, "-", "-", stdin=given, stdout=out)
+    first, second = map(json.loads, out.getvalue().decode().splitlines())
+    expected, _ = predict(loaded, [text, text])
+    assert first["predicted"] == second["predicted"] == expected.label
+    assert first["probability"] == round(expected.probability, 6)
+
+
+def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, loaded, tmp_path, monkeypatch):
+    texts = [example.text for example in open_prepared(run / "data").examples("test")]
+    source = tmp_path / "in.txt"
+    source.write_text("\n\n".join(texts))
+    whole = predict(loaded, source)
+    sizes = []
+    monkeypatch.setattr(predicting, "CHUNK", 7)
+    of_chunk = predicting._of_chunk
+    monkeypatch.setattr(
+        predicting, "_of_chunk", lambda one, chunk, watch: (sizes.append(len(chunk)), of_chunk(one, chunk, watch))[1]
+    )
+    in_chunks = predict(loaded, source)
+    assert sizes == [7, 7, 7, 7, 2]
+    assert [one.label for one in in_chunks] == [one.label for one in whole]
+    for one, other in zip(in_chunks, whole, strict=True):
+        np.testing.assert_allclose(list(one.probabilities.values()), list(other.probabilities.values()), atol=1e-5)
+    monkeypatch.setattr(predicting, "CHARACTERS", 1)
+    sizes.clear()
+    predict(loaded, source)
+    assert sizes == [1] * 30
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ('{"text": "word1"}\n{"text": ""}\n', r"in\.jsonl:2: the text \(column 'text'\) is empty: ''; fill it in"),
+        ('{"text": "word1"}\n{"text": 3}\n', r"in\.jsonl:2: the text \(column 'text'\) is 3; make it a string"),
+        ('{"text": "word1"}\n{"text"\n', r"in\.jsonl:2: not valid JSON at column 8"),
+    ],
+)
+def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loaded, tmp_path, rows, told):
+    source = tmp_path / "in.jsonl"
+    source.write_text(rows)
+    with pytest.raises(ValueError, match=f"{told}.*--skip-bad"):
+        predict_file(loaded, source, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+    made = predict_file(loaded, source, tmp_path / "out.csv", skip_bad=True)
+    assert made.rows == 1
+    assert [row.place for row in made.skipped] == ["in.jsonl:2"]
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 2
+
+
+def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text("texts,other\nword1,word2\n")
+    with pytest.raises(ValueError, match=r"no column 'text'; the nearest is 'texts'.*--text\. The race read 'text'"):
+        predict_file(loaded, source, "-")
+    assert len(predict(loaded, source, text="texts")) == 1
+    for out, told in (
+        (tmp_path / "out.xlsx", "does not tell a known format"),
+        (source, "is the input itself"),
+        (tmp_path / "no" / "out.csv", "there is no folder"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            predict_file(loaded, source, out, text="texts")
+    with pytest.raises(ValueError, match="--keep predicted: the output has a column of that name"):
+        predict_file(loaded, source, "-", keep=["predicted"])
+    with pytest.raises(ValueError, match="holds no fine-tuned model"):
+        predict(tmp_path, ["word1"])
+    with pytest.raises(ValueError, match=r"row 1: 'word1': give a mapping with 'text' and 'pair', or a pair of texts$"):
+        predict(replace(loaded, asking=replace(loaded.asking, paired=True)), ["word1"])
+
+
+def test_a_race_without_a_winner_has_nothing_to_predict_with(tmp_path):
+    run = finished_race(tmp_path / "run")
+    outcome = recorded(run)
+    from acclimate.races.outcome import write_outcome
+
+    write_outcome(replace(outcome, race=replace(outcome.race, winner="")), run)
+    (run / "winner").rename(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"no encoder .* has learnt the task, so there is no model to predict"):
+        predict(run, ["word1"])
+
+
+def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
+    run = finished_race(tmp_path / "run", "tokens")
+    predictor = load_predictor(run)
+    expected = predict(predictor, [["word1", "word2"], ["word3"]])
+    assert predict(predictor, ["word1 word2", "word3"]) == expected
+    (tmp_path / "in.conll").write_text("-DOCSTART-\n\nword1 O\nword2 O\n\nword3 B-acid\n")
+    (tmp_path / "bare.conll").write_text("word1\nword2\n\n\nword3\n")
+    (tmp_path / "in.txt").write_text("word1   word2\n\nword3\n")
+    for name in ("in.conll", "bare.conll", "in.txt"):
+        assert predict(predictor, tmp_path / name) == expected, name
+    predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv")
+    [row, _] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
+    assert row["words"] == "word1 word2"
+    assert tuple(row["predicted"].split()) == expected[0].label
+    assert [entity["type"] for entity in json.loads(row["entities"])] == [
+        kind for _, _, kind, _ in expected[0].entities
+    ]
+    with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* holds a space"):
+        predict(predictor, [["a b"]])
+
+
+def test_questions_in_squads_form_need_no_answers(tmp_path):
+    run = finished_race(tmp_path / "run", "span", paired=True)
+    predictor = load_predictor(run)
+    asked = {"context": "word1 word2 word3", "qas": [{"id": "q1", "question": "word4"}]}
+    files.write_json(tmp_path / "in.json", {"data": [{"paragraphs": [asked]}]})
+    [expected] = predict(predictor, [{"question": "word4", "context": "word1 word2 word3"}])
+    assert predict(predictor, tmp_path / "in.json") == [expected]
+    predict_file(predictor, tmp_path / "in.json", tmp_path / "out.parquet")
+    [row] = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert row["id"] == "q1"
+    assert [answer["answer"] for answer in row["answers"]] == list(expected.label)
+    with pytest.raises(ValueError, match=r"row 1: the question .* is empty"):
+        predict(predictor, [{"question": "", "context": "word1"}])
+
+
+def test_a_relation_is_read_at_its_two_mentions(tmp_path):
+    run = finished_race(tmp_path / "run", pooling="mentions")
+    predictor = load_predictor(run)
+    examples = open_prepared(run / "data").examples("test")
+    rows = [{"text": example.text, "spans": [list(span) for span in example.spans]} for example in examples]
+    task = open_prepared(run / "data")
+    tested = finetune.test(Checkpoint(run / "winner"), task, by="a test", watch=lambda progress: None)
+    assert tuple(one.label for one in predict(predictor, rows)) == tested["predicted"]
+    for spans, told in ((None, r"the mentions \(column 'spans'\) are None"), ([[0, 4], [3, 999]], "from 0 to 11")):
+        with pytest.raises(ValueError, match=told):
+            predict(predictor, [{"text": "word1 word2", "spans": spans}])
