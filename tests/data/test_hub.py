@@ -267,7 +267,7 @@ def test_what_looks_like_a_file_is_no_dataset(tmp_path, monkeypatch):
 
 
 def test_the_command_line_takes_a_dataset_where_it_takes_a_file(online, tmp_path):
-    typed = "data prepare films/glue --config cola --split validation --out".split()
+    typed = ["data", "prepare", "films/glue", "--config", "cola", "--split", "validation", "--out"]
     done = CliRunner().invoke(cli.app, [*typed, str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert "glue-cola: train 15, dev 5, test 10" in done.output
