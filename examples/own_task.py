@@ -14,7 +14,7 @@ import numpy as np
 import acclimate
 from acclimate.core import settings
 from acclimate.core.types import Example
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.finetune import FinetuneRecipe, evaluate
 
 
 def read(folder, split):
@@ -46,5 +46,5 @@ task = acclimate.Task("own", "sequence", read, labels, metric, max_tokens=64, so
 # Checked before anything trains; the test labels are sealed.
 prepared = acclimate.prepare(task, folder, out / "data")
 recipe = settings.override(FinetuneRecipe(model=model, task=prepared.path), sys.argv[4:])
-score = acclimate.evaluate(recipe, out / "run")
+score = evaluate(recipe, out / "run")
 print(f"{metric.name}: {score.test:.3f} on {len(score.ids)} test items, {score.dev:.3f} on dev")

@@ -20,6 +20,7 @@ WINGS = (  # of each floor
     ("races",),
     ("studies", "analyses", "shipping"),
     ("cli",),
+    ("api",),
     ("__main__", "on_ray"),
 )
 FLOORS = {"__version__": -1} | {wing: floor for floor, wings in enumerate(WINGS) for wing in wings}

@@ -29,11 +29,9 @@ _HOMES = {
     "METHODS": "methods",
     "Contestant": "methods",
     "Method": "methods",
-    "evaluate": "methods.finetune",
-    "learning_curve": "studies.learning_curve",
-    "race": "races.race",
+    "Study": "api.study",
+    **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "ship", "push", "report"), "api.verbs"),
     "retrieve": "data.retrieve",
-    "ship": "shipping.ship",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string
 

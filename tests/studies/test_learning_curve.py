@@ -35,17 +35,20 @@ def curved(toy_race, tmp_path_factory):
     """The toy's race with a third seed, in a copy of its directory: probes, and fine-tuning with half of the rows."""
     run = shutil.copytree(toy_race.run, tmp_path_factory.mktemp("curves") / "run")
     recipe, (labelled, raw) = settings.override(toy_race.recipe, STATED), toys.files_in(toy_race.inputs)
-    report = acclimate.race(
-        labelled,
+    study = acclimate.race(
+        labelled.train,
+        dev=labelled.dev,
+        test=labelled.test,
+        max_tokens=labelled.max_tokens,
         corpus=raw.domain,
         general=raw.general,
         model="scratch",
         recipe=recipe,
-        then=acclimate.learning_curve,
+        learning_curve=True,
         out=run,
     )
     materials = toys.materials_in(run, toy_race.inputs)
-    return replace(toy_race, recipe=recipe, materials=materials, run=run), report.followed
+    return replace(toy_race, recipe=recipe, materials=materials, run=run), study.followed
 
 
 def cells(run: Path) -> dict[tuple[str, str], tuple[float, ...]]:

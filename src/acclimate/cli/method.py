@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +14,9 @@ from acclimate.cli.options import TRACKING
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import Session, verb
 from acclimate.core.settings import did_you_mean
+
+if TYPE_CHECKING:
+    from acclimate.core.types import Checkpoint, Watch
 
 NAMES = [name for name, about in schema()["names"].items() if about.get("kind") == "method"]  # METHODS loads torch
 
@@ -34,24 +37,33 @@ def adapt(
     separated: options.SeparatedOption = "line",
 ) -> None:
     """Run one method on raw text or a task; writes OUT/checkpoint, which transformers loads."""
+    from dataclasses import replace
+
+    from acclimate.methods import METHODS
+
+    stated = session.recipe(METHODS[method].recipe())
+    if "model" in schema()["names"][method]["needs"]:
+        stated = session.note(replace(stated, model=session.model_or_embedded(stated.model)))
+    with session.watched() as watch:
+        checkpoint = adapted(method, stated, out, separated=separated, watch=watch)
+    session.say(f"Checkpoint: {checkpoint.path}")
+
+
+def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "blank"], watch: Watch) -> Checkpoint:
+    """Return the checkpoint that the method makes in `out`, after raw text has become corpora and hub ids folders."""
     from dataclasses import fields, replace
 
     from acclimate.data.materials import corpus_at
     from acclimate.methods import METHODS
     from acclimate.models.loading import resolved
 
-    stated = session.recipe(METHODS[method].recipe())
-    if "model" in schema()["names"][method]["needs"]:
-        stated = session.note(replace(stated, model=session.model_or_embedded(stated.model)))
-    names = {field.name for field in fields(stated)}
-    with session.watched() as watch:
-        if "corpus" in names and METHODS[method].reads_corpus(stated):
-            for name in (name for name in RAW_TEXT if name in names):
-                if name == "corpus" or getattr(stated, name) != Path():
-                    corpus = corpus_at(getattr(stated, name), out, separated=separated, watch=watch)
-                    stated = replace(stated, **{name: corpus.path})
-        for name in ("model", "tokenizer"):
-            if getattr(stated, name, ""):
-                stated = replace(stated, **{name: resolved(getattr(stated, name))})
-        checkpoint = METHODS[method].adapt(stated, out, watch=watch)
-    session.say(f"Checkpoint: {checkpoint.path}")
+    names = {field.name for field in fields(recipe)}
+    if "corpus" in names and METHODS[method].reads_corpus(recipe):
+        for name in (name for name in RAW_TEXT if name in names):
+            if name == "corpus" or getattr(recipe, name) != Path():
+                corpus = corpus_at(getattr(recipe, name), out, separated=separated, watch=watch)
+                recipe = replace(recipe, **{name: corpus.path})
+    for name in ("model", "tokenizer"):
+        if getattr(recipe, name, ""):
+            recipe = replace(recipe, **{name: resolved(getattr(recipe, name))})
+    return METHODS[method].adapt(recipe, out, watch=watch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -27,7 +28,7 @@ def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
     """
     if not ranks.is_first():
         yield unwatched
-    elif console.is_terminal and not several:
+    elif not several and (console.is_terminal or _redraws(console)):
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -41,6 +42,11 @@ def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
             yield _drawing(bars)
     else:
         yield _printing(console)
+
+
+def _redraws(console: Console) -> bool:
+    """Return True in a notebook that can change what it has printed."""
+    return console.is_jupyter and find_spec("ipywidgets") is not None
 
 
 def _drawing(bars: Bars) -> Watch:

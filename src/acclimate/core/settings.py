@@ -15,7 +15,7 @@ import math
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -113,7 +113,7 @@ def from_mapping(
     for key in values:
         _check_refused(kind, key, where=where, prefix=prefix)
         if key not in fields:
-            raise ValueError(f"{where}: unknown setting '{prefix}{key}'{did_you_mean(key, fields, prefix)}")
+            raise ValueError(f"{where}: unknown setting '{prefix}{key}'{meant_setting(kind, key, prefix)}")
     converted: dict[str, Any] = {}
     for key, value in values.items():
         path = f"{prefix}{key}"
@@ -191,6 +191,31 @@ def override(recipe: T, assignments: Iterable[str]) -> T:
             inner, current_inner = inner.setdefault(parent, {}), current_inner[parent]
         inner[last] = _parse(text)
     return from_mapping(type(recipe), values, where="command line", base=recipe)
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as `from_mapping` takes them, from keywords: `plan__rate=1` and `plan={"rate": 1}` are the same,
+    and so is the key "plan.rate".
+    """
+    made: dict[str, Any] = {}
+    for key, value in values.items():
+        *parents, last = key.replace("__", ".").split(".")
+        inner = made
+        for parent in parents:
+            group = inner.setdefault(parent, {})
+            if not isinstance(group, dict):
+                raise ValueError(f"{key}: '{parent}' is stated as {group!r} too. State one of them")
+            inner = group
+        if isinstance(value, Mapping):
+            inner[last] = {**inner.get(last, {}), **nested(value)}
+        else:
+            inner[last] = value
+    return made
+
+
+def assignments_of(values: Mapping[str, Any]) -> list[str]:
+    """Return settings as they are typed on the command line, from a mapping of mappings: `plan.rate=1`."""
+    return [f"{key}={_inline(plain_value(value))}" for key, value in flat(values).items()]
 
 
 def to_mapping(recipe: Any) -> dict[str, Any]:
@@ -313,6 +338,29 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
         raise ValueError(f"{where}: {key} = {value!r} is no list. Write it as '{key}=[...]', strings in double quotes")
     expected = getattr(hint, "__name__", str(hint))
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
+
+
+def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = ()) -> str:
+    """Return the end of an error on a name that is no setting of the dataclass: settings of that name in its groups, or
+    else the nearest name. more: names beside the settings
+    """
+    within = list(_within(kind, key))
+    if within and not prefix:
+        within.sort(key=lambda path: (not path.startswith("finetune."), path.count(".")))
+        *others, last = [f"'{path}'" for path in within[:3]]
+        return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
+    return did_you_mean(key, [*(field.name for field in dataclasses.fields(kind)), *more], prefix)
+
+
+def _within(kind: type, key: str) -> Iterator[str]:
+    """Yield the paths of the settings of this name in the groups of a dataclass, such as `finetune.plan.rate`."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        group = hints[field.name]
+        if isinstance(group, type) and dataclasses.is_dataclass(group):
+            if key in {inner.name for inner in dataclasses.fields(group)}:
+                yield f"{field.name}.{key}"
+            yield from (f"{field.name}.{path}" for path in _within(group, key))
 
 
 def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:

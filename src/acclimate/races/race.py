@@ -7,29 +7,25 @@ else.
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Watch, unwatched
-from acclimate.data.inputs import COLUMNS, Leaks, Raw
+from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
-from acclimate.jobs.job import Job, check_format, decided, result_of
+from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import WINNER
-from acclimate.jobs.refused import emptied_if_refused
 from acclimate.methods import Method
-from acclimate.methods.method import load_method
 from acclimate.methods.probe import PROBED
-from acclimate.models.loading import start_of
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
@@ -40,13 +36,11 @@ from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.outcome import Outcome, best_on_dev, probe_row
-from acclimate.races.recipe import LearningCurveRecipe, RaceRecipe, SearchRecipe, for_model, with_methods
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.reports.table import ALONE, UNTOUCHED
-from acclimate.tasks.labelled import LabelledFiles
-from acclimate.tasks.labels import Stated
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.run import CHECKPOINT
@@ -55,189 +49,6 @@ FAMILY = "all contestants, each with the untouched model"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
 Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
-
-
-@dataclass(frozen=True)
-class Following:
-    """What can follow a race in its directory, such as learning curves (studies/learning_curve.py).
-
-    check    (recipe, materials, probe_only=) raises ValueError, before the race, if it could not follow
-    follow   (recipe, materials, out, budget=, probe_only=, watch=) does it, and returns its end, with its `text`
-    dry_run  (inputs, recipe, budget=, probe_only=) -> what is still to do of both, and its cost; writes nothing
-    """
-
-    check: Callable[..., None]
-    follow: Callable[..., Any]
-    dry_run: Callable[..., str]
-
-
-class Data(TypedDict, total=False):
-    """What `race` takes by keyword of labelled files and raw text.
-
-    dev, test  labelled files; where one is missing, its rows are split off
-    text, label, pair, group, id  names of columns
-    kind, separator, fold_labels, metric, max_tokens  as of `tasks/labelled.py::LabelledFiles`; split_seed: its `seed`
-    corpus     raw text of the domain: a file or folder
-    general    general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
-    separated  what ends a document in .txt files
-    data       the folder of a benchmark; then `train` names one of its datasets, such as "SciERC"
-    leaks      what becomes of labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
-    rows       number of training rows to sample, every class among them; 0: all
-    labels_per_class  of the embedded default, 32; 0: all
-    """
-
-    dev: str | Path | None
-    test: str | Path | None
-    text: str
-    label: str
-    pair: str | None
-    group: str | None
-    id: str | None
-    kind: Stated
-    separator: str
-    fold_labels: bool
-    metric: str
-    max_tokens: int
-    split_seed: int
-    corpus: str | Path | None
-    general: str | Path | None
-    separated: Literal["line", "blank"]
-    data: str | Path | None
-    leaks: Leaks
-    rows: int
-    labels_per_class: int | None
-
-
-@overload
-def race(
-    train: str | Path | LabelledFiles,
-    *,
-    contestants: Sequence[str | Method] | None = None,
-    model: str | None = None,
-    recipe: RaceRecipe | None = None,
-    budget: str | None = None,
-    probe_only: bool = False,
-    then: Following | None = None,
-    out: str | Path = "runs/race",
-    dry_run: Literal[False] = False,
-    watch: Watch = unwatched,
-    **data: Unpack[Data],
-) -> RaceReport: ...
-@overload
-def race(
-    train: str | Path | LabelledFiles,
-    *,
-    contestants: Sequence[str | Method] | None = None,
-    model: str | None = None,
-    recipe: RaceRecipe | None = None,
-    budget: str | None = None,
-    probe_only: bool = False,
-    then: Following | None = None,
-    out: str | Path = "runs/race",
-    dry_run: Literal[True],
-    watch: Watch = unwatched,
-    **data: Unpack[Data],
-) -> str: ...
-def race(
-    train: str | Path | LabelledFiles,
-    *,
-    contestants: Sequence[str | Method] | None = None,
-    model: str | None = None,
-    recipe: RaceRecipe | None = None,
-    budget: str | None = None,
-    probe_only: bool = False,
-    then: Following | None = None,
-    out: str | Path = "runs/race",
-    dry_run: bool = False,
-    watch: Watch = unwatched,
-    **data: Unpack[Data],
-) -> RaceReport | str:
-    """Find out which way of adapting a model to these data gives the best model, by how much, and at what cost.
-
-    train        a labelled file (CSV, TSV, JSONL, Parquet, or questions in SQuAD's JSON; .gz, .zst), or all that is
-                 stated of it as a `LabelledFiles`. Or "docstrings" or "sections", embedded tasks
-    contestants  names such as "TAPT", your methods (methods.Method), or "file.py::NAME" of one; None: all that can race
-    model        directory or hub id to start from; None or "embedded": the encoder that comes with acclimate;
-                 "scratch": a small encoder is pretrained on `general` first
-    recipe       settings; None: the usual ones
-    budget       such as 20min, 3PFLOP or 5usd@2.50/h; None: the whole recipe
-    probe_only   True: adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
-    then         what follows in `out` once the race has ended: `acclimate.learning_curve`, which says what adapting is
-                 worth in labels; None: nothing
-    out          directory of the run; the same call again goes on there
-    dry_run      True: train nothing and write nothing in `out`; return as text what is still to do and what it costs
-    watch        is called with the progress of every stage
-    data         columns, other files, raw text: see `Data`
-
-    Returns what `out/report.html` shows; `out/winner` is the winner's checkpoint, where there was fine-tuning. Raises
-    ValueError, before anything is trained, for whatever is wrong with the files and settings; an empty directory is
-    then left empty.
-    """
-    model = start_of(model)
-    inputs = stated_inputs(train, data, model=model, out=Path(out), watch=watch)
-    chosen = recipe_of(contestants, recipe, model)
-    if then is None and chosen.learning_curve != LearningCurveRecipe():
-        raise ValueError(
-            "settings of learning_curve do nothing here: add then=acclimate.learning_curve, or leave them out"
-        )
-    if dry_run:
-        text = dry_run_text if then is None else then.dry_run
-        return text(inputs, chosen, budget=budget, probe_only=probe_only)
-    check_format(inputs.out)
-    with hold_first(inputs.out), emptied_if_refused(inputs.out):
-        materials = materials_for(inputs, chosen)
-        if then is not None:
-            then.check(chosen, materials, probe_only=probe_only)
-        stated: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
-        report = run_and_write(chosen, materials, inputs.out, **stated, command="acclimate.race(...)", watch=watch)
-        if then is None:
-            return report
-        followed = then.follow(chosen, materials, inputs.out, **stated, watch=watch)
-        return replace(report, followed=followed.text)
-
-
-def stated_inputs(
-    train: str | Path | LabelledFiles, data: Mapping[str, Any], *, model: str | None, out: Path, watch: Watch
-) -> Inputs:
-    """Return what `race` was given as `Inputs`. Raises TypeError for a keyword that `Data` does not have."""
-    raw_fields = {"corpus": "domain", "general": "general", "separated": "separated"}
-    labelled_fields = {each.name: each.name for each in fields(LabelledFiles) if each.name not in ("train", "seed")}
-    labelled_fields["split_seed"] = "seed"
-    others = ("data", "leaks", "rows", "labels_per_class")
-    known = [*raw_fields, *others, *([] if isinstance(train, LabelledFiles) else labelled_fields)]
-    for name in data:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}"
-            raise TypeError(f"race() has no argument '{name}'. {hint}")
-
-    paths = ("dev", "test", "corpus", "general", "data")
-    given: dict[str, Any] = {name: Path(value) if name in paths and value else value for name, value in data.items()}
-    labelled = train
-    if not isinstance(labelled, LabelledFiles):
-        stated = {field: given[name] for name, field in labelled_fields.items() if name in given}
-        labelled = LabelledFiles(train=Path(labelled), **stated)
-    return Inputs(
-        out,
-        task=labelled,
-        raw=Raw(**{field: given[name] for name, field in raw_fields.items() if name in given}),
-        models=() if model is None else (model,),
-        watch=watch,
-        **{name: given[name] for name in others if name in given},
-    )
-
-
-def recipe_of(contestants: Sequence[str | Method] | None, recipe: RaceRecipe | None, model: str | None) -> RaceRecipe:
-    """Return the given recipe or the usual one, with these contestants if any are named."""
-    if contestants is None:
-        return recipe or recipe_for(model)
-    methods = {each.name: each for each in contestants if isinstance(each, Method)}
-    methods |= {each: load_method(each) for each in contestants if isinstance(each, str) and "::" in each}
-    extended = with_methods(methods, recipe) if recipe is not None else recipe_for(model, methods)
-    names: list[str] = []
-    for each in contestants:
-        names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
-    return settings.from_mapping(type(extended), {"contestants": names}, where="race", base=extended)
 
 
 def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:

@@ -47,8 +47,8 @@ from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import PROBED_A_SECOND
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
-from acclimate.races.race import Following, materials_for
 from acclimate.races.race import design as race_design
+from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import PAGE, RACE, race_page, report_of
 from acclimate.races.report import write_page as write_race_page
@@ -158,10 +158,6 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
         if limit is not None and recipe.learning_curve.finetune == "budget":
             notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
         return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out).as_text()
-
-
-learning_curve = Following(check, follow, dry_run_text)
-"""As `acclimate.race(..., then=acclimate.learning_curve)` takes it."""
 
 
 def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes: bool) -> Design:

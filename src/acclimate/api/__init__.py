@@ -1,0 +1,1 @@
+"""The verbs of the command line as functions: same names, meanings and defaults."""

@@ -1,0 +1,121 @@
+"""What a verb returns: a study in its directory, with its verdict, table and winner."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+
+    from acclimate.races.outcome import Outcome
+    from acclimate.races.report import RaceReport
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """A race, an evaluation or another study, with what it came to.
+
+    path      its directory; `path / "report.html"` is the page of a race
+    text      the tables, as the command line prints them; of a dry run, what is still to do and its cost
+    report    what the page of a race shows; None for other studies and for a dry run
+    followed  tables of what followed a race, such as learning curves; "" if nothing did
+
+    >>> study = acclimate.report("runs/race")
+    >>> study.verdict
+    'TAPT is better than the untouched model by ...'
+    >>> study.predict(["a new text"])[0].label
+    'heart'
+    """
+
+    path: Path
+    text: str
+    report: RaceReport | None = field(default=None, compare=False)
+    followed: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        lines = [f"Study in {self.path}"]
+        if self.report is None:
+            return "\n".join([*lines, *self.text.splitlines()[:3]])
+        lines.append(self.verdict)
+        lines.append(f"winner: {self.winner} ({self.path / 'winner'})" if self.winner else "winner: none")
+        return "\n".join([*lines, f"report: {self.path / 'report.html'}"])
+
+    def _repr_html_(self) -> str:
+        """Return verdict and table for a notebook."""
+        if self.report is None:
+            return f"<pre>{html.escape(self.text)}</pre>"
+        from acclimate.races.report import TEXT
+
+        table = html.escape((self.path / TEXT).read_text(encoding="utf-8"))
+        page = html.escape(str(self.path / "report.html"))
+        return f"<p><b>{html.escape(self.verdict)}</b></p><pre>{table}</pre><p>Report: <code>{page}</code></p>"
+
+    @property
+    def verdict(self) -> str:
+        """The sentence that says whether anything helped; "" for studies other than a race."""
+        return self.report.verdict if self.report else ""
+
+    @property
+    def winner(self) -> str:
+        """The contestant whose checkpoint is in `path / "winner"`; "" where nothing was fine-tuned or learnt."""
+        return self.report.facts.winner if self.report else ""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The record of a race: scores, costs, failures. Raises ValueError for other studies and a dry run."""
+        return self._raced().outcome
+
+    @property
+    def table(self) -> pandas.DataFrame:
+        """The table of a race as a pandas DataFrame, a row a contestant: what `path / "table.csv"` holds.
+
+        Raises ImportError without pandas, which acclimate does not need for anything else.
+        """
+        from acclimate.races.report import SHEET
+
+        self._raced()
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(f"the table needs pandas: pip install pandas. Or read {self.path / SHEET}") from error
+        return pandas.read_csv(self.path / SHEET)
+
+    def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> Any:
+        """Return the winner's predictions for texts, rows or a file; options as of `acclimate.predict`."""
+        from acclimate.api.verbs import predict
+
+        return predict(self.path, rows, **options)
+
+    def ship(self, to: str | Path, **options: Any) -> Any:
+        """Write the winner, checked and with a model card, to a directory; options as of `acclimate.ship`."""
+        from acclimate.api.verbs import ship
+
+        return ship(self.path, to, **options)
+
+    def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Any:
+        """Ship the winner to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
+        from acclimate.api.verbs import push, ship
+
+        shipped = ship(self.path, self.path / "shipped" if to is None else to)
+        return push(shipped.path, repository, private=private)
+
+    def _raced(self) -> RaceReport:
+        if self.report is None:
+            raise ValueError(f"{self.path}: this is no finished race, so it has no table of contestants. Print it")
+        return self.report
+
+
+def study_in(path: Path, text: str) -> Study:
+    """Return the study in a directory, of a race with what its page shows."""
+    from acclimate.races.outcome import path_of, read_outcome
+    from acclimate.races.report import RACE, report_of
+
+    recorded = path_of(path, RACE)
+    return Study(path, text, report_of(read_outcome(recorded)) if recorded.exists() else None)

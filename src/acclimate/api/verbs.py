@@ -1,0 +1,519 @@
+"""race, evaluate, adapt, doctor, ship, push and report, as on the command line.
+
+An option `--max-tokens 64` is the keyword `max_tokens=64`, a setting `finetune.plan.rate=3e-5` is
+`finetune__plan__rate=3e-5` or `finetune={"plan": {"rate": 3e-5}}`. Where the command line takes a file, these take a
+table in memory, a list of rows or a dataset too (data/as_files.py). A bar shows progress on a terminal and in a
+notebook; `progress=False` silences it, `progress=True` prints lines where there is neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from acclimate.api.study import Study, study_in
+from acclimate.cli.options import HUB, LABELLED
+from acclimate.cli.settings import schema, stand_in_of
+from acclimate.core.settings import (
+    SEEDS,
+    assignments_of,
+    did_you_mean,
+    from_mapping,
+    from_toml,
+    meant_setting,
+    nested,
+)
+from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+from acclimate.data.inputs import Leaks, Raw
+from acclimate.jobs.workers import Where, current_workers, working
+from acclimate.tasks.labelled import LabelledFiles
+from acclimate.tasks.labels import Stated
+
+if TYPE_CHECKING:
+    from acclimate.core.types import Checkpoint, Watch
+    from acclimate.data.examination import Examination
+    from acclimate.data.sources import Inputs
+    from acclimate.methods import Method
+    from acclimate.races.recipe import RaceRecipe
+    from acclimate.shipping.ship import Shipped
+
+Separated = Literal["line", "blank"]
+
+
+def race(
+    task: Any,
+    *,
+    dev: Any = None,
+    test: Any = None,
+    text: str = "text",
+    pair: str | None = None,
+    label: str = "label",
+    group: str | None = None,
+    id: str | None = None,
+    kind: Stated = "auto",
+    separator: str = "",
+    fold_labels: bool = False,
+    metric: str = "",
+    max_tokens: int = 256,
+    split_seed: int = 0,
+    config: str = "",
+    split: str = "",
+    revision: str = "",
+    corpus: Any = None,
+    general: Any = None,
+    separated: Separated = "line",
+    model: str | Path | None = None,
+    leaks: Leaks = "keep",
+    budget: str | None = None,
+    probe_only: bool = False,
+    labels_per_class: int | None = None,
+    rows: int = 0,
+    data: str | Path | None = None,
+    folds: int | None = None,
+    learning_curve: bool | Mapping[str, Any] = False,
+    out: str | Path = "runs/race",
+    dry_run: bool = False,
+    workers: int = 1,
+    cluster: str = "",
+    threads: int = 0,
+    gpu_share: float = 0.0,
+    track: Sequence[str] = (),
+    contestants: Sequence[str | Method] | None = None,
+    recipe: str | Path | RaceRecipe | None = None,
+    progress: bool | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Study:
+    """Find out which way of adapting a model to a task gives the best model, by how much, and at what cost.
+
+    task         a labelled file; a pandas, polars or Arrow table; a list of dicts; a `datasets.Dataset` or
+                 `DatasetDict`, or a folder that one was saved to; a dataset of the hub, as "owner/name"; several splits
+                 of these as {"train": ..., "dev": ..., "test": ...}; "docstrings" or "sections", embedded tasks
+    dev, test    the same, or the name of a split; where one is missing, its rows are split off
+    text, pair, label, group, id   names of columns
+    kind, separator, fold_labels, metric, max_tokens   as of `tasks.labelled.LabelledFiles`; split_seed: its `seed`
+    config, split, revision   of a dataset of the hub; split: to train on
+    corpus       raw text of the domain: a file, a folder, texts, or what `task` takes
+    general      general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
+    separated    what ends a document in .txt files
+    model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
+                 is pretrained on `general` first
+    leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
+    budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; None: all of the recipe
+    probe_only   adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
+    rows         number of training rows to sample, every class among them; 0: all
+    labels_per_class   of the embedded tasks, 32; 0: all
+    data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
+    folds        score by cross-validation with this number of folds
+    learning_curve   then say what adapting is worth in labels; a mapping has settings of it
+    out          directory of the run; the same call again goes on there
+    dry_run      train nothing, and return what is still to do and what it costs: print it
+    workers, cluster, threads, gpu_share   where the jobs run
+    track        names of trackers, such as "tensorboard"
+    contestants  names such as "TAPT", methods of yours (methods.Method), or "file.py::NAME" of one; None: all that can
+    recipe       a TOML file with settings, or a RaceRecipe
+    progress     True: show progress; None: on a terminal and in a notebook
+    watch        is called with the progress of every stage too
+    settings     of the race: `acclimate settings race` lists them
+
+    Returns the study: `study.verdict` is the sentence on top of its page, `study.table` its table. Raises ValueError,
+    before anything is trained, for what is wrong with the inputs and settings; an empty directory is then left empty.
+
+    >>> study = acclimate.race(frame, text="abstract", label="topic", seeds=5, finetune__epochs=10)
+    >>> print(study)
+    """
+    given = dict(locals())
+    from acclimate.jobs.job import check_format
+    from acclimate.jobs.lock import write_lock
+    from acclimate.jobs.refused import emptied_if_refused
+    from acclimate.models.loading import start_of
+    from acclimate.races import race as races
+    from acclimate.races.budget import parse_budget
+    from acclimate.races.fit import check_listed
+    from acclimate.races.recipe import LearningCurveRecipe
+    from acclimate.races.report import TEXT
+
+    if budget is not None:
+        parse_budget(budget)
+    stated = dict(settings)
+    if folds is not None:
+        stated["folds"] = folds
+    if isinstance(learning_curve, Mapping):
+        stated["learning_curve"] = learning_curve
+    start = start_of(None if model is None else str(model))
+    chosen = _race_recipe(contestants, recipe, start, stated)
+    if budget is not None:
+        check_listed(chosen.search)
+    curves = learning_curve is not False
+    if not curves and chosen.learning_curve != LearningCurveRecipe():
+        raise ValueError("settings of learning_curve do nothing here: add learning_curve=True, or leave them out")
+    place = Path(out)
+    asked: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
+    command = _call("race", race, given)
+    where = Where(workers, cluster, threads, gpu_share)
+    where.check()
+    with _watched(progress, watch, track, place, command) as shown:
+        inputs = _inputs(given, start, place, shown)
+        if dry_run:
+            plan = races.dry_run_text
+            if curves:
+                from acclimate.studies.learning_curve import dry_run_text as plan
+            return Study(place, plan(inputs, chosen, **asked))
+        check_format(place)
+        with races.hold_first(place), emptied_if_refused(place), working(where):
+            materials = races.materials_for(inputs, chosen)
+            if curves:
+                from acclimate.studies import learning_curve as follows
+
+                follows.check(chosen, materials, probe_only=probe_only)
+            report = races.run_and_write(chosen, materials, place, **asked, command=command, watch=shown)
+            followed = follows.follow(chosen, materials, place, **asked, watch=shown).text if curves else ""
+        write_lock(place, command, chosen)
+    return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
+
+
+def evaluate(
+    model: Any = None,
+    task: Any = None,
+    *,
+    dev: Any = None,
+    test: Any = None,
+    text: str = "text",
+    pair: str | None = None,
+    label: str = "label",
+    group: str | None = None,
+    id: str | None = None,
+    kind: Stated = "auto",
+    separator: str = "",
+    fold_labels: bool = False,
+    metric: str = "",
+    max_tokens: int = 256,
+    split_seed: int = 0,
+    config: str = "",
+    split: str = "",
+    revision: str = "",
+    labels_per_class: int | None = None,
+    rows: int = 0,
+    data: str | Path | None = None,
+    out: str | Path = "runs/evaluate",
+    dry_run: bool = False,
+    workers: int = 1,
+    cluster: str = "",
+    threads: int = 0,
+    gpu_share: float = 0.0,
+    track: Sequence[str] = (),
+    recipe: str | Path | RaceRecipe | None = None,
+    progress: bool | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Study:
+    """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval.
+
+    model   directory or hub id. If only one of `model` and `task` is given it is the task, and the model is the encoder
+            that comes with acclimate
+    others  as of `race`
+
+    >>> study = acclimate.evaluate("bert-base-uncased", frame, text="abstract", label="topic", seeds=3)
+    """
+    from acclimate.models.loading import EMBEDDED
+
+    if task is None:
+        model, task = None, model
+    if task is None:
+        raise TypeError("evaluate() needs a task: a labelled file, a table, a list of rows or a dataset")
+    given = {name: value for name, value in locals().items() if name not in ("settings", "EMBEDDED")}
+    if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
+        name = min(refused)
+        raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Leave it out")
+    return race(**{**given, "model": EMBEDDED if model is None else model}, contestants=(), **settings)
+
+
+def doctor(
+    task: Any,
+    *,
+    dev: Any = None,
+    test: Any = None,
+    text: str = "text",
+    pair: str | None = None,
+    label: str = "label",
+    group: str | None = None,
+    id: str | None = None,
+    kind: Stated = "auto",
+    separator: str = "",
+    fold_labels: bool = False,
+    metric: str = "",
+    max_tokens: int = 256,
+    split_seed: int = 0,
+    config: str = "",
+    split: str = "",
+    revision: str = "",
+    corpus: Any = None,
+    general: Any = None,
+    separated: Separated = "line",
+    model: str | Path | None = None,
+    seeds: int = SEEDS,
+    contestants: int = 4,
+    progress: bool | None = None,
+    watch: Watch | None = None,
+) -> Examination:
+    """Check labelled data and corpora, and estimate what a race on them could detect; changes nothing.
+
+    seeds, contestants   of the race to come
+    others               as of `race`
+
+    Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first.
+
+    >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
+    """
+    from acclimate.data.inputs import examined
+    from acclimate.tasks.labelled import read_files
+
+    given = locals()
+    with _watched(progress, watch, (), Path(), "") as shown:
+        labelled, raw = _labelled(given), _raw(given)
+        stated = None if model is None else str(model)
+        return examined(read_files(labelled), raw, model=stated, seeds=seeds, comparisons=contestants, watch=shown)
+
+
+def adapt(
+    method: str,
+    *,
+    out: str | Path = "runs/adapt",
+    separated: Separated = "line",
+    recipe: str | Path | None = None,
+    track: Sequence[str] = (),
+    progress: bool | None = None,
+    watch: Watch | None = None,
+    **settings: Any,
+) -> Checkpoint:
+    """Run one method on raw text or a task, and return the checkpoint, which transformers loads.
+
+    method    such as "mlm", "tapter" or "dga"; `acclimate adapt --help` lists them
+    recipe    a TOML file with settings
+    settings  of the method, such as `model` and `corpus`, which may be texts or a table: `acclimate settings mlm`
+    others    as of `race`
+
+    >>> acclimate.adapt("mlm", model="bert-base-uncased", corpus="abstracts", epochs=0, plan__steps=2500).path
+    """
+    from acclimate.cli.checks import RAW_TEXT, check_method
+    from acclimate.cli.method import NAMES, adapted
+    from acclimate.core import files
+    from acclimate.models.loading import EMBEDDED
+
+    if method not in NAMES:
+        raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
+    held = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
+    values = nested({**settings, **held})
+    if "model" in values:
+        values["model"] = str(values["model"])
+    _check_names("adapt", adapt, method, values)
+    check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
+    from acclimate.methods import METHODS
+
+    stated = _stated(METHODS[method].recipe(), values, recipe, "adapt()")
+    if "model" in schema()["names"][method]["needs"] and not stated.model:
+        stated = replace(stated, model=EMBEDDED)
+    place = Path(out)
+    with _watched(progress, watch, track, place, f"acclimate.adapt({method!r}, ...)") as shown, files.hold(place):
+        return adapted(method, stated, place, separated=separated, watch=shown)
+
+
+def ship(
+    run: str | Path | Study,
+    to: str | Path,
+    *,
+    onnx: bool = False,
+    push: str | None = None,
+    progress: bool | None = None,
+) -> Shipped:
+    """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
+
+    run   directory of a finished race, or its Study
+    onnx  also write an int8 ONNX copy, and measure its loss and speed
+    push  also upload it to this hub id
+
+    >>> acclimate.ship("runs/race", "shipped").card
+    """
+    from acclimate.shipping.ship import push as upload
+    from acclimate.shipping.ship import ship as make
+
+    with _watched(progress, None, (), Path(), "") as shown:
+        shipped = make(_directory(run), Path(to), onnx=onnx, watch=shown)
+    if push is not None:
+        upload(Path(to), push)
+    return shipped
+
+
+def push(shipped: str | Path, repository: str, *, private: bool = True) -> str:
+    """Upload a directory that `ship` wrote to the hub as `owner/name`, and return its address.
+
+    >>> acclimate.push("shipped", "owner/name")
+    """
+    from acclimate.shipping.ship import push as upload
+
+    return upload(Path(shipped), repository, private=private)
+
+
+def report(run: str | Path) -> Study:
+    """Write page and tables of a finished race or study again, and return it.
+
+    >>> acclimate.report("runs/race").verdict
+    """
+    from acclimate.cli.checks import check_ended
+    from acclimate.jobs.job import check_format
+    from acclimate.studies import write_again
+
+    place = Path(run)
+    check_ended({"run": place})
+    check_format(place)
+    return study_in(place, write_again(place))
+
+
+def _race_recipe(
+    contestants: Sequence[str | Method] | None,
+    recipe: str | Path | RaceRecipe | None,
+    start: str | None,
+    keywords: Mapping[str, Any],
+) -> RaceRecipe:
+    """Return the recipe of a race: the usual or the given one, with settings and contestants on top."""
+    listed = [contestants] if isinstance(contestants, str) else contestants
+    ours = listed is None or all(isinstance(each, str) and "::" not in each for each in listed)
+    values = nested(keywords)
+    if ours:
+        _check_names("race", race, "race", values)
+    from acclimate.methods import Method
+    from acclimate.methods.method import load_method
+    from acclimate.races.race import recipe_for
+    from acclimate.races.recipe import RaceRecipe, heeded, with_methods
+
+    methods = {each.name: each for each in listed or () if isinstance(each, Method)}
+    methods |= {each: load_method(each) for each in listed or () if isinstance(each, str) and "::" in each}
+    if listed is not None:
+        names: list[str] = []
+        for each in listed:
+            names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
+        values["contestants"] = names
+    if isinstance(recipe, RaceRecipe):
+        return _stated(with_methods(methods, recipe), values, None, "race()")
+    return heeded(lambda base: _stated(base, values, recipe, "race()"), recipe_for(start, methods))
+
+
+def _check_names(verb: str, function: Callable[..., Any], recipe: str, values: Mapping[str, Any]) -> None:
+    """Raises TypeError for a keyword that is neither an option nor a setting, and ValueError for other faults of
+    settings, before anything heavy is imported. recipe: its name in `acclimate settings`.
+    """
+    stand_in = stand_in_of(recipe)
+    options = [name for name, each in inspect.signature(function).parameters.items() if each.kind != each.VAR_KEYWORD]
+    for name in values:
+        if not hasattr(stand_in, name) and name not in getattr(type(stand_in), "refused", {}):
+            raise TypeError(
+                f"{verb}() has no option and no setting '{name}'{meant_setting(type(stand_in), name, more=options)}"
+            )
+    from_mapping(type(stand_in), values, where=f"{verb}()", base=stand_in)
+
+
+def _stated(base: Any, values: Mapping[str, Any], recipe: str | Path | None, where: str) -> Any:
+    """Return the recipe with the settings of a TOML file, then those of `values`."""
+    read = base if recipe is None else from_toml(type(base), Path(recipe), base=base)
+    return from_mapping(type(read), values, where=where, base=read)
+
+
+def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch) -> Inputs:
+    """Return what a race runs on. given: the arguments of `race`"""
+    from acclimate.cli.verb import EMBEDDED_TASKS, check_models
+    from acclimate.data.sources import Inputs
+
+    check_models([start])
+    task, data = given["task"], given["data"]
+    if data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):
+        labelled = _stated_files(given, Path(task))
+    else:
+        labelled = _labelled(given)
+    return Inputs(
+        out,
+        task=labelled,
+        raw=_raw(given),
+        models=() if start is None else (start,),
+        data=_path(data),
+        leaks=given.get("leaks", "keep"),
+        rows=given["rows"],
+        labels_per_class=given["labels_per_class"],
+        watch=watch,
+    )
+
+
+def _stated_files(given: Mapping[str, Any], train: Path) -> LabelledFiles:
+    names = [name for name in LABELLED if name not in ("dev", "test", "split_seed")]
+    splits = {name: _path(given[name]) for name in ("dev", "test") if isinstance(given[name], str | Path)}
+    return LabelledFiles(train=train, seed=given["split_seed"], **splits, **{name: given[name] for name in names})
+
+
+def _labelled(given: Mapping[str, Any]) -> LabelledFiles:
+    """Return the labelled files that the arguments of a verb become, after the checks that need no reading of all."""
+    from acclimate.tasks.labelled import check_labelled_files
+
+    stated = replace(_stated_files(given, Path()), dev=None, test=None)
+    choice = HubChoice(**{name: given[name] for name in HUB})
+    made = labelled_files(given["task"], stated, dev=given["dev"], test=given["test"], choice=choice)
+    check_labelled_files(made)
+    return made
+
+
+def _raw(given: Mapping[str, Any]) -> Raw:
+    texts = {name: given.get(name) for name in ("corpus", "general")}
+    places = {name: None if held is None else raw_text(held, column=given["text"]) for name, held in texts.items()}
+    return Raw(places["corpus"], places["general"], given.get("separated", "line"))
+
+
+def _path(stated: Any) -> Path | None:
+    return None if stated is None else Path(stated)
+
+
+def _directory(run: str | Path | Study) -> Path:
+    return run.path if isinstance(run, Study) else Path(run)
+
+
+def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+    """Return the call as text, for the page: what differs from the defaults; tables and the like as `...`."""
+    parts = []
+    for parameter in inspect.signature(function).parameters.values():
+        value = given[parameter.name]
+        if parameter.kind == parameter.VAR_KEYWORD:
+            parts += [f"{key}={each!r}" for key, each in value.items()]
+        elif parameter.name not in ("progress", "watch") and value is not parameter.default and value != ():
+            plain = str(value) if isinstance(value, Path) else value
+            shown = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
+            parts.append(shown if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={shown}")
+    return f"acclimate.{name}({', '.join(parts)})"
+
+
+@contextmanager
+def _watched(
+    progress: bool | None, watch: Watch | None, track: Sequence[str], out: Path, command: str
+) -> Iterator[Watch]:
+    """Within the block, progress goes to `watch`, to the screen where it is wanted, and to the trackers."""
+    from rich.console import Console
+
+    from acclimate.cli.screen import watching
+    from acclimate.cli.verb import check_tracker
+    from acclimate.training.trackers import TRACKERS
+
+    check_tracker(track)
+    console = Console()
+    wanted = console.is_terminal or console.is_jupyter if progress is None else progress
+    with contextlib.ExitStack() as stack:
+        watches = [watch] if watch is not None else []
+        if wanted:
+            watches.append(stack.enter_context(watching(console, several=current_workers() is not None)))
+        watches += [stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))) for name in track]
+
+        def listen(progress: Any) -> None:
+            for listener in watches:
+                listener(progress)
+
+        yield listen

@@ -1,0 +1,242 @@
+"""The verbs as functions: a race from Python with a search and a budget, and what is refused there."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import acclimate
+import toys
+from acclimate.cli import race as commands
+from acclimate.cli.method import adapt as adapt_command
+from acclimate.core import files, settings
+from acclimate.races.recipe import RaceRecipe
+from studies import recorded
+
+QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT", "TF-IDF"]'])
+
+
+@pytest.fixture(scope="module")
+def base(toy_race) -> str:
+    [job] = (toy_race.run / "jobs").glob("pretrain-*")
+    return str(job / "checkpoint")
+
+
+class Frame:
+    """A data frame of any library that hands its columns over as Arrow does."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.Table.from_pylist(self.rows).__arrow_c_stream__(requested_schema)
+
+
+@pytest.fixture(scope="module")
+def raced(base, tmp_path_factory) -> tuple[acclimate.Study, dict]:
+    """A data frame and a list of texts, raced within a budget that is ample; and the arguments."""
+    place = tmp_path_factory.mktemp("budgeted")
+    generator = random.Random(3)
+    rows = [{"abstract": toys.text(topic, 14, generator), "topic": topic} for topic in [*toys.TOPICS] * 60]
+    toys.write_inputs(place / "in")
+    given = {
+        "text": "abstract",
+        "label": "topic",
+        "corpus": (place / "in" / "domain.txt").read_text().splitlines(),
+        "model": base,
+        "max_tokens": 32,
+        "budget": "20min",
+        "recipe": QUICK,
+        "search": {"rates": [3e-3, 1e-2]},
+        "search__rates": [3e-3, 1e-2, 3e-2],
+        "out": str(place / "run"),
+    }
+    return acclimate.race(Frame(rows), **given), {"rows": rows, **given}
+
+
+@pytest.fixture(scope="module")
+def budgeted(raced) -> Path:
+    return raced[0].path
+
+
+def test_the_file_is_split_and_says_so(budgeted):
+    sizes = files.read_json(budgeted / "data" / "task.json")["sizes"]
+    assert sum(sizes.values()) == 180
+    assert sizes["train"] > 2 * sizes["test"] > 2 * sizes["dev"] > 20
+    assert any("split" in note for note in recorded(budgeted).notes)
+
+
+def test_every_contestant_tried_the_same_and_the_untouched_one_was_tested(budgeted):
+    outcome = recorded(budgeted)
+    first = {(trial.contestant, trial.setting) for trial in outcome.trials if trial.rung == 0}
+    names = {name for name, _ in first}
+    assert names == {"untouched", "TAPT"}
+    assert len(first) == 3 * len(names)
+    assert {outcome.race.given[name]["settings tried"] for name in (*names, "TF-IDF")} == {3}
+    tested = {score.contestant for score in outcome.scores}
+    assert {"untouched", "TF-IDF"} <= tested
+
+
+def test_every_look_at_the_test_set_is_written_down(budgeted):
+    looks = [json.loads(line) for line in (budgeted / "looks.jsonl").read_text().splitlines()]
+    encoders = {(score.contestant, score.seed) for score in recorded(budgeted).scores if score.contestant != "TF-IDF"}
+    probes = [look for look in looks if look["by"].startswith("test probe ")]
+    assert len(looks) == len(encoders) + 1 + len(probes)
+    assert len(probes) == len({"untouched", "TAPT"})  # those too that left the search
+    assert recorded(budgeted).race.looks.in_this_run == len(looks)
+    begun = list((budgeted / "jobs").glob("fine-tune*/begun.json"))
+    tuned = list((budgeted / "jobs").glob("fine-tune*/result.json"))
+    assert len(begun) > len(tuned) == len(encoders)  # what left the search was given up, and never tested
+    sealed = [json.loads(line)["label"] for line in (budgeted / "data" / "test.jsonl").read_text().splitlines()]
+    assert set(sealed) == {""}
+
+
+def test_what_a_budget_decided_stays_decided_and_the_same_rows_go_on_in_another_form(budgeted, raced):
+    before = (budgeted / "decisions.json").read_bytes()
+    jobs = sorted(path.name for path in (budgeted / "jobs").iterdir())
+    study, given = raced
+    again = acclimate.race(
+        pa.Table.from_pylist(given["rows"]), **{name: given[name] for name in given if name != "rows"}
+    )
+    assert again.verdict == study.verdict
+    assert (budgeted / "decisions.json").read_bytes() == before
+    assert sorted(path.name for path in (budgeted / "jobs").iterdir()) == jobs
+
+
+def test_a_study_has_verdict_table_winner_and_a_short_repr(raced, capsys):
+    study, given = raced
+    assert study.path == Path(given["out"])
+    assert {"untouched", "TF-IDF"} <= set(study.table["contestant"])
+    assert study.winner in study.table["contestant"].tolist()
+    assert html.escape(study.verdict) in study._repr_html_()
+    assert len(repr(study).splitlines()) <= 5
+    assert len(repr(study)) < 700
+    assert str(study).startswith("Race on table")
+    assert acclimate.report(given["out"]).verdict == study.verdict
+    assert (study.path / "study.lock.json").exists()
+    assert recorded(study.path).race.commands[0].startswith("acclimate.race(..., text='abstract', label='topic', ")
+    assert capsys.readouterr().out == ""  # no bar where there is no terminal
+
+
+def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
+    plan = acclimate.race(
+        toy_inputs / "train.jsonl",
+        model=base,
+        max_tokens=32,
+        recipe=QUICK,
+        dry_run=True,
+        progress=True,
+        out=tmp_path / "run",
+    )
+    assert "TAPT" in str(plan)
+    assert str(plan) == plan.text
+    assert plan.winner == ""
+    assert not (tmp_path / "run").exists()
+
+
+SAME = {"race": {"task"}, "evaluate": {"model", "task"}, "doctor": {"task"}, "adapt": {"method"}}
+PYTHON_ONLY = {"progress", "watch", "contestants", "settings"}
+ELSEWHERE = {"assignments", "recipe", "run", "data"}  # settings are keywords
+
+
+@pytest.mark.parametrize("verb", SAME)
+def test_options_have_the_names_and_defaults_of_the_command_line(verb):
+    typed = inspect.signature(getattr(commands, verb) if verb != "adapt" else adapt_command).parameters
+    python = inspect.signature(getattr(acclimate, verb)).parameters
+    options = {name: each.default for name, each in typed.items() if name not in SAME[verb] | ELSEWHERE}
+    keywords = {name: each.default for name, each in python.items() if name not in SAME[verb] | ELSEWHERE}
+    assert set(options) - set(keywords) == set()
+    assert set(keywords) - set(options) <= PYTHON_ONLY
+    for name, default in options.items():
+        given = keywords[name]
+        same = (default or None) == (given or None) or str(default) == str(given)
+        assert same, (name, default, given)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind", "said"),
+    [
+        ({"txt": "a"}, TypeError, "race() has no option and no setting 'txt'; did you mean 'text'?"),
+        ({"epochs": 3}, TypeError, "did you mean 'finetune.epochs'"),
+        ({"seeeds": 3}, TypeError, "did you mean 'seeds'?"),
+        (
+            {"finetune": {"epoch": 3}},
+            ValueError,
+            "race(): unknown setting 'finetune.epoch'; did you mean 'finetune.epochs'",
+        ),
+        ({"finetune__plan__rate": "fast"}, ValueError, "race(): finetune.plan.rate = 'fast' is str, but must be float"),
+        ({"seeds": 1}, ValueError, "one seed says nothing about chance"),
+        ({"budget": "20parsecs"}, ValueError, "budget '20parsecs' is not understood"),
+        ({"model": "./nowhere"}, ValueError, "./nowhere: there is no such directory"),
+        ({"label": "topc"}, ValueError, "the list of 2 rows: no column 'topc'; the nearest is 'topic'"),
+        ({"track": ["paper"]}, ValueError, "no tracker is called 'paper'"),
+    ],
+)
+def test_a_misspelt_keyword_is_refused_as_on_the_command_line(keywords, kind, said, tmp_path):
+    rows = [{"text": "a b", "topic": "x"}, {"text": "b c", "topic": "y"}]
+    with pytest.raises(kind, match=re.escape(said)):
+        acclimate.race(rows, out=tmp_path, **{"label": "topic", **keywords})
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_misspelt_file_and_what_evaluate_has_no_use_for_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"nofile\.csv: there is no such file"):
+        acclimate.race("nofile.csv", out=tmp_path)
+    with pytest.raises(ValueError, match=r"adapt_seeds: evaluate adapts no model"):
+        acclimate.evaluate("some/model", [{"text": "a", "label": "b"}], adapt_seeds=3, out=tmp_path)
+    with pytest.raises(ValueError, match="one seed says nothing about chance"):
+        acclimate.evaluate([{"text": "a", "label": "b"}], seeds=1, out=tmp_path)
+
+
+def test_doctor_and_adapt_take_tables_and_texts(base, tmp_path):
+    found = acclimate.doctor(
+        Frame([{"text": f"w{n} {t}", "label": t} for t in toys.TOPICS for n in range(12)]), model=base
+    )
+    assert "table" in found.as_text()
+    texts = [toys.text("soil", 20, random.Random(seed)) for seed in range(30)]
+    settings_of_it = {"epochs": 0, "plan": {"steps": 2, "batch": 2}, "max_tokens": 32}
+    made = acclimate.adapt("mlm", model=base, corpus=texts, out=tmp_path / "run", **settings_of_it)
+    assert (made.path / "model.safetensors").exists()
+    with pytest.raises(TypeError, match=r"adapt\(\) has no option and no setting 'epoch'; did you mean 'epochs'"):
+        acclimate.adapt("mlm", epoch=3)
+
+
+def test_a_budget_too_small_is_refused_before_any_training(toy_inputs, base, tmp_path):
+    with pytest.raises(ValueError, match=r"a budget of 1s is too small: .* Give --budget of at least"):
+        acclimate.race(
+            toy_inputs / "train.jsonl",
+            model=base,
+            max_tokens=32,
+            budget="1s",
+            recipe=replace(QUICK, contestants=("TAPT",)),
+            out=tmp_path / "run",
+        )
+    left = [path.name for path in (tmp_path / "run").iterdir()] if (tmp_path / "run").exists() else []
+    assert set(left) <= {files.LOCK, files.HOLDER}  # so another race can begin there
+
+
+def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path, toy_inputs):
+    with pytest.raises(ValueError, match="has files, columns, metric and corpora already"):
+        acclimate.race("docstrings", metric="accuracy", out=tmp_path)
+    with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
+        acclimate.race(toy_inputs / "train.jsonl", labels_per_class=3, out=tmp_path)
+
+
+def test_settings_of_what_would_not_follow_are_refused(tmp_path):
+    recipe = settings.override(QUICK, ["learning_curve.draws=5"])
+    with pytest.raises(ValueError, match=r"settings of learning_curve do nothing here: add learning_curve=True"):
+        acclimate.race("docstrings", recipe=recipe, out=tmp_path)
+
+
+def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, base):
+    files.write_json(tmp_path / "study.json", {"format": 99, "acclimate": "9.9"})
+    with pytest.raises(ValueError, match=r"was written by acclimate 9\.9 in format 99"):
+        acclimate.race(toy_inputs / "train.jsonl", model=base, recipe=QUICK, out=tmp_path)
