@@ -126,6 +126,16 @@ def test_a_study_has_verdict_table_winner_and_a_short_repr(raced, capsys):
     assert capsys.readouterr().out == ""  # no bar where there is no terminal
 
 
+def test_a_study_predicts_texts_and_tables(raced):
+    study, given = raced
+    rows = given["rows"][:4]
+    predicted = [each.label for each in study.predict([row["abstract"] for row in rows])]
+    assert predicted == [each.label for each in acclimate.predict(study, Frame(rows), text="abstract")]
+    assert set(predicted) <= {*toys.TOPICS}
+    with pytest.raises(TypeError, match="keep is for predictions that go to a file"):
+        study.predict(rows, keep=["topic"])
+
+
 def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
     plan = acclimate.race(
         toy_inputs / "train.jsonl",

@@ -1,4 +1,4 @@
-"""race, evaluate, adapt, doctor, ship, push and report, as on the command line.
+"""race, evaluate, adapt, doctor, predict, ship, push and report, as on the command line.
 
 An option `--max-tokens 64` is the keyword `max_tokens=64`, a setting `finetune.plan.rate=3e-5` is
 `finetune__plan__rate=3e-5` or `finetune={"plan": {"rate": 3e-5}}`. Where the command line takes a file, these take a
@@ -28,7 +28,7 @@ from acclimate.core.settings import (
     meant_setting,
     nested,
 )
-from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+from acclimate.data.as_files import HubChoice, dicts_of, is_table, labelled_files, raw_text
 from acclimate.data.inputs import Leaks, Raw
 from acclimate.jobs.workers import Where, current_workers, working
 from acclimate.tasks.labelled import LabelledFiles
@@ -40,7 +40,10 @@ if TYPE_CHECKING:
     from acclimate.data.sources import Inputs
     from acclimate.methods import Method
     from acclimate.races.recipe import RaceRecipe
+    from acclimate.shipping.hub import Upload
+    from acclimate.shipping.predict import Prediction
     from acclimate.shipping.ship import Shipped
+    from acclimate.shipping.writers import Predicted
 
 Separated = Literal["line", "blank"]
 
@@ -323,40 +326,87 @@ def adapt(
         return adapted(method, stated, place, separated=separated, watch=shown)
 
 
-def ship(
-    run: str | Path | Study,
-    to: str | Path,
+def predict(
+    model: str | Path | Study,
+    file: Any,
     *,
-    onnx: bool = False,
-    push: str | None = None,
+    out: str | Path | None = None,
+    text: str | None = None,
+    pair: str | None = None,
+    id: str | None = None,
+    keep: Sequence[str] = (),
+    format: str = "",
+    skip_bad: bool = False,
     progress: bool | None = None,
+) -> list[Prediction] | Predicted:
+    """Predict the labels of new texts, with probabilities.
+
+    model           a shipped folder, a race (its Study or directory), a checkpoint or a hub id
+    file            a file with the columns that the race had, a table in memory, or a list of texts or of dicts
+    out             file to write; None: the predictions are returned, in the order of the rows
+    text, pair, id  columns, if not those of the race
+    keep, format, skip_bad   where `out` is a file: columns to copy to it, the format of `file` if its ending does not
+                             say it, and whether to leave out rows that cannot be read
+
+    >>> acclimate.predict("runs/race", ["a new text"])[0].label
+    """
+    from acclimate.shipping.predict import predict as make
+    from acclimate.shipping.predict import predict_file
+
+    columns = {"text": text, "pair": pair, "id": id}
+    rows = [*dicts_of(file)] if is_table(file) else file
+    with _watched(progress, None, (), Path(), "") as shown:
+        where = _directory(model) if isinstance(model, Study) else model
+        if out is None:
+            if unused := [
+                name for name, given in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if given
+            ]:
+                raise TypeError(
+                    f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
+                )
+            return make(where, rows, **columns, watch=shown)
+        if not isinstance(rows, str | Path):
+            raise TypeError("predict(): with out= the texts have to be in a file. Leave out= out, or write them to one")
+        stated: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
+        return predict_file(where, rows, out, **stated, watch=shown)
+
+
+def ship(
+    run: str | Path | Study, to: str | Path, *, push: str | None = None, progress: bool | None = None, **options: Any
 ) -> Shipped:
     """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
 
-    run   directory of a finished race, or its Study
-    onnx  also write an int8 ONNX copy, and measure its loss and speed
-    push  also upload it to this hub id
+    run      directory of a finished race, or its Study
+    push     also upload it to this hub id
+    options  as of `shipping.ship.ship`, such as onnx=True, which also writes an int8 ONNX copy
 
     >>> acclimate.ship("runs/race", "shipped").card
     """
-    from acclimate.shipping.ship import push as upload
+    from acclimate.shipping.hub import push as upload
     from acclimate.shipping.ship import ship as make
 
     with _watched(progress, None, (), Path(), "") as shown:
-        shipped = make(_directory(run), Path(to), onnx=onnx, watch=shown)
+        shipped = make(_directory(run), Path(to), **options, watch=shown)
     if push is not None:
-        upload(Path(to), push)
+        upload(to, push)
     return shipped
 
 
-def push(shipped: str | Path, repository: str, *, private: bool = True) -> str:
-    """Upload a directory that `ship` wrote to the hub as `owner/name`, and return its address.
+def push(
+    shipped: str | Path,
+    repository: str,
+    *,
+    private: bool = True,
+    revision: str | None = None,
+    dry_run: bool = False,
+) -> Upload:
+    """Upload a directory that `ship` wrote to the hub as `owner/name`; arguments as of `shipping.hub.push`.
 
-    >>> acclimate.push("shipped", "owner/name")
+    >>> acclimate.push("shipped", "owner/name").address
     """
-    from acclimate.shipping.ship import push as upload
+    from acclimate.shipping.hub import push as upload
 
-    return upload(Path(shipped), repository, private=private)
+    return upload(shipped, repository, private=private, revision=revision, dry_run=dry_run)
 
 
 def report(run: str | Path) -> Study:

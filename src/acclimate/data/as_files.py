@@ -177,6 +177,17 @@ def _is_dataset_object(held: Any) -> bool:
     return hasattr(held, "with_format") and hasattr(held, "features")
 
 
+def dicts_of(held: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of a table in memory."""
+    rows = _table_or_rows(held)[1]()
+    assert isinstance(rows, Table)
+    for batch in rows.batches():
+        columns = _columns(rows)
+        yield from _named_classes(
+            batch.select(columns), rows.names(), dict(zip(columns, columns, strict=True))
+        ).to_pylist()
+
+
 def is_hub_id(held: str | Path) -> bool:
     """Return True if the text has the form of a dataset of the hub and names nothing here."""
     from acclimate.data.hub import parsed
