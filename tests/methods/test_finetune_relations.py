@@ -90,16 +90,16 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
     assert load_finetuned(tmp_path / "checkpoint").config.vocab_size == before + len(MARKERS)
 
 
-def test_a_classifier_that_reads_mentions_is_not_shipped(encoder, task, tmp_path):
-    tuned(encoder, task("original"), tmp_path, steps=1, pooling="mentions")
-    with pytest.raises(ValueError, match="which no class of transformers does"):
-        check.load_shipped(tmp_path / "checkpoint")
-
-
-def test_a_classifier_that_reads_an_lstm_is_not_shipped(encoder, task, tmp_path):
-    tuned(encoder, task("original"), tmp_path, steps=1, sequence_layer="bilstm")
-    with pytest.raises(ValueError, match="reads an LSTM"):
-        check.load_shipped(tmp_path / "checkpoint")
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [({"pooling": "mentions"}, "at its two mentions"), ({"sequence_layer": "bilstm"}, "reads an LSTM"), ({}, "")],
+)
+def test_shipping_knows_which_classifiers_transformers_does_not_load(encoder, task, tmp_path, setting, told):
+    of = task("original")
+    tuned(encoder, of, tmp_path, steps=1, **setting)
+    beyond = check.beyond_transformers(tmp_path / "checkpoint", of)
+    assert told in beyond
+    assert bool(told) == bool(beyond)
 
 
 def test_places_are_the_tokens_of_the_mentions(encoder, task):

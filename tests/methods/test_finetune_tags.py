@@ -1,6 +1,7 @@
 """Fine-tuning taggers: layers between words, transitions, schemes of tags."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
 from acclimate.models.task_layers import crf_of
 from acclimate.shipping import check as predicting
+from acclimate.shipping.predict import load_predictor
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import EDGES, EXAMPLE, WORD, encode_rows, with_labels
@@ -123,7 +125,7 @@ def test_where_transitions_matter_a_crf_finds_what_a_linear_layer_cannot(blind, 
     assert scores["bilstm"] > 0.9
 
 
-def test_the_checkpoint_predicts_what_was_scored_and_is_not_shipped(encoder, toy_task, tmp_path):
+def test_the_checkpoint_predicts_what_was_scored_also_for_new_texts(encoder, toy_task, tmp_path):
     task = toy_task("tokens")
     settings = {"tag_layer": "bilstm-crf", "tag_transitions": "scheme", "tag_scheme": "BIOUL"}
     score = tuned(encoder, task, tmp_path, **settings)
@@ -132,8 +134,12 @@ def test_the_checkpoint_predicts_what_was_scored_and_is_not_shipped(encoder, toy
     assert again["predicted"] == score.predicted
     assert {tag[0] for tags in score.predicted for tag in tags} == {"O", "B", "I"}
     assert {tag[0] for tag in labels_of(finetune.load_finetuned(tmp_path / "checkpoint"))} == set("OBILU")
-    with pytest.raises(ValueError, match="tag_layer=bilstm-crf"):
-        predicting.load_shipped(tmp_path / "checkpoint")
+    predictor = load_predictor(tmp_path)
+    predictor = replace(predictor, asking=replace(predictor.asking, labels=task.labels))
+    made = predictor.predict(task.examples("test"))
+    assert tuple(one.label for one in made) == score.predicted
+    assert all(0 < found <= 1 for one in made for found in one.of_words)
+    assert "tag_layer = bilstm-crf" in predicting.beyond_transformers(tmp_path / "checkpoint", task)
 
 
 def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and_beside(encoder, toy_task):
@@ -243,8 +249,7 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
     loaded = predicting.load_shipped(done.path)
     assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
-    with pytest.raises(ValueError, match="predicts the tags O, I-heart, I-orbit in place of"):
-        predicting.require_own_tags(loaded, task)
+    assert "tags are of another scheme" in predicting.beyond_transformers(done.path, task)
 
 
 def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):

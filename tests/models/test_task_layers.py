@@ -400,3 +400,28 @@ def test_tags_have_no_two_mentions_and_a_layer_of_their_own(tmp_path):
         load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", sequence_layer="bilstm")
     with pytest.raises(ValueError, match="not for kind 'tokens'"):
         load_classifier(tmp_path, ("O", "B"), seed=1, kind="tokens", pooling="mentions")
+
+
+def test_marginals_of_a_crf_are_sums_over_all_sequences_of_tags():
+    generator = torch.Generator().manual_seed(0)
+    crf = ConditionalRandomField(3)
+    with torch.no_grad():
+        for weights in (crf.transitions, crf.starts, crf.ends):
+            weights.normal_(generator=generator)
+    emissions_BWC = torch.randn(2, 4, 3, generator=generator)
+    lengths = [4, 2]
+    allowed = torch.ones(4, 4, dtype=torch.bool)
+    allowed[0, 1] = False
+    for barred in (None, allowed):
+        found = crf.marginals(emissions_BWC, torch.tensor(lengths), barred)
+        for row, length in enumerate(lengths):
+            expected = torch.zeros(length, 3)
+            for tags in itertools.product(range(3), repeat=length):
+                if barred is not None and any(pair == (0, 1) for pair in itertools.pairwise(tags)):
+                    continue
+                score = crf.starts[tags[0]] + crf.ends[tags[-1]]
+                score = score + sum(emissions_BWC[row, word, tag] for word, tag in enumerate(tags))
+                score = score + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
+                for word, tag in enumerate(tags):
+                    expected[word, tag] += score.exp().detach()
+            torch.testing.assert_close(found[row, :length], expected / expected.sum(1, keepdim=True))

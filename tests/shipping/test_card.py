@@ -234,6 +234,11 @@ INT8 = Int8(
     processor="A Processor 9000",
     date="2026-01-02",
     onnxruntime="1.31",
+    off=0.5,
+    off_whole=2e-6,
+    same=0.97,
+    same_whole=1.0,
+    size_whole=90_000_000,
 )
 
 

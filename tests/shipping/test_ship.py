@@ -7,6 +7,8 @@ import importlib.util
 import io
 import json
 import re
+import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from acclimate.races.report import report_of
 from acclimate.shipping import check, onnx
 from acclimate.shipping.hub import push
 from acclimate.shipping.onnx import FILE
+from acclimate.shipping.predict import predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import Prepared, open_prepared
 from finished import finished_race
@@ -60,10 +63,50 @@ def snippet(card: Path, number: int, where: Path, texts: list[str], pairs: list[
     return names, printed.getvalue()
 
 
+def app_in(shipment: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
+    """The names of the shipment's Gradio app, with a stub for Gradio."""
+    stub = SimpleNamespace(**dict.fromkeys(("Interface", "Textbox", "Label", "Number", "HighlightedText"), dict))
+    monkeypatch.setitem(sys.modules, "gradio", stub)
+    assert (shipment / "space" / "requirements.txt").read_text().startswith("gradio")
+    assert "app_file: app.py" in (shipment / "space" / "README.md").read_text()
+    return runpy.run_path(str(shipment / "space" / "app.py"))
+
+
+def by_pipeline(card: Path, where: Path) -> list:
+    """What the card's pipeline says of the card's texts."""
+    code = re.findall(r"^```python\n(.*?)^```", card.read_text(), re.MULTILINE | re.DOTALL)[-1]
+    assert code.startswith("from transformers import pipeline")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {"where": str(where)})
+    return eval(printed.getvalue(), {"np": np})
+
+
 @pytest.mark.parametrize(("kind", "paired"), KINDS)
-def test_the_cards_own_code_gives_what_was_scored(tmp_path, kind, paired):
+def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_predict_does(
+    tmp_path, kind, paired, monkeypatch
+):
     run = finished_race(tmp_path / "run", kind, paired=paired)
-    shipped = ship(run, tmp_path / "out")
+    shipped = ship(run, tmp_path / "out", space=True, license="cc-by-4.0", language=["en", "de"])
+    about = ModelCard(shipped.card.read_text()).data
+    assert (about.license, about.language) == ("cc-by-4.0", ["en", "de"])
+    assert "No licence is stated" not in shipped.card.read_text()
+    said = by_pipeline(shipped.card, shipped.path)
+    texts = [("A text.", "What it is compared with.")] if paired else ["A text.", "Another one."]
+    expected = predict(shipped.path, texts)
+    if kind == "multilabel":
+        found = [{one["label"]: one["score"] for one in labels} for labels in said]
+        assert found == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
+    elif kind == "score":
+        assert [one["score"] for one in said] == pytest.approx([one.label for one in expected], rel=1e-4)
+    else:
+        assert [one["label"] for one in said] == [one.label for one in expected]
+    answer = app_in(shipped.path, monkeypatch)["predict"]
+    made = [answer(*(text if paired else [text])) for text in texts]
+    if kind == "score":
+        assert made == pytest.approx([one.label for one in expected], rel=1e-4)
+    else:
+        assert made == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
     assert (shipped.contestant, shipped.seed, shipped.checked) == ("DAPT", 1, 30)
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     examples = open_prepared(run / "data").examples("test")
@@ -94,12 +137,77 @@ def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_w
     assert "AutoModelForSequenceClassification would draw a new layer" in shipped.card.read_text()
     if shipped.int8:
         assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
+    assert (shipped.path / "modules.json").exists() == (pooling == "mean")
+    if pooling == "mean":  # what sentence-transformers does with these files
+        first, second = files.read_json(shipped.path / "modules.json")
+        assert (first["path"], first["type"].rpartition(".")[2]) == ("", "Transformer")
+        pooled = files.read_json(shipped.path / second["path"] / "config.json")
+        width = files.read_json(shipped.path / "config.json")["hidden_size"]
+        assert [name for name, value in pooled.items() if value is True] == ["pooling_mode_mean_tokens"]
+        assert pooled["word_embedding_dimension"] == width
+        longest = files.read_json(shipped.path / "sentence_bert_config.json")["max_seq_length"]
+        assert longest == finished.MAX_TOKENS == names["tokenizer"].model_max_length
 
 
-def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path):
+def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_path, monkeypatch):
+    run = finished_race(tmp_path / "run", "span", paired=True)
+    shipped = ship(run, tmp_path / "out", onnx=True, space=True)
+    card = shipped.card.read_text()
+    assert ModelCard(card).data.pipeline_tag == "question-answering"
+    assert "pipeline(" not in card  # transformers 5 has none for answers
+    assert shipped.int8.same_whole == 1
+    [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
+    [code, *_] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    asked = '"What is it?", "It is a text."'
+    assert asked in code
+    answer = app_in(shipped.path, monkeypatch)["predict"]
+    compared = 0
+    for example, predicted in zip(open_prepared(run / "data").examples("test"), scored.predicted, strict=True):
+        if len(example.text.split()) > finished.MAX_TOKENS - 8 or compared == 5:
+            continue  # several windows
+        compared += 1
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            here = code.replace('where = "."', f"where = {str(shipped.path)!r}")
+            exec(here.replace(asked, f"{example.pair!r}, {example.text!r}"), {})
+        assert printed.getvalue().strip() == predicted[0] == answer(example.text, example.pair)
+    assert compared == 5
+
+
+def test_what_transformers_does_not_load_is_shipped_with_acclimates_code(tmp_path):
+    run = finished_race(tmp_path / "run", pooling="mentions")
+    for option, told in (("onnx", "at its two mentions.* Ship without --onnx"), ("space", "Ship without --space")):
+        with pytest.raises(ValueError, match=told):
+            ship(run, tmp_path / "out", **{option: True})
+    shipped = ship(run, tmp_path / "out")
+    card = shipped.card.read_text()
+    assert "Transformers alone does not load it, because it reads a relation at its two mentions" in card
+    [code] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace('where = "."', f"where = {str(shipped.path)!r}"), {})
+    [label] = eval(printed.getvalue())
+    assert label in finished.LABELS
+    finished.change_winner(run, lambda score: replace(score, predicted=("salt", *score.predicted[1:])))
+    with pytest.raises(ValueError, match=r"for 1 of the 30 test texts; the first is test-0"):
+        ship(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("words", "told"), [({"license": "My own"}, "--license"), ({"language": ["English"]}, "en")])
+def test_a_licence_and_a_language_are_spelt_as_on_the_hub(run, tmp_path, words, told):
+    with pytest.raises(ValueError, match=told):
+        ship(run, tmp_path / "out", **words)
+
+
+def test_a_tagger_is_shipped_once_it_gives_words_the_tags_that_were_scored(tmp_path, monkeypatch):
     """Sentences of up to 26 words and 24 tokens a row: some are read in windows. The card's code cuts those."""
     run = finished_race(tmp_path / "run", "tokens")
-    shipped = ship(run, tmp_path / "out", onnx=True)
+    shipped = ship(run, tmp_path / "out", onnx=True, space=True)
+    said = by_pipeline(shipped.card, shipped.path)
+    assert {entity["entity_group"] for sentence in said for entity in sentence} <= {"acid"}
+    answer = app_in(shipped.path, monkeypatch)["predict"]
+    [made] = predict(shipped.path, ["word1 word2"])
+    assert [tag or "O" for _, tag in answer("word1  word2")] == list(made.label)
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     card = shipped.card.read_text()
     about = ModelCard(card).data
@@ -321,7 +429,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert looked == []
     assert open_prepared(run / "data").looks() == before
     int8 = shipped.int8
-    assert sorted(file.name for file in (shipped.path / "onnx").iterdir()) == ["model_int8.onnx"]
+    assert sorted(file.name for file in (shipped.path / "onnx").iterdir()) == ["model.onnx", "model_int8.onnx"]
     files.check_manifest(shipped.path)
     task = open_prepared(run / "data")
     texts = [example.text for example in task.examples("test")]
@@ -335,6 +443,9 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     logits = check.logits_of(dev, loaded.tokenizer, loaded.logits)
     assert int8.dev_float == task.score([x.label for x in dev], check.decoded(logits, task.kind, task.labels))
     assert int8.size == (shipped.path / FILE).stat().st_size
+    assert 0 < int8.off_whole <= onnx.rounding(logits) < int8.off
+    assert 0.7 < int8.same <= int8.same_whole == 1
+    assert int8.size < int8.size_whole == (shipped.path / onnx.WHOLE).stat().st_size
     assert int8.slowest <= int8.faster <= int8.fastest
     card = shipped.card.read_text()
     assert f"{int8.faster:.2f} times as fast" in card
@@ -374,9 +485,10 @@ def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_uni
 
 def test_an_export_that_gives_no_numbers_is_refused(run):
     loaded, dev = check.load_shipped(run / "winner"), open_prepared(run / "data").examples("dev")
-    onnx._check(loaded, dev, loaded.logits)
+    batches = list(check.batches_of(dev, loaded.tokenizer, "sequence"))
+    onnx._check(loaded, batches, loaded.logits)
     with pytest.raises(ValueError, match="logits differ by nan"):
-        onnx._check(loaded, dev, lambda inputs: loaded.logits(inputs) * np.nan)
+        onnx._check(loaded, batches, lambda inputs: loaded.logits(inputs) * np.nan)
 
 
 def test_where_packages_for_onnx_are_missing_the_error_names_the_extra(run, tmp_path, monkeypatch):

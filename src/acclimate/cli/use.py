@@ -79,8 +79,13 @@ def ship(
     run: options.RaceDirectory,
     to: Annotated[Path, typer.Option("--to", help="Directory to write: checkpoint, tokenizer, model card.")],
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Also write an int8 ONNX copy, and measure its loss and speed.")
+        bool, typer.Option("--onnx", help="Also write ONNX copies in 32 and 8 bits, and measure agreement and speed.")
     ] = False,
+    space: Annotated[bool, typer.Option("--space", help="Also write a Gradio app to try the model.")] = False,
+    license: Annotated[str, typer.Option("--license", help="Of the model, for the card: apache-2.0, mit, ...")] = "",
+    language: Annotated[
+        list[str] | None, typer.Option("--language", help="Of the texts, for the card: en, de; may be repeated.")
+    ] = None,
     push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
 ) -> None:
     """Make the winner of a race ready for use: checked against its scores, with a model card."""
@@ -88,7 +93,7 @@ def ship(
     from acclimate.shipping.ship import ship as make
 
     with session.watched() as watch:
-        make(run, to, onnx=onnx, watch=watch)
+        make(run, to, onnx=onnx, space=space, license=license, language=language or (), watch=watch)
     session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
     if push is not None:
         session.say(f"Uploaded: {upload(to, push).address}")

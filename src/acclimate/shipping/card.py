@@ -21,7 +21,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.jobs.lock import WINNER
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import FOLDER, HUB_ID, MADE_FROM, identity
-from acclimate.models.task_layers import Pooling, pooling_of
+from acclimate.models.task_layers import OF_MENTIONS, Pooling, pooling_of
 from acclimate.races.leakage import without
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
@@ -33,7 +33,7 @@ from acclimate.reports.page import Fact, templates
 from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
 from acclimate.shipping.check import Loaded
-from acclimate.shipping.onnx import FILE, Int8
+from acclimate.shipping.onnx import FILE, WHOLE, Int8
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
 
@@ -55,6 +55,23 @@ for tag, (start, end) in zip(tags, offsets):
     if end > start:
         first.setdefault(text[:end].count(" "), model.config.id2label[tag])
 print([(word, first.get(number)) for number, word in enumerate(text.split(" "))])"""
+
+ANSWERING = """import torch
+from transformers import AutoModelForQuestionAnswering, AutoTokenizer
+where = "."  # the directory of this file, or the id of the model on the hub
+tokenizer = AutoTokenizer.from_pretrained(where)
+model = AutoModelForQuestionAnswering.from_pretrained(where)
+question, text = "What is it?", "It is a text."
+read = tokenizer(question, text, truncation="only_second", return_offsets_mapping=True, return_tensors="pt")
+offsets = read.pop("offset_mapping")[0].tolist()
+of_text = torch.tensor([part == 1 for part in read.sequence_ids(0)])
+with torch.no_grad():
+    said = model(**read)
+begin, end = (one[0].masked_fill(~of_text, -torch.inf) for one in (said.start_logits, said.end_logits))
+scores = begin[:, None] + end[None, :]
+allowed = torch.ones_like(scores, dtype=torch.bool).triu().tril(29)  # at most 30 tokens
+first, last = divmod(int(scores.masked_fill(~allowed, -torch.inf).argmax()), len(end))
+print(text[offsets[first][0] : offsets[last][1]])"""
 
 _DECODED: Mapping[Kind, str] = {  # code of the card: from logits to labels
     "sequence": "print([model.config.id2label[number] for number in logits.argmax(-1).tolist()])",
@@ -84,6 +101,8 @@ class Card:
     adapters         width of the encoder's adapters, which transformers alone does not load; 0: it has none
     pooling          what the last layer reads of a text (models/task_layers.py); "pooler": as transformers' classes do
     rounding         number of test texts whose prediction rounding alone changed
+    beyond           why transformers alone does not load the classifier (shipping/check.py); "": it does
+    license, language  as the user states them
     """
 
     task: str
@@ -125,6 +144,9 @@ class Card:
     adapters: int = 0
     pooling: Pooling = "pooler"
     rounding: int = 0
+    beyond: str = ""
+    license: str = ""
+    language: tuple[str, ...] = ()
     int8: Int8 | None = None
 
     @property
@@ -143,7 +165,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What `ship` checked and measured. examples: the test texts, without labels; rounding: as Card has it."""
+    """What `ship` checked and measured. examples: the test texts, without labels; others as Card has them."""
 
     run: Path
     task: Prepared
@@ -152,6 +174,9 @@ class Shipment:
     examples: Sequence[Example]
     rounding: int = 0
     int8: Int8 | None = None
+    beyond: str = ""
+    license: str = ""
+    language: tuple[str, ...] = ()
 
 
 def card_of(shipment: Shipment) -> Card:
@@ -204,13 +229,16 @@ def card_of(shipment: Shipment) -> Card:
         pooling=pooling_of(shipment.model.model.config),
         rounding=shipment.rounding,
         int8=shipment.int8,
+        beyond=shipment.beyond,
+        license=shipment.license,
+        language=shipment.language,
         **_label_parts(outcome.scores, score, task),
     )
 
 
 def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
     """Return each label's F1, of the untouched model and the shipped contestant, and the labels without test items."""
-    if task.kind == "score":
+    if task.kind in ("score", "span"):
         return {}
     by_contestant = {
         name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
@@ -302,6 +330,8 @@ def render(card: Card) -> str:
             "\n".join(markdown.command_without_paths(command, card.base) for command in card.commands), "shell"
         ),
         "int8_file": Markup(f"`{FILE}`"),
+        "whole_file": Markup(f"`{WHOLE}`"),
+        "pipeline": markdown.fenced(code_of_pipeline(card), "python") if code_of_pipeline(card) else "",
         "low": LOW,
         "few": FEW,
     }
@@ -309,7 +339,7 @@ def render(card: Card) -> str:
 
 
 def metadata(card: Card) -> ModelCardData:
-    """Return the metadata for the hub. Language and licence are left out, because the run does not state them."""
+    """Return the metadata for the hub. Language and licence are there if the user states them: the run does not."""
     metric = card.metric.partition(" without ")[0]
     dataset: dict[str, Any] = {
         "task_type": _pipeline(card.kind),
@@ -339,6 +369,8 @@ def metadata(card: Card) -> ModelCardData:
         library_name="transformers",
         pipeline_tag=_pipeline(card.kind),
         base_model=card.base or None,
+        license=card.license or None,
+        language=list(card.language) or None,
         tags=tags,
         metrics=[kind],
         model_name=card.task,
@@ -348,6 +380,8 @@ def metadata(card: Card) -> ModelCardData:
 
 def code_to_load(card: Card) -> str:
     """Return Python code that predicts with the model; it runs in the directory of the shipment."""
+    if card.beyond or (card.adapters and card.kind == "span"):
+        return _with_acclimate(card)
     auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
     if card.pooling != "pooler" and not card.adapters:
         return _pooled(card)
@@ -359,9 +393,46 @@ def code_to_load(card: Card) -> str:
     return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
 
 
+def _with_acclimate(card: Card) -> str:
+    texts = '["One sentence of words with spaces between them ."]' if card.kind == "tokens" else _texts(card)
+    if card.kind == "span":
+        texts = '[{"question": "What is it?", "context": "It is a text."}]'
+    elif card.pooling in OF_MENTIONS:
+        texts = '[{"text": "One text.", "spans": [[0, 3], [4, 8]]}]  # the characters of the two mentions'
+    elif card.paired:
+        texts = '[("A text.", "What it is compared with."), ("Another one.", "And this.")]'
+    lines = [
+        "from acclimate.shipping.predict import predict",
+        'where = "."  # the directory of this file, or the id of the model on the hub',
+        f"texts = {texts}",
+        "print([made.label for made in predict(where, texts)])",
+    ]
+    return "\n".join(lines)
+
+
+def code_of_pipeline(card: Card) -> str:
+    """Return code that predicts with transformers' pipeline; it runs after that of `code_to_load`. "" where no pipeline
+    does: for answers, and for classifiers that no class of transformers is.
+    """
+    if card.kind == "span" or card.beyond or card.adapters or card.pooling != "pooler":
+        return ""
+    texts = '["A text.", "Another one."]'
+    if card.paired:
+        texts = '[{"text": "A text.", "text_pair": "What it is compared with."}]'
+    options = {"multilabel": ", top_k=None", "score": ', function_to_apply="none"'}.get(card.kind, "")
+    made = f'pipeline("text-classification", model=where, truncation=True{options})'
+    if card.kind == "tokens":
+        texts = '["One sentence of words with spaces between them ."]'
+        made = 'pipeline("token-classification", model=where, aggregation_strategy="first")'
+    lines = ["from transformers import pipeline", f"ask = {made}", f"print(ask({texts}))"]
+    return "\n".join(lines)
+
+
 def _with_transformers(card: Card) -> str:
     if card.kind == "tokens":
         return TAGGING
+    if card.kind == "span":
+        return ANSWERING
     return "\n".join(
         [
             "from transformers import AutoModelForSequenceClassification, AutoTokenizer",
@@ -410,6 +481,8 @@ def loading_int8(card: Card) -> str:
     texts = '["A text."], ["What it is compared with."]' if card.paired else '["A text.", "Another one."]'
     if card.kind == "tokens":
         texts = '["One sentence of words with spaces between them ."]'
+    if card.kind == "span":
+        texts = "[question], [text]"
     return "\n".join(
         [
             "import onnxruntime",
@@ -422,7 +495,7 @@ def loading_int8(card: Card) -> str:
 
 def _pipeline(kind: Kind) -> str:
     """Return the hub's name of the kind of task."""
-    return "token-classification" if kind == "tokens" else "text-classification"
+    return {"tokens": "token-classification", "span": "question-answering"}.get(kind, "text-classification")
 
 
 def _size(number: float) -> str:

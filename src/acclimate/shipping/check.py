@@ -4,10 +4,13 @@ models/classifier.py where the encoder has adapters, which those do not know. A 
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
+What no class of transformers is (an LSTM or CRF over the states, mentions, tags in another scheme than the task's) is
+loaded and asked as `acclimate predict` does, and ship.py says so.
+
 A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
 Sentences of more tokens than the tokenizer's model_max_length are read in the windows of tasks/rows.py, as scored.
 
-Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number).
+Shape suffixes: n texts, w words of a text, C outputs (a class or tag each, or one number; of spans begin and end).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import torch
 from transformers import (
     AutoConfig,
     AutoModel,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -32,13 +36,15 @@ from transformers import (
 )
 
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import NOT_PREDICTED, Example, Label, Watch, counted, unwatched
-from acclimate.models.classifier import labels_of, load_finetuned
+from acclimate.core.types import NOT_PREDICTED, Batch, Example, Label, Watch, counted, unwatched
+from acclimate.models.classifier import load_finetuned
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
 from acclimate.models.task_layers import OF_MENTIONS, layer_of, mean_of, pooling_of, sequence_layer_of
+from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, encode_rows
+from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import fallback, words_of
 from acclimate.tasks.task import Kind
 
@@ -50,7 +56,8 @@ STEPS = 8  # between float32 numbers, where numbers hardly spread
 
 # what the tokenizer gives of a batch -> its (B, C) logits; of a model that tags, (B, T, C) with T tokens of the longest
 Forward = Callable[[dict[str, np.ndarray]], np.ndarray]
-Outputs = np.ndarray | list[np.ndarray]  # (n, C); of tags (w, C) for each of n texts
+Answers = list[tuple[str, float]]  # the different answers to a question with their scores, the best first
+Outputs = np.ndarray | list[np.ndarray] | list[Answers]  # (n, C); of tags (w, C), of spans answers for each of n texts
 WordPlaces = dict[int, int]  # word -> the position of its first piece
 SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token ids, places of the words asked for
 
@@ -70,7 +77,7 @@ class Loaded:
         read = {name: torch.from_numpy(values) for name, values in inputs.items()}
         with torch.inference_mode():
             if self.encoder is None:
-                logits_BC = self.model(**read).logits
+                logits_BC = logits_in(self.model(**read))
             else:
                 states_BTD = self.encoder(**read).last_hidden_state
                 by_mean = pooling_of(self.model.config) == "mean"
@@ -79,44 +86,49 @@ class Loaded:
         return cast(np.ndarray, logits_BC.float().numpy())
 
 
+def logits_in(outputs: Any) -> torch.Tensor:
+    """Return what a model's head gives; of spans (B, T, 2)."""
+    if "start_logits" in outputs:
+        return torch.stack([outputs.start_logits, outputs.end_logits], dim=-1)
+    return cast(torch.Tensor, outputs.logits)
+
+
+def beyond_transformers(directory: Path, task: Prepared) -> str:
+    """Return what of a classifier no class of transformers has, as the end of a sentence; "" if nothing."""
+    with quiet():
+        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+    if (pooling := pooling_of(config)) in OF_MENTIONS:
+        return f"it reads a relation at its two mentions (finetune.pooling = {pooling})"
+    if (between := sequence_layer_of(config)) != "linear":
+        return f"it reads an LSTM over the encoder's states (finetune.sequence_layer = {between})"
+    if (layer := layer_of(config)) != "linear":
+        return f"its tags come from more than a linear layer (finetune.tag_layer = {layer})"
+    labels = tuple(config.id2label[number] for number in range(len(config.id2label)))
+    if task.kind == "tokens" and labels != task.labels:
+        return "its tags are of another scheme than the data's (finetune.tag_scheme), and are converted"
+    return ""
+
+
 def load_shipped(directory: Path) -> Loaded:
-    """Return a directory's model and tokenizer, loaded by transformers alone. Raises what transformers raises."""
+    """Return a directory's model and tokenizer, loaded by transformers alone, but for encoders with adapters. Raises
+    what transformers raises.
+    """
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-        if (pooling := pooling_of(config)) in OF_MENTIONS:
-            raise ValueError(
-                f"{directory}: its classifier reads mentions (pooling={pooling}), which no class of transformers does. "
-                f"Use it with acclimate, or fine-tune with another pooling"
-            )
-        if (between := sequence_layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its classifier reads an LSTM (sequence_layer={between}), which no class of transformers "
-                f"does. Use it with acclimate, or fine-tune with sequence_layer=linear"
-            )
-        if (layer := layer_of(config)) != "linear":
-            raise ValueError(
-                f"{directory}: its tags come from more than a linear layer (tag_layer={layer}), which no class of "
-                f"transformers has. Use it with acclimate, or fine-tune with tag_layer=linear"
-            )
         if bottleneck_of(config):
             return Loaded(load_finetuned(directory), tokenizer)
-        if pooling != "pooler":
+        if pooling_of(config) != "pooler":
             encoder = AutoModel.from_pretrained(directory, use_safetensors=True, dtype=torch.float32)
             return Loaded(load_finetuned(directory), tokenizer, encoder)
-        tags = any(name.endswith("ForTokenClassification") for name in config.architectures or ())
-        auto: Any = AutoModelForTokenClassification if tags else AutoModelForSequenceClassification
+        endings = {
+            "ForTokenClassification": AutoModelForTokenClassification,
+            "ForQuestionAnswering": AutoModelForQuestionAnswering,
+        }
+        stated = (auto for name in config.architectures or () for end, auto in endings.items() if name.endswith(end))
+        auto: Any = next(stated, AutoModelForSequenceClassification)
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
     return Loaded(model, tokenizer)
-
-
-def require_own_tags(loaded: Loaded, task: Prepared) -> None:
-    """Raises ValueError for a model whose tags are not the task's: what was scored was written in those."""
-    if task.kind == "tokens" and (labels := labels_of(loaded.model)) != task.labels:
-        raise ValueError(
-            f"the model predicts the tags {', '.join(labels)} in place of {', '.join(task.labels)} (tag_scheme), "
-            f"and transformers would use those. Use it with acclimate, or fine-tune with tag_scheme=given"
-        )
 
 
 def outputs_of_examples(
@@ -129,6 +141,8 @@ def outputs_of_examples(
     watch: Watch = unwatched,
 ) -> Outputs:
     """Return what `decoded` and `differing` read, in the order of the examples."""
+    if kind == "span":
+        return answers_of(examples, tokenizer, forward, stage=stage, watch=watch)
     if kind == "tokens":
         return logits_of_words(examples, tokenizer, forward, size=BATCH, stage=stage, watch=watch)
     return logits_of(examples, tokenizer, forward, stage=stage, watch=watch)
@@ -149,6 +163,17 @@ def padded_batches(
         pairs = [examples[i].pair or "" for i in places] if paired else None
         encoded = tokenizer(texts, pairs, truncation=True, padding=True, return_tensors="np")
         yield places, {name: np.asarray(values, dtype=np.int64) for name, values in encoded.items()}
+
+
+def batches_of(
+    examples: Sequence[Example], tokenizer: PreTrainedTokenizerBase, kind: Kind, *, size: int = BATCH
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the (B, T) inputs of the texts, those of like length together, the longest first."""
+    if kind == "span":
+        most = tokenizer.model_max_length - prompt_length(tokenizer)
+        yield from (inputs for _, inputs in windows(encode_rows(examples, tokenizer, most, kind), tokenizer, size=size))
+        return
+    yield from (inputs for _, inputs in padded_batches(examples, tokenizer, size=size))
 
 
 def logits_of(
@@ -194,6 +219,43 @@ def logits_of_words(
     return [said_wC for said_wC in logits if said_wC is not None]
 
 
+def answers_of(
+    examples: Sequence[Example],
+    tokenizer: PreTrainedTokenizerBase,
+    forward: Forward,
+    *,
+    stage: str = "check",
+    watch: Watch = unwatched,
+) -> list[Answers]:
+    """Return the answers to each question, from all windows of its contexts."""
+    rows = encode_rows(examples, tokenizer, tokenizer.model_max_length - prompt_length(tokenizer), "span")
+    scores_N2 = np.zeros((len(rows.ids), 2), np.float32)
+    parts = list(windows(rows, tokenizer))
+    for places, inputs in counted(parts, watch, stage, total=len(parts), unit="batches", every=1):
+        for row, logits_T2 in zip(places, forward(inputs), strict=True):
+            scores_N2[rows.offsets[row] : rows.offsets[row + 1]] = logits_T2[: rows.lengths[row]]
+    return ranked_answers(scores_N2, rows, [example.text for example in examples])
+
+
+def windows(
+    rows: Batch, tokenizer: PreTrainedTokenizerBase, *, size: int = BATCH
+) -> Iterator[tuple[list[int], dict[str, np.ndarray]]]:
+    """(numbers of rows, their (B, T) inputs), rows of like length together, the longest first. rows: of questions"""
+    order = np.argsort(-rows.lengths, kind="stable").tolist()
+    for start in range(0, len(order), size):
+        places = order[start : start + size]
+        width = int(rows.lengths[places].max())
+        fields = {"input_ids": rows.ids, "attention_mask": np.ones(len(rows.ids), np.int64)}
+        if "token_type_ids" in tokenizer.model_input_names:
+            fields["token_type_ids"] = rows.tokens["token_type_ids"]
+        inputs = {}
+        for name, values_N in fields.items():
+            inputs[name] = np.full((len(places), width), rows.pad if name == "input_ids" else 0, dtype=np.int64)
+            for line, row in enumerate(places):
+                inputs[name][line, : rows.lengths[row]] = values_N[rows.offsets[row] : rows.offsets[row + 1]]
+        yield places, inputs
+
+
 def _inputs(padded: Any, tokenizer: PreTrainedTokenizerBase) -> list[tuple[str, np.ndarray]]:
     """Return what the tokenizer itself would give: one text is of token type 0."""
     named = dict(padded)
@@ -236,11 +298,14 @@ def _windows(
 
 
 def decoded(logits_nC: Outputs, kind: Kind, labels: Sequence[str]) -> list[Label]:
-    """Return the most probable class; the sorted classes whose probability is over .5; the number itself; or the most
-    probable tag of each word.
+    """Return the most probable class; the sorted classes whose probability is over .5; the number itself; the most
+    probable tag of each word; or the best answers.
     """
+    if kind == "span":
+        return [tuple(answer for answer, _ in answers[:RANKS]) for answers in cast(list[Answers], logits_nC)]
     if kind == "tokens":
-        return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in logits_nC]
+        words = cast(list[np.ndarray], logits_nC)
+        return [tuple(_tag(logits_C, labels) for logits_C in logits_wC) for logits_wC in words]
     assert isinstance(logits_nC, np.ndarray)
     if kind == "sequence":
         return [labels[int(place)] for place in logits_nC.argmax(-1)]
@@ -254,8 +319,20 @@ def differing(scored: Sequence[Label], logits_nC: Outputs, kind: Kind, labels: S
     if kind == "score":
         assert isinstance(logits_nC, np.ndarray)
         return _other_numbers(np.array(scored, dtype=np.float64), logits_nC[:, 0])
+    if kind == "span":
+        answers = cast(list[Answers], logits_nC)
+        return [i for i, label in enumerate(scored) if _other_answers(cast(tuple[str, ...], label), answers[i])]
     apart = {"sequence": _another_class, "multilabel": _other_classes, "tokens": _other_tags}[kind]
-    return [i for i, label in enumerate(scored) if apart(label, logits_nC[i], labels)]
+    logits = cast(Sequence[np.ndarray], logits_nC)
+    return [i for i, label in enumerate(scored) if apart(label, logits[i], labels)]
+
+
+def _other_answers(scored: tuple[str, ...], ranked: Answers) -> bool:
+    """True unless the scored answers are the best ones, in an order that rounding explains."""
+    scores = dict(ranked)
+    if len(scored) != min(RANKS, len(ranked)) or not {*scored} <= scores.keys():
+        return True
+    return any(abs(scores[answer] - score) > ROUNDING for answer, (_, score) in zip(scored, ranked, strict=False))
 
 
 def _another_class(scored: Label, logits_C: np.ndarray, labels: Sequence[str]) -> bool:

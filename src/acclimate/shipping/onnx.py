@@ -1,19 +1,19 @@
-"""A copy of a shipped model as ONNX in 8 bits, for machines without PyTorch; its scores, speed and size are measured.
+"""Copies of a shipped model as ONNX, in 32 and in 8 bits, for machines without PyTorch; agreement, scores, speed
+and size are measured.
 
-The weights of matrix products and of embeddings become 8-bit integers with one scale for each output channel.
-Activations are scaled for each batch as it comes ("dynamic"), so a text's logits depend a little on the texts of its
-batch. Weights use 7 of the 8 bits: on processors without VNNI instructions the sum of two products of 8 by 8 bits would
-overflow.
+The output is `logits`: (B, C); of tags (B, T, C), of spans (B, T, 2), begin and end. In 8 bits the weights of matrix
+products and of embeddings become integers with one scale for each output channel. Activations are scaled for each batch
+as it comes ("dynamic"), so a text's logits depend a little on the texts of its batch. Weights use 7 of the 8 bits: on
+processors without VNNI instructions the sum of two products of 8 by 8 bits would overflow.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import platform
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -23,12 +23,14 @@ from typing import Any
 import numpy as np
 
 from acclimate.core.types import Example, Label, Watch, unwatched
+from acclimate.models.classifier import SPAN, classifier_kind
 from acclimate.shipping import check
 from acclimate.shipping.check import Forward, Loaded
 from acclimate.tasks.prepared import Prepared
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 FILE = "onnx/model_int8.onnx"
+WHOLE = "onnx/model.onnx"  # in 32 bits
 OUTPUT = "logits"
 TIMED = 256  # dev texts on which speed is measured
 ROUNDS = 5
@@ -43,8 +45,11 @@ LOUD = ("torch.onnx", "onnxscript", "onnx_ir", "onnx_ir.passes", "root")
 
 @dataclass(frozen=True)
 class Int8:
-    """Measurements of the copy beside those of the PyTorch model in float32.
+    """Measurements of the copy in 8 bits, and of that in 32, beside those of the PyTorch model in float32.
 
+    off, off_whole    largest difference of a logit on dev, of the copy in 8 bits and of that in 32
+    same, same_whole  share of the dev texts with the same prediction; for predicted numbers their correlation
+    size_whole        bytes of the copy in 32 bits
     agreement         share of the test texts with the same prediction; for predicted numbers their correlation
     items             number of test texts
     dev, dev_float    score on dev of the copy and of the model
@@ -69,6 +74,11 @@ class Int8:
     processor: str
     date: str
     onnxruntime: str
+    off: float
+    off_whole: float
+    same: float
+    same_whole: float
+    size_whole: int
 
     @property
     def smaller(self) -> float:
@@ -89,7 +99,8 @@ def require_packages() -> None:
 def copy_as_int8(
     directory: Path, task: Prepared, shipped: Loaded, scored: Sequence[Label], *, watch: Watch = unwatched
 ) -> Int8:
-    """Write `directory/onnx/model_int8.onnx`, and measure it on dev and on the test texts, without their labels.
+    """Write `onnx/model.onnx` and `onnx/model_int8.onnx` in the directory, and measure both on dev, and the second on
+    the test texts, without their labels.
 
     directory  holds the model already
     scored     predictions of the model for the test texts, in their order
@@ -99,25 +110,23 @@ def copy_as_int8(
     require_packages()
     path = directory / FILE
     path.parent.mkdir(exist_ok=True)
-    whole = path.with_name("whole.onnx")
-    dev = task.examples("dev")
+    whole = directory / WHOLE
+    inputs = list(check.batches_of(task.examples("dev"), shipped.tokenizer, task.kind))
     with _quiet():
-        _export(shipped, dev, whole)
-    _check(shipped, dev, _session(whole))
+        _export(shipped, inputs[0], whole)
+    _check(shipped, inputs[:CHECKED], _session(whole))
     with _quiet():
         _quantise(whole, path)
-    whole.unlink()
     return _measured(directory, task, shipped, scored, watch=watch)
 
 
-def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
-    """Write the model as ONNX in float32, for batches of any number of texts of any length."""
+def _export(shipped: Loaded, batch: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write the model as ONNX in float32, for batches of any number of texts of any length. batch: inputs of some"""
     import onnx
     import torch
 
-    _, inputs = next(check.padded_batches(examples, shipped.tokenizer, size=2))
-    if len(examples) < 2:  # the exporter would fix the batch size at 1
-        inputs = {name: np.repeat(values, 2, axis=0) for name, values in inputs.items()}
+    # two rows, for the exporter would fix the batch size at 1
+    inputs = {name: np.repeat(values, 2, axis=0)[:2] for name, values in batch.items()}
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
 
     class Named(torch.nn.Module):
@@ -129,10 +138,11 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
 
         def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None) -> Any:
             types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
-            return self.model(input_ids=input_ids, attention_mask=attention_mask, **types).logits
+            return check.logits_in(self.model(input_ids=input_ids, attention_mask=attention_mask, **types))
 
+    spans = classifier_kind(shipped.model) == SPAN
     torch.onnx.export(
-        Named() if shipped.encoder else shipped.model,
+        Named() if shipped.encoder or spans else shipped.model,
         (),
         path,
         kwargs={name: torch.from_numpy(values) for name, values in inputs.items()},
@@ -149,20 +159,30 @@ def _export(shipped: Loaded, examples: Sequence[Example], path: Path) -> None:
     onnx.save(graph, path)
 
 
-def _check(shipped: Loaded, examples: Sequence[Example], exported: Forward) -> None:
-    """Raises ValueError if the logits of the model and of its ONNX form differ on dev texts by more than rounding."""
-    batches = list(itertools.islice(check.padded_batches(examples, shipped.tokenizer), CHECKED))
-    expected_logits, exported_logits = (
-        np.concatenate([forward(inputs).ravel() for _, inputs in batches]) for forward in (shipped.logits, exported)
-    )
-    off = float(np.abs(expected_logits - exported_logits).max())
-    most = rounding(expected_logits)
+def _check(shipped: Loaded, batches: Sequence[dict[str, np.ndarray]], exported: Forward) -> None:
+    """Raises ValueError if the logits of the model and of its ONNX form differ by more than rounding."""
+    expected = _logits(shipped.logits, batches)
+    off = _apart(expected, _logits(exported, batches))
+    most = rounding(expected)
     if not off <= most:  # true for NaN too
         raise ValueError(
             f"as ONNX, {type(shipped.model).__name__} gives other results than in PyTorch (logits differ by "
             f"{off:.2g}, rounding accounts for {most:.2g}): PyTorch's exporter does not support this family. Ship "
             "without --onnx"
         )
+
+
+def _logits(forward: Forward, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
+    """Return all logits but those of padding, flat."""
+    found = []
+    for inputs in batches:
+        logits = forward(inputs)
+        found.append((logits[inputs["attention_mask"] == 1] if logits.ndim == 3 else logits).ravel())
+    return np.concatenate(found)
+
+
+def _apart(logits: np.ndarray, others: np.ndarray) -> float:
+    return float(np.abs(logits - others).max())
 
 
 def rounding(logits: np.ndarray) -> float:
@@ -184,7 +204,7 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     import onnxruntime
     import torch
 
-    exported, dev = _session(directory / FILE), task.examples("dev")
+    exported, whole, dev = _session(directory / FILE), _session(directory / WHOLE), task.examples("dev")
 
     def predicted(examples: Sequence[Example], model: Forward, stage: str) -> list[Label]:
         outputs = check.outputs_of_examples(examples, shipped.tokenizer, model, task.kind, stage=stage, watch=watch)
@@ -193,8 +213,11 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     on_test = predicted(task.examples("test"), exported, "int8 on test")
     on_dev = predicted(dev, exported, "int8 on dev")
     on_dev_float = predicted(dev, shipped.logits, "float32 on dev")
+    on_dev_whole = predicted(dev, whole, "float32 ONNX on dev")
     gold = [example.label for example in dev]
-    rounds = list(_rounds(dev[:TIMED], shipped, exported))
+    batches = list(check.batches_of(dev, shipped.tokenizer, task.kind))
+    logits = _logits(shipped.logits, batches)
+    rounds = list(_rounds(list(check.batches_of(dev[:TIMED], shipped.tokenizer, task.kind)), shipped, exported))
     seconds_float, seconds = (sum(times) for times in zip(*rounds, strict=True))
     ratios = [plain / small for plain, small in rounds]
     weights = sum(file.stat().st_size for file in directory.glob("*.safetensors"))
@@ -213,15 +236,21 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
         processor=processor(),
         date=time.strftime("%Y-%m-%d"),
         onnxruntime=onnxruntime.__version__,
+        off=_apart(logits, _logits(exported, batches)),
+        off_whole=_apart(logits, _logits(whole, batches)),
+        same=_agreement(on_dev_float, on_dev),
+        same_whole=_agreement(on_dev_float, on_dev_whole),
+        size_whole=(directory / WHOLE).stat().st_size,
     )
 
 
-def _rounds(examples: Sequence[Example], shipped: Loaded, exported: Forward) -> Iterator[tuple[float, float]]:
-    """Yield, ROUNDS times, the seconds that the model and the copy take for all texts.
+def _rounds(
+    encoded: Sequence[dict[str, np.ndarray]], shipped: Loaded, exported: Forward
+) -> Iterator[tuple[float, float]]:
+    """Yield, ROUNDS times, the seconds that the model and the copy take for all batches.
 
     Both predict each batch in turn, and each of them goes first for half of the batches.
     """
-    encoded = [inputs for _, inputs in check.padded_batches(examples, shipped.tokenizer)]
     for side in (shipped.logits, exported):  # the first call allocates memory
         side(encoded[0])
     sides = (shipped.logits, exported)

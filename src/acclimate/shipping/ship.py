@@ -1,29 +1,41 @@
 """Ship the winner of a finished race: a directory that transformers loads, with a model card that reports its scores.
 
 Before the directory appears, its files are loaded with transformers alone and predict every test text. The predictions
-must be those that were scored. This reads the texts only: the test labels stay sealed.
+must be those that were scored. This reads the texts only: the test labels stay sealed. A classifier that no class of
+transformers is, such as a tagger with a CRF, is loaded with acclimate, and the card says so.
+
+Where the last layer reads the mean state of all tokens, the directory has sentence-transformers' modules.json: the
+encoder with that mean.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Example, Score, Watch, unwatched
+from acclimate.core.types import Example, Label, Score, Watch, unwatched
 from acclimate.jobs.lock import WINNER
-from acclimate.models.classifier import PROBLEM_TYPES, TOKENS
+from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.light import bottleneck_of
+from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.onnx import Int8
+from acclimate.shipping.predict import load_predictor
+from acclimate.shipping.space import write_space
 from acclimate.shipping.texts import MARK
 from acclimate.tasks.prepared import Prepared, open_prepared
 
@@ -46,31 +58,56 @@ class Shipped:
         return self.path / CARD
 
 
-def ship(run: Path, to: Path, *, onnx: bool = False, watch: Watch = unwatched) -> Shipped:
+def ship(
+    run: str | Path,
+    to: str | Path,
+    *,
+    onnx: bool = False,
+    space: bool = False,
+    license: str = "",
+    language: Sequence[str] = (),
+    watch: Watch = unwatched,
+) -> Shipped:
     """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card.
 
-    onnx  True: add an ONNX copy in 8 bits, and measure its scores, speed and size (shipping/onnx.py)
+    onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
+    space     True: add a small web page to try the model, for Gradio and the hub's Spaces (shipping/space.py)
+    license   for the card, as the hub spells it, such as "apache-2.0"; "": none is stated
+    language  codes for the card, such as "en"; (): none is stated
 
     `to` appears once all files are written and checked; an earlier shipment there is replaced. Raises ValueError if the
     race is not finished, if `to` holds anything else than an earlier shipment, if packages for ONNX are missing, and if
     the shipped model does not predict what was scored.
     """
+    run, to = Path(run), Path(to)
+    _check_words(license, language)
     if onnx:
         onnx_copy.require_packages()
     score, task = _finished(run)
     _require_free(to)
+    beyond = check.beyond_transformers(run / WINNER, task)
+    if onnx and beyond:
+        raise ValueError(f"an ONNX copy is made of what transformers has, but {beyond}. Ship without --onnx")
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
     with files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
-        shipped = check.load_shipped(temporary)
-        check.require_own_tags(shipped, task)
-        _complete_configs(temporary, shipped, task)
-        shipped = check.load_shipped(temporary)
-        rounding = _check(shipped, task, score, examples, watch)
+        load = _loaded_with_acclimate if beyond else check.load_shipped
+        _complete_configs(temporary, load(temporary), task)
+        shipped = load(temporary)
+        if beyond:
+            _check_with_acclimate(temporary, task, score, examples, watch)
+            rounding = 0
+        else:
+            rounding = _check(shipped, task, score, examples, watch)
+        if pooling_of(shipped.model.config) == "mean" and not bottleneck_of(shipped.model.config):
+            _write_modules(temporary, shipped)
+        if space:
+            write_space(temporary, task, shipped, beyond=beyond, paired=any(example.pair for example in examples))
         int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
-        shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8)
+        words: dict[str, Any] = {"license": license, "language": tuple(language), "beyond": beyond}
+        shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8, **words)
         files.write_text(temporary / CARD, render(card_of(shipment)))
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
@@ -109,10 +146,20 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
             "Run the same race again: it writes both anew"
         )
     task = open_prepared(run / "data")
-    kinds = (*PROBLEM_TYPES, TOKENS)
-    if task.kind not in kinds:
-        raise ValueError(f"{run}: a task of kind '{task.kind}' cannot be shipped. Known: {', '.join(kinds)}")
     return score, task
+
+
+def _check_words(license: str, language: Sequence[str]) -> None:
+    """Raises ValueError for a licence or a language that the hub would not know by its form."""
+    if license and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
+        raise ValueError(f"--license {license}: write it as the hub does, such as apache-2.0, mit or cc-by-4.0")
+    for code in language:
+        if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual", code):
+            raise ValueError(f"--language {code}: give a code, such as en or de")
+
+
+def _loaded_with_acclimate(directory: Path) -> check.Loaded:
+    return check.Loaded(load_finetuned(directory), load_tokenizer(directory))
 
 
 def _require_free(to: Path) -> None:
@@ -164,22 +211,56 @@ def _complete_configs(directory: Path, shipped: check.Loaded, task: Prepared) ->
         files.write_json(path, files.read_json(path) | changed)
 
 
+def _write_modules(directory: Path, shipped: check.Loaded) -> None:
+    """Write what sentence-transformers reads: the encoder, and the mean of its states."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (path, kind) in enumerate(kinds.items())
+    ]
+    files.write_json(directory / "modules.json", modules)
+    longest = {"max_seq_length": shipped.tokenizer.model_max_length, "do_lower_case": False}
+    files.write_json(directory / "sentence_bert_config.json", longest)
+    (directory / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": shipped.model.config.hidden_size, "pooling_mode_mean_tokens": True}
+    others = ("cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    pooling |= {f"pooling_mode_{other}": False for other in others}
+    files.write_json(directory / "1_Pooling" / "config.json", pooling)
+
+
+def _check_with_acclimate(
+    directory: Path, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch
+) -> None:
+    """Raises ValueError if `acclimate predict` does not predict with the directory what was scored."""
+    predicted = [made.label for made in load_predictor(directory).predict(examples, watch=watch)]
+    if task.kind == "score":
+        numbers = np.array(predicted, dtype=np.float64)[:, None]
+        wrong = check.differing(score.predicted, numbers, task.kind, task.labels)
+    else:
+        wrong = [i for i, label in enumerate(predicted) if label != score.predicted[i]]
+    _refuse(wrong, score, predicted)
+
+
 def _check(shipped: check.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
 
     Raises ValueError if the shipped model does not predict what was scored.
     """
     logits_nC = check.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
-    wrong = check.differing(score.predicted, logits_nC, task.kind, task.labels)
     predicted = check.decoded(logits_nC, task.kind, task.labels)
+    _refuse(check.differing(score.predicted, logits_nC, task.kind, task.labels), score, predicted)
+    if task.kind == "score":
+        return 0
+    return sum(ours != scored for ours, scored in zip(predicted, score.predicted, strict=True))
+
+
+def _refuse(wrong: Sequence[int], score: Score, predicted: Sequence[Label]) -> None:
+    """Raises ValueError if there are places at which the prediction is not the one that was scored."""
     if wrong:
         first = wrong[0]
         raise ValueError(
             f"the model as shipped predicts something else than what was scored for {len(wrong):,} of the "
-            f"{len(examples):,} test texts; the first is {score.ids[first]}: {predicted[first]!r}, scored "
+            f"{len(score.ids):,} test texts; the first is {score.ids[first]}: {predicted[first]!r}, scored "
             f"{score.predicted[first]!r}. Nothing was written. Were transformers or the files of the run changed since "
             "the race? race.outcome.json has the versions of the race: ship with those, or run the race again"
         )
-    if task.kind == "score":
-        return 0
-    return sum(ours != scored for ours, scored in zip(predicted, score.predicted, strict=True))
