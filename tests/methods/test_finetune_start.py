@@ -19,6 +19,7 @@ from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
 from acclimate.models.task_layers import pooling_of
 from acclimate.training.checkpoint import read_log, spent
+from acclimate.training.gradients import NotFiniteError
 from acclimate.training.plan import Plan
 from families import FAMILIES
 
@@ -255,8 +256,9 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=True)
     notes = []
     finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
-    assert files.read_json(tmp_path / "learnt.json") == {"learnt": False, "again": True}
-    assert "it has learnt nothing: once more at a higher rate, with more steps" in notes
+    about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": "again"}
+    assert files.read_json(tmp_path / "learnt.json") == about
+    assert "it has learnt nothing: once more with twice the steps, at three times the rate" in notes
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
     assert len(again) == 8
@@ -265,6 +267,60 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     assert finetune.dev_score(tmp_path, "best") == max(
         each for _, each in files.read_json(tmp_path / "again" / "dev.json")
     )
+
+
+@pytest.mark.parametrize("run", [("probe", "auto", 0.1, 1 / 3), ("fresh", "pooler", 1e-4, 3.0)])
+def test_a_second_attempt_saves_a_run_at_too_high_a_rate_and_one_at_too_low_a_rate(run, encoder, toy_task, tmp_path):
+    """At 1e-2 it is learnt at once."""
+    head, pooling, rate, factor = run
+    plan = replace(PLAN, steps=60, rate=rate)
+    recipe = recipe_for(encoder, toy_task("sequence"), head=head, pooling=pooling, plan=plan, retry=True)
+    finetune.adapt(recipe, tmp_path)
+    about = {"learnt": True, "again": True, "attempt_rate": factor, "counts": "again"}
+    assert files.read_json(tmp_path / "learnt.json") == about
+    assert max(line["rate"] for line in read_log(tmp_path / "again")) == pytest.approx(factor * rate)
+
+
+def test_a_run_whose_loss_is_not_finite_is_made_once_more_at_a_third_of_the_rate(
+    encoder, toy_task, tmp_path, monkeypatch
+):
+    task, rates = toy_task("sequence"), []
+
+    def diverges_above(tuning, **_):
+        rates.append(tuning.plan.rate)
+        if tuning.plan.rate > limit:
+            raise NotFiniteError("the loss is nan")
+        return True
+
+    monkeypatch.setattr(Tuning, "finish", diverges_above)
+    recipe, limit = recipe_for(encoder, task, head="fresh", pooling="pooler", retry=True), PLAN.rate / 2
+    finetune.adapt(recipe, tmp_path / "saved")
+    assert rates == pytest.approx([PLAN.rate, PLAN.rate / 3])
+    assert files.read_json(tmp_path / "saved" / "learnt.json")["learnt"]
+    with pytest.raises(NotFiniteError):
+        finetune.adapt(replace(recipe, retry=False), tmp_path / "no second attempt")
+    limit = 0.0
+    with pytest.raises(NotFiniteError):
+        finetune.adapt(recipe, tmp_path / "lost")
+
+
+def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_task, tmp_path, monkeypatch):
+    finish = Tuning.finish
+
+    def diverges_again(tuning):
+        if tuning.out.name == "again":
+            raise NotFiniteError("the loss is nan")
+        return finish(tuning)
+
+    monkeypatch.setattr(Tuning, "finish", diverges_again)
+    plan = replace(PLAN, steps=4, rate=1e-9)
+    recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)
+    done = finetune.adapt(recipe, tmp_path)
+    about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": ""}
+    assert files.read_json(tmp_path / "learnt.json") == about
+    found = finetune.load_tested(done, toy_task("sequence"))
+    assert found[2]
+    assert len(finetune.predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
 
 
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):

@@ -283,7 +283,7 @@ def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
     found = warnings(replace(outcome, results=tuple(changed.get(each.key, each) for each in outcome.results)))
     assert "Genes: Drugs learnt nothing: 5 of 5 fine-tunings, 5 of them in two attempts. So it is compared" in found[0]
     assert found[1] == "Some fine-tunings learnt nothing, and count in the means: Genes: Cells (1 of 5)."
-    assert found[2].endswith("at a higher rate with more steps: Genes: Cells (1).")
+    assert found[2].endswith("at another rate with more steps: Genes: Cells (1).")
 
 
 @pytest.mark.parametrize("learnt", [True, False])

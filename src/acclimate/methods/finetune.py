@@ -136,6 +136,7 @@ from acclimate.tasks.rows import WORD, cut_off, emptied, encoded, with_labels
 from acclimate.tasks.thresholds import best_threshold, log_odds
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
+from acclimate.training.gradients import NotFiniteError
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import pad, together
@@ -147,9 +148,13 @@ CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their step
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
-LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt}
+LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt, and if so,
+# attempt_rate: its rate in multiples of the first one's, and counts: "" if that first attempt counts all the same}
 LAST = 10  # steps at least whose loss says whether anything was learnt
-RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt, in multiples of the first one's
+RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt: multiple, or divisor, of the rate, and multiple of the steps
+RISE = 0.1  # of the loss at the start, by which a tenth of the steps lies above it where the rate was too high
+ERRORS = 3.0  # standard errors that such a rise takes at least
+STARTING = 256  # training rows whose loss is the loss at the start
 BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
@@ -222,7 +227,8 @@ class FinetuneRecipe:
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
     retry: bool = True
-    """Repeat a run that learnt nothing, at three times the rate and with twice the steps."""
+    """Repeat a run that learnt nothing, with twice the steps: at a third of the rate if its training loss rose or
+    became infinite, else at three times the rate."""
     averaged: Positive = 3
     """Number of best looks whose weights are averaged, if the mean scores no lower on dev than the best look."""
 
@@ -336,22 +342,34 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
 
     The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`. `out/learnt.json` says
     whether the run learnt anything (`Tuning.learnt`). With `retry`, a run that learnt nothing is repeated in
-    `out/again`, at RETRY_RATE times the rate and with RETRY_STEPS times the steps, and the second attempt counts.
+    `out/again` with RETRY_STEPS times the steps: at the rate divided by RETRY_RATE if its loss was not finite or rose
+    (`Tuning.rose`), else at RETRY_RATE times the rate. The second attempt counts, unless its loss is not finite.
+
+    Raises NotFiniteError where no attempt has a finite loss, and without `retry` where the first one has none.
     """
     task, sources = _inputs(recipe)
     if done := finished(out, recipe, sources):
         _clear(out)
         return done
     tuning = Tuning(recipe, task, out, watch)
-    learnt = tuning.finish()
-    again = not learnt and recipe.retry
-    if again:
-        note = "it has learnt nothing: once more at a higher rate, with more steps"
+    learnt = _finished(tuning, raises=not recipe.retry)
+    about: dict[str, Any] = {"learnt": bool(learnt), "again": False}
+    if not learnt and recipe.retry:
+        second = Tuning(once_more(recipe, RETRY_RATE), task, out / AGAIN, watch)
+        rate = RETRY_RATE
+        if learnt is None or second.rose([line["loss.task"] for line in read_log(out)]):
+            rate = 1 / RETRY_RATE
+            second = Tuning(once_more(recipe, rate), task, out / AGAIN, unwatched)
+            second.watch = watch
+        how = "a third of the rate, as its loss rose" if rate < 1 else "three times the rate"
+        note = f"it has learnt nothing: once more with twice the steps, at {how}"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        tuning = Tuning(harder(recipe), task, out / AGAIN, watch)
-        learnt = tuning.finish()
+        learnt_again = _finished(second, raises=learnt is None)
+        tuning = tuning if learnt_again is None else second
+        counts = "" if learnt_again is None else AGAIN
+        about = {"learnt": bool(learnt_again), "again": True, "attempt_rate": rate, "counts": counts}
     if ranks.is_first():
-        files.write_json(out / LEARNT, {"learnt": learnt, "again": again})
+        files.write_json(out / LEARNT, about)
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     return done
@@ -365,17 +383,30 @@ def _clear(out: Path) -> None:
             finish(place)
 
 
-def harder(recipe: FinetuneRecipe) -> FinetuneRecipe:
-    """Return the settings of a second attempt."""
+def _finished(tuning: Tuning, *, raises: bool) -> bool | None:
+    """Train to the end, choose, and return whether anything was learnt; None if the loss was not finite.
+
+    Raises NotFiniteError in that case if `raises`.
+    """
+    try:
+        return tuning.finish()
+    except NotFiniteError:
+        if raises:
+            raise
+        return None
+
+
+def once_more(recipe: FinetuneRecipe, rate: float) -> FinetuneRecipe:
+    """Return the settings of a second attempt. rate: in multiples of the first one's"""
     steps = recipe.plan.steps * (RETRY_STEPS if not recipe.epochs else 1)
-    plan = replace(recipe.plan, rate=RETRY_RATE * recipe.plan.rate, steps=steps)
+    plan = replace(recipe.plan, rate=rate * recipe.plan.rate, steps=steps)
     longer = {name: RETRY_STEPS * getattr(recipe, name) for name in ("epochs", "least_steps", "most_epochs")}
     return replace(recipe, plan=plan, **longer)
 
 
 def last_attempt(out: Path) -> Path:
     """Return where the looks at dev lie that count: in `out`, or in `out/again`."""
-    return out / AGAIN if (out / LEARNT).exists() and files.read_json(out / LEARNT)["again"] else out
+    return out / files.read_json(out / LEARNT).get("counts", "") if (out / LEARNT).exists() else out
 
 
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
@@ -603,6 +634,22 @@ class Tuning:
         log = read_log(self.out)
         last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
         return bool(np.mean(last) < constant_loss(self.rows, self.task.kind))
+
+    def rose(self, losses: Sequence[float]) -> bool:
+        """Return True if the rate was too high of a run that began with these weights, by the losses of its steps: over
+        some tenth of the steps the mean lies clearly above the loss at the start and above that of the best constant
+        outputs, by RISE times the higher of the two and by ERRORS standard errors.
+
+        At a rate that is too low the loss stays level or falls. The weights have to be those of the start.
+        """
+        some = self.rows.take(np.unique(np.linspace(0, len(self.rows) - 1, STARTING).astype(np.int64)))
+        _, start = outputs_and_loss(self.measured, some, self.labels)
+        constant = constant_loss(self.rows, self.task.kind)
+        level = max(start, constant) if math.isfinite(constant) else start
+        size = max(LAST, len(losses) // 10)
+        parts = [np.array(losses[at : at + size]) for at in range(0, len(losses) - size + 1, size)]
+        rises = [part.mean() - level > max(RISE * level, ERRORS * part.std(ddof=1) / math.sqrt(size)) for part in parts]
+        return bool(ranks.agree(any(rises)))
 
 
 @torch.no_grad()

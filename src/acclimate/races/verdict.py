@@ -386,7 +386,7 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
     if any(mended.values()):
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
-            f"Some fine-tunings learnt nothing at first, and were done once more at a higher rate with more steps: "
+            f"Some fine-tunings learnt nothing at first, and were done once more at another rate with more steps: "
             f"{_some(counts)}."
         )
 
