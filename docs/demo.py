@@ -2,11 +2,13 @@
 
 python docs/demo.py [RUNS]    (RUNS: the folder in which `make demo` wrote; runs)
 
-Keeps table.txt and table.csv of each race in docs/demo, writes the part of the README between its two marks again, and
-takes docs/report.png of the page with chromium. tests/test_demo.py compares the README with docs/demo.
+Keeps table.txt and table.csv of each race and the identity of their encoder in docs/demo, writes the part of the README
+between its two marks again, and takes docs/report.png of the page with chromium. tests/test_demo.py compares the README
+with docs/demo, and the identity with that of the encoder that the package has.
 """
 
 import csv
+import json
 import shutil
 import subprocess
 import sys
@@ -20,14 +22,20 @@ ROOT = Path(__file__).resolve().parents[1]
 README, KEPT, PICTURE = ROOT / "README.md", ROOT / "docs" / "demo", ROOT / "docs" / "report.png"
 RACES = {"docstrings": "demo", "sections": "demo-sections"}  # task -> folder of its race in RUNS
 TABLES = ("table.txt", "table.csv")
+ENCODER = "encoder.txt"  # its identity (acclimate.models.loading.identity), by which the races name the model
 BEGIN, END = "<!-- what make demo printed; docs/demo.py writes it -->", "<!-- end of the demo -->"
 SCORES = "Scores on test"
 WIDTH, HEIGHT, MOST_BYTES = 1000, 1250, 150_000  # of the picture
 
 
 def keep(runs: Path, kept: Path = KEPT) -> None:
-    """Copy the tables of each race to `kept`."""
+    """Copy the tables of each race to `kept`, and note the encoder of both. Raises ValueError if there are two."""
+    locks = [json.loads((runs / folder / "study.lock.json").read_text("utf-8")) for folder in RACES.values()]
+    models = {identity for lock in locks for identity in lock["data"]["model"]}
+    if len(models) != 1:
+        raise ValueError(f"the races in {runs} began with several encoders: {', '.join(sorted(models))}")
     kept.mkdir(parents=True, exist_ok=True)
+    (kept / ENCODER).write_text("".join(models) + "\n", "utf-8")
     for task, folder in RACES.items():
         for name in TABLES:
             shutil.copyfile(runs / folder / name, kept / f"{task}{Path(name).suffix}")

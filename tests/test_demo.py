@@ -1,11 +1,14 @@
 """The README's tables are those of the run of `make demo` that docs/demo keeps."""
 
 import importlib.util
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+
+from acclimate.models.loading import EMBEDDED, identity
 
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("demo", ROOT / "docs" / "demo.py")
@@ -34,6 +37,7 @@ def kept(tmp_path):
         (tmp_path / "runs" / folder).mkdir(parents=True)
         (tmp_path / "runs" / folder / "table.txt").write_text(TABLE)
         (tmp_path / "runs" / folder / "table.csv").write_text(SHEET)
+        (tmp_path / "runs" / folder / "study.lock.json").write_text(json.dumps({"data": {"model": ["5c39"]}}))
     demo.keep(tmp_path / "runs", tmp_path / "kept")
     return tmp_path / "kept"
 
@@ -64,8 +68,16 @@ def test_the_readme_gets_verdict_and_scores_of_each_race(kept):
     assert differences(readme, kept) == ["sections: TAPT 53.7 [40.1, 47.0]"]
 
 
-def test_the_readme_says_what_the_demo_printed():
+def test_the_encoder_of_both_races_is_kept_and_must_be_one(kept, tmp_path):
+    assert (kept / demo.ENCODER).read_text() == "5c39\n"
+    (tmp_path / "runs" / "demo" / "study.lock.json").write_text('{"data": {"model": ["77aa"]}}')
+    with pytest.raises(ValueError, match="began with several encoders: 5c39, 77aa"):
+        demo.keep(tmp_path / "runs", tmp_path / "kept")
+
+
+def test_the_readme_says_what_the_demo_printed_of_the_encoder_that_the_package_has():
     assert differences(demo.README.read_text("utf-8"), demo.KEPT) == []
+    assert (demo.KEPT / demo.ENCODER).read_text("utf-8").strip() == identity(EMBEDDED), "run `make demo` again"
 
 
 @pytest.mark.slow

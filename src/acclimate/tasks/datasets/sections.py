@@ -40,7 +40,7 @@ FEWEST_TEXTS, FEWEST_MODULES = 60, 6  # a section with fewer in test is no label
 
 
 def build_sections(
-    cache: Path, *, labels_per_class: int | None = None, seed: int = 0, max_tokens: int = 64, watch: Watch = unwatched
+    cache: Path, *, labels_per_class: int | None = None, seed: int = 0, max_tokens: int = 96, watch: Watch = unwatched
 ) -> Docstrings:
     """Return the task and the corpora of the docstrings, made once and read from `cache` ever after.
 
