@@ -201,7 +201,7 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
 
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
     labelled, raw = toys.files_in(inputs)
-    with pytest.raises(ValueError, match="give a model to start from"):
+    with pytest.raises(ValueError, match="on general text, and there is none"):
         gather(tmp_path / "run", labelled, replace(raw, general=None), model=None)
 
 

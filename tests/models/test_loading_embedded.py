@@ -11,7 +11,7 @@ from acclimate.cli.race import _without_model
 from acclimate.core.types import Document
 from acclimate.models import loading
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.models.loading import hub_answers, identity, locate, resolved, start_of
+from acclimate.models.loading import hub_answers, identity, locate, origin, resolved, start_of
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 
@@ -70,9 +70,49 @@ def test_without_weights_there_is_one_line(monkeypatch, tmp_path):
         assert len(done.output.splitlines()) == 1
 
 
-def test_what_a_race_starts_from():
+def test_what_a_race_starts_from(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
     starts = {None: "embedded", "embedded": "embedded", "scratch": None, "path": "path"}
     assert {stated: start_of(stated) for stated in starts} == starts
+    assert not caplog.records
+    (tmp_path / "scratch").mkdir()
+    assert start_of("scratch") is None
+    assert [record.getMessage() for record in caplog.records] == [
+        "'scratch' pretrains a small encoder first. For your directory write ./scratch"
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["doctor", "task.csv", "--model", "scratch"],
+        ["evaluate", "scratch", "task.csv"],
+        ["adapt", "mlm", "model=scratch", "corpus=task.csv"],
+        ["study", "tlm", "task.csv", "--model", "scratch", "--general", "raw.txt"],
+    ],
+)
+def test_where_nothing_is_pretrained_scratch_is_no_model(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task.csv").write_text("text,label\na dose,1\n")
+    (tmp_path / "raw.txt").write_text("a dose\n")
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 2
+    assert done.output.startswith("acclimate: 'scratch' is no model: race --model scratch, and study tlm without --mod")
+    assert len(done.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["evaluate", "made"], "made is a model, and no task is stated. Add one: evaluate made TASK"),
+        (["race", "docstrings", "pretrain.layers=3"], "settings of pretrain do nothing here: add --model scratch, or "),
+    ],
+)
+def test_a_command_that_lacks_something_says_what(arguments, said, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "made" / "checkpoint")
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 2
+    assert done.output.startswith(f"acclimate: {said}")
 
 
 def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers(folder, tmp_path, monkeypatch):
@@ -84,7 +124,14 @@ def test_adapt_takes_it_without_a_model_and_names_larger_ones_if_the_hub_answers
     first, *_ = done.output.splitlines()
     assert first.startswith("No model is stated: this run uses the embedded encoder, which comes with acclimate. ")
     assert "Larger ones are worth trying: sentence-transformers/all-MiniLM-L6-v2, google-bert/" in first
-    assert load_masked_language_model(tmp_path / "run" / "checkpoint").config.hidden_size == 16
+    made = tmp_path / "run" / "checkpoint"
+    assert load_masked_language_model(made).config.hidden_size == 16
+
+    again = CliRunner().invoke(cli.app, ["adapt", "mlm", "model=run", "corpus=raw.txt", *few[:-1], "again"])
+    assert again.exit_code == 0, again.output
+    monkeypatch.setattr(loading, "FOLDER", tmp_path / "an upgrade")
+    assert origin(made) == origin(tmp_path / "again" / "checkpoint") == "embedded"
+    assert (origin("owner/name"), origin(folder), origin("")) == ("owner/name", "", "")
 
 
 def test_the_hub_is_not_asked_offline(monkeypatch):
@@ -95,6 +142,18 @@ def test_the_hub_is_not_asked_offline(monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     assert hub_answers()
     assert asked
+
+
+@pytest.mark.parametrize("proxy", ["foo://127.0.0.1:9", "socks5://127.0.0.1:9", "http://x:abc", "http://127.0.0.1:9"])
+def test_a_proxy_that_cannot_be_used_gives_no_answer_and_no_traceback(proxy, monkeypatch, capfd):
+    huggingface_hub.close_session()  # it keeps the proxy that it began with
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    assert not hub_answers()
+    assert capfd.readouterr().err == ""
+    huggingface_hub.close_session()
 
 
 @pytest.mark.parametrize(

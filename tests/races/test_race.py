@@ -218,7 +218,7 @@ def test_a_race_that_lacks_text_says_which(toy_race):
     materials = replace(toy_race.materials, domain=None, heldout=None)
     with pytest.raises(ValueError, match="DAPT needs raw text of the domain: give --corpus, or leave DAPT out"):
         enter(toy_race.recipe, materials)
-    with pytest.raises(ValueError, match="give a model to start from"):
+    with pytest.raises(ValueError, match="pretrained on general text, and there is none"):
         Materials(toy_race.materials.task, toy_race.materials.task_text)
 
 

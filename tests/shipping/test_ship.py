@@ -23,6 +23,7 @@ import studies
 from acclimate.core import files
 from acclimate.core.types import Score, label_of
 from acclimate.data.examination import FileFacts, Leak
+from acclimate.models.loading import FOLDER
 from acclimate.races.leakage import without
 from acclimate.races.report import report_of
 from acclimate.shipping import check, onnx
@@ -266,6 +267,7 @@ def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(
     assert (shipped.contestant, shipped.seed) == (told["contestant"], told["seed"])
     card = shipped.card.read_text()
     assert "pretrained in the same run" in card
+    assert not {"LICENSE", "NOTICE"} & there
     assert all(f"| {name}" in card for name in ("untouched", "TAPT", "DAPT", "TF-IDF"))
     assert ModelCard(card).data.pipeline_tag == "text-classification"
 
@@ -278,6 +280,19 @@ def test_the_card_tells_base_command_notes_and_cost(run, tmp_path):
     assert "The whole race, all contestants and seeds: 1 min of work." in card
     assert "Adapting: 12.0 k tokens, 3.40 GFLOP, 8 s." in card
     assert "/home/ada" not in card
+
+
+def test_what_was_made_from_the_embedded_encoder_has_its_licence(race, tmp_path):
+    winner = race / "winner"
+    files.write_json(winner / "provenance.json", {"origin": "embedded"})
+    hashes = files.read_json(winner / "manifest.json")
+    hashes["provenance.json"] = files.sha256_of(winner / "provenance.json")
+    files.write_json(winner / "manifest.json", hashes)
+    ship(race, tmp_path / "out")
+    for name in ("LICENSE", "NOTICE"):
+        assert (tmp_path / "out" / name).read_bytes() == (FOLDER / name).read_bytes()
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "It was made from the embedded encoder of acclimate, which was cut from sentence-transformers" in card
 
 
 def test_the_card_scores_without_leaked_items(tmp_path):

@@ -59,13 +59,14 @@ def doctor(
         _count_splits(session, str(task), data)
         return
     from acclimate.data.inputs import examined
+    from acclimate.models.loading import EMBEDDED
     from acclimate.tasks.labelled import read_files
 
     read = read_files(labelled)
     spread = None if run is None else _spread_of(run, read)
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
-        found = examined(read, raw, model=model, **planned, watch=watch)
+        found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     session.say(found.as_text())
     if found.errors:
         raise typer.Exit(1)
@@ -171,6 +172,8 @@ def race(
         check_listed(stated.search)
     if not learning_curve and stated.learning_curve != usual.learning_curve:
         raise ValueError("settings of learning_curve do nothing here: add --learning-curve, or leave them out")
+    if start is not None and stated.pretrain != usual.pretrain:
+        raise ValueError("settings of pretrain do nothing here: add --model scratch, or leave them out")
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {
@@ -234,6 +237,8 @@ def _model_then_task(given: Mapping[str, Any]) -> None:
 
     if given["model"] is not None:
         check_order(given["model"], given["task"])
+    elif any((Path(given["task"]) / place).is_file() for place in ("config.json", "checkpoint/config.json")):
+        raise ValueError(f"{given['task']} is a model, and no task is stated. Add one: evaluate {given['task']} TASK")
     check_files(given)
 
 

@@ -169,6 +169,8 @@ def made() -> dict[str, Any]:
     classes: dict[str, Any] = {}
     for recipe in recipes.values():
         described(recipe, classes)
+    for name, value in to_mapping(for_model()).items():  # a race starts from a given model, unless it is scratch
+        classes[RaceRecipe.__name__]["fields"][name]["default"] = value
     names = {
         name: {"class": recipe.__name__, "about": classes[recipe.__name__]["about"]} for name, recipe in recipes.items()
     }
@@ -182,7 +184,7 @@ def made() -> dict[str, Any]:
         names[name]["needs"] = [key for key in ("model", "task", "tasks", "corpus") if key in fields.keys() - optional]
         if method.without_corpus:
             names[name]["without_corpus"] = dict(method.without_corpus)
-    names["race"]["with"] = {"any --model but scratch": to_mapping(for_model())}
+    names["race"]["with"] = {"--model scratch": to_mapping(RaceRecipe())}
     return {"names": names, "classes": classes}
 
 

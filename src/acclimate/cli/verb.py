@@ -26,6 +26,7 @@ import typer
 
 from acclimate.cli import options
 from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
+from acclimate.models.loading import SCRATCH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -151,7 +152,8 @@ def verb(
                 given = _as_files(given)
                 if check is not None:
                     check(given)
-                check_models([given.get("model"), *(given.get("models") or ())])
+                if given.get("model") != SCRATCH or not _pretrains(function):
+                    check_models([given.get("model"), *(given.get("models") or ())])
                 with _session(function, given) as session:
                     function(session, **_arguments(function, given))
                 if session.status:
@@ -254,10 +256,16 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
 
 def _holds(function: Callable[..., None]) -> bool:
     """True if the function's `out` is the directory of a run."""
-    return (
-        get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True).get("out")
-        == options.OutOption
-    )
+    return _types(function).get("out") == options.OutOption
+
+
+def _pretrains(function: Callable[..., None]) -> bool:
+    """True if the function's `model` may be "scratch"."""
+    return _types(function).get("model") == options.StartOption
+
+
+def _types(function: Callable[..., None]) -> dict[str, Any]:
+    return get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
 
 
 @contextmanager

@@ -144,8 +144,8 @@ def gather(
     """
     if raw.general is None and model is None:
         raise ValueError(
-            "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one on "
-            "(--general TEXT)"
+            "--model scratch pretrains a small encoder on general text, and there is none. Add --general TEXT, or "
+            "leave --model out to start from the embedded encoder"
         )
     model = resolved(model) if model else None
     settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "folds": folds}

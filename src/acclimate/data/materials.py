@@ -75,8 +75,8 @@ class Materials:
     def __post_init__(self) -> None:
         if self.model is None and self.general is None:
             raise ValueError(
-                "give a model to start from (--model, a directory or hub id), or general text to pretrain a small one "
-                "on, from which methods retrieve (--general TEXT)"
+                "materials without a model are for a small encoder that is pretrained on general text, and there is "
+                "none. Give model or general"
             )
 
     def identity(self) -> str:

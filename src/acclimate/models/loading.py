@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.files import sha256_of
+from acclimate.core.files import read_json, sha256_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -33,7 +34,8 @@ LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncas
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
 COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
-BESIDE = ("manifest.json", "provenance.json", FACTS)  # files that it does not hash
+PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
+BESIDE = ("manifest.json", PROVENANCE, FACTS)  # files that it does not hash
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
 PATIENCE = 10.0  # seconds that the hub may take to answer
@@ -51,6 +53,8 @@ def start_of(stated: str | None) -> str | None:
     """Return the model that a race starts from if the user stated this `--model`: the embedded encoder if none was
     stated; None, which means to pretrain a small one, for "scratch".
     """
+    if stated == SCRATCH and Path(SCRATCH).is_dir():
+        _log.warning(f"'{SCRATCH}' pretrains a small encoder first. For your directory write ./{SCRATCH}")
     return None if stated == SCRATCH else stated or EMBEDDED
 
 
@@ -78,11 +82,15 @@ def hub_answers() -> bool:
     if hub.constants.HF_HUB_OFFLINE:
         return False
     answers: list[bool] = []
+    failed = hub.errors.HTTPError  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
+    unreadable = getattr(sys.modules[failed.__module__], "InvalidURL", ValueError)
 
     def ask() -> None:
         try:
             hub.get_hf_file_metadata(hub.hf_hub_url(LARGER[0], "config.json"), timeout=HURRY)
-        except (OSError, hub.errors.HTTPError):  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
+        except (OSError, failed):
+            return
+        except (ValueError, ImportError, unreadable):  # the environment names a proxy that the library cannot use
             return
         answers.append(True)
 
@@ -222,10 +230,15 @@ def locate(model: str | Path) -> str:
     """Return the path of a directory or a hub id; "embedded" is the encoder that comes with the package. A `Path` is
     always a directory.
 
-    Raises ValueError if it is neither.
+    Raises ValueError if it is neither, and for "scratch", which is none.
     """
     if model == EMBEDDED:
         return str(embedded())
+    if model == SCRATCH:
+        raise ValueError(
+            f"'{SCRATCH}' is no model: race --model {SCRATCH}, and study tlm without --model, pretrain a small encoder "
+            f"first. State a directory or a hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
+        )
     path = Path(model).expanduser()
     if path.is_dir():
         return str(path)
@@ -331,6 +344,20 @@ def identity(model: str | Path) -> str:
         if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
             content.update(f"{file.name} {sha256_of(file)}\n".encode())
     return content.hexdigest()
+
+
+def origin(model: str | Path) -> str:
+    """Return what a model was made from, by however many runs: "embedded" or a hub id; "" if that is not known.
+
+    A checkpoint has it in its provenance.json, so it outlives an upgrade of the embedded encoder's weights.
+    """
+    if not str(model) or str(model) in (EMBEDDED, str(FOLDER)):
+        return EMBEDDED if str(model) else ""
+    directory = Path(model).expanduser()
+    if not directory.is_dir():
+        return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
+    about = read_json(directory / PROVENANCE) if (directory / PROVENANCE).exists() else None
+    return str(about.get("origin", "")) if isinstance(about, dict) else ""
 
 
 def short_names(models: Sequence[str]) -> list[str]:

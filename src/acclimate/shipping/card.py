@@ -20,7 +20,7 @@ from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.jobs.lock import WINNER
 from acclimate.models.light import bottleneck_of
-from acclimate.models.loading import FOLDER, HUB_ID, MADE_FROM, identity
+from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
 from acclimate.models.task_layers import OF_MENTIONS, Pooling, pooling_of
 from acclimate.races.leakage import without
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
@@ -266,6 +266,14 @@ def _cut(shipment: Shipment) -> int:
 
 def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
     """Return the hub id of the model that the winner was made from, "" if it has none, and a sentence on it."""
+    begun_with = origin(run / WINNER)
+    if begun_with == EMBEDDED:
+        return (
+            "",
+            f"It was made from the embedded encoder of acclimate, which was cut from {MADE_FROM} and trained further.",
+        )
+    if begun_with:
+        return begun_with, f"It was made from {begun_with}."
     job = _tuned(run, outcome, score)
     if job is None:
         return "", ""
@@ -274,19 +282,9 @@ def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
     model = job["settings"].get("model", "")  # a hub id; of a directory only the hash stands there, in `contents`
     if HUB_ID.fullmatch(model):
         return model, f"It was made from {model}."
-    if job["contents"].get("model") == _embedded_identity():
-        return (
-            "",
-            f"It was made from the embedded encoder of acclimate, which was cut from {MADE_FROM} and trained further.",
-        )
     if model or "model" in job["contents"]:
         return "", "It was made from a model that the user gave, which has no hub id."
     return "", "Its encoder was pretrained in the same run, from random weights."
-
-
-def _embedded_identity() -> str:
-    """Return the identity of the embedded encoder; "" if this installation does not have its weights."""
-    return identity(FOLDER) if (FOLDER / WEIGHTS).is_file() else ""
 
 
 def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:

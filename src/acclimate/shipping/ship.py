@@ -27,6 +27,7 @@ from acclimate.jobs.lock import WINNER
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.light import bottleneck_of
+from acclimate.models.loading import EMBEDDED, FOLDER, origin
 from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
@@ -93,6 +94,9 @@ def ship(
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
     with files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
+        if origin(run / WINNER) == EMBEDDED:  # its licence asks that both go along with what is made from it
+            for name in ("LICENSE", "NOTICE"):
+                shutil.copyfile(FOLDER / name, temporary / name)
         load = _loaded_with_acclimate if beyond else check.load_shipped
         _complete_configs(temporary, load(temporary), task)
         shipped = load(temporary)

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
 from acclimate.models.encoder import save_model
+from acclimate.models.loading import PROVENANCE, origin
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective, measure
@@ -77,7 +78,8 @@ def run(
 def write_checkpoint(
     out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Any, sources: Mapping[str, Any]
 ) -> Checkpoint:
-    """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, and `sources`: input hashes).
+    """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, `sources`: hashes of inputs,
+    and `origin`: what `models.loading.origin` says of the model that the recipe begins with, if that is known).
 
     Equal runs give equal bytes, because nothing in it depends on the clock or on where files lie: the recipe is written
     without the places of its inputs, which `sources` names by their content.
@@ -87,7 +89,10 @@ def write_checkpoint(
         with files.new_directory(path) as temporary:
             save_model(model, tokenizer, temporary)
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
-            files.write_json(temporary / "provenance.json", {"sources": dict(sources), "versions": versions()})
+            provenance: dict[str, Any] = {"sources": dict(sources), "versions": versions()}
+            if begun_with := origin(getattr(recipe, "model", "")):  # a recipe of pretraining has no model
+                provenance["origin"] = begun_with
+            files.write_json(temporary / PROVENANCE, provenance)
     ranks.wait()
     return Checkpoint(path)
 
