@@ -5,13 +5,14 @@
 #   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy
+#   make docs                      the documentation as a site, in build/docs
 #   make settings                  write docs/settings.md and cli/settings.json of the recipes again
 #   make clean                     remove .venv and caches; runs/ stays
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo demo-scratch test lint settings clean
+.PHONY: demo demo-scratch test lint docs settings clean
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part: 950 seconds of a core. All contestants have the same steps,
@@ -47,6 +48,9 @@ lint: .venv/made-for-lint
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+docs: .venv/made-for-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 settings: .venv/made-for-lint
 	$(BIN)/python -c "from acclimate.cli.settings import write; write()"
 
@@ -56,6 +60,7 @@ clean:
 
 .venv/made-for-test: EXTRA := [test]
 .venv/made-for-lint: EXTRA := [dev]
+.venv/made-for-docs: EXTRA := [docs]
 
 # `whole` is absent while pip works: an install that was cut short is started over from nothing.
 # torch goes first and alone: as a range, or asked for by another package, it may come as gigabytes of CUDA.
