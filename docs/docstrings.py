@@ -9,9 +9,7 @@ ITEM = re.compile(r"(\S.*?)  +(\S.*)")
 
 
 def listed(text: str) -> str:
-    """Return the text as Markdown. A line belongs to a list if two spaces or more divide it, or if it is indented after one
-    that does.
-    """
+    """Return the text as Markdown. Two spaces or more divide a line of a list; indented lines after it continue it."""
     lines: list[str] = []
     inside = False
     for line in text.splitlines():

@@ -36,11 +36,13 @@ def found_in_pages(pattern: str, text_of: Callable[[Path], str]) -> Iterator[tup
     return ((page, each) for page in PAGES for each in re.findall(pattern, text_of(page)))
 
 
-def test_relative_links_resolve():
+def test_links_into_the_repository_resolve():
+    """Relative ones, and the README's, which are whole addresses, because it is also the package's page elsewhere."""
     for page, target in found_in_pages(r"\]\(([^)\s]+)\)", prose):
-        if not re.match(r"[a-z]+:", target):
-            path, _, anchor = target.partition("#")
-            file = (page.parent / path).resolve() if path else page
+        inside = re.fullmatch(r"https://github.com/acclimate-nlp/acclimate/(?:blob|raw)/main/(.*)", target)
+        if inside or not re.match(r"[a-z]+:", target):
+            path, _, anchor = (inside[1] if inside else target).partition("#")
+            file = ((ROOT if inside else page.parent) / path).resolve() if path else page
             assert file.exists(), (page, target)
             assert not anchor or anchor in anchors(file), (page, target)
 
