@@ -535,7 +535,7 @@ def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> 
         value = given[parameter.name]
         if parameter.kind == parameter.VAR_KEYWORD:
             parts += [f"{key}={each!r}" for key, each in value.items()]
-        elif parameter.name not in ("progress", "watch") and value is not parameter.default and value != ():
+        elif parameter.name not in ("progress", "watch") and value is not parameter.default:
             plain = str(value) if isinstance(value, Path) else value
             shown = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
             parts.append(shown if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={shown}")
