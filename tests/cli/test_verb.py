@@ -19,7 +19,20 @@ from acclimate.core import files
 from studies import recorded
 
 VERBS = (
-    *("doctor", "race", "evaluate", "ship", "report", "adapt", "settings", "data", "study", "analyse"),
+    *(
+        "doctor",
+        "race",
+        "evaluate",
+        "report",
+        "predict",
+        "ship",
+        "push",
+        "adapt",
+        "settings",
+        "data",
+        "study",
+        "analyse",
+    ),
     *(f"data {name}" for name in ("prepare", "corpus", "retrieve", "vocabulary", "fetch")),
     *(f"study {name}" for name in ("tlm", "choices", "tapter", "dga", "stilt", "blurb", "pubmedbert")),
     *(f"study {name}" for name in ("status", "verify", "regenerate")),

@@ -56,6 +56,12 @@ OutOption = Annotated[
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print the plan and what it costs; start nothing.", rich_help_panel=RUN)
 ]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON document; progress and notes go to standard error.", rich_help_panel=RUN
+    ),
+]
 ModelOption = Annotated[
     str | None, typer.Option("--model", help="A local directory or a hub id, or embedded: what comes with acclimate.")
 ]

@@ -19,7 +19,7 @@ from acclimate.cli.checks import (
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
 from acclimate.core.settings import SEEDS
-from acclimate.studies import FAILED
+from acclimate.studies import FAILED, documents_of
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
@@ -50,6 +50,7 @@ def doctor(
         typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
     ] = None,
     data: options.DataOption = None,
+    json: options.JsonOption = False,
 ) -> None:
     """Check labelled files and corpora, and tell what a race on them could detect; changes nothing.
 
@@ -67,7 +68,10 @@ def doctor(
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
-    session.say(found.as_text())
+    if json:
+        session.give({"in_order": not found.errors, **found.to_json()})
+    else:
+        session.say(found.as_text())
     if found.errors:
         raise typer.Exit(1)
 
@@ -93,11 +97,16 @@ def _spread_of(run: Path, labelled: Labelled) -> PowerDesign:
 
 def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
     """The exit status is 1 if a count differs for no known reason, or cannot be made."""
+    from dataclasses import asdict
+
     from acclimate.data.published import count_catalogue
 
     with session.watched() as watch:
         found = count_catalogue(catalogue, folder, watch=watch)
-    session.say(found.as_text())
+    if session.parameters["json"]:
+        session.give({"in_order": found.in_order, **asdict(found)})
+    else:
+        session.say(found.as_text())
     if not found.in_order:
         raise typer.Exit(1)
 
@@ -152,6 +161,7 @@ def race(
     ] = False,
     out: options.OutOption = Path("runs/race"),
     dry_run: options.DryRunOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
     from dataclasses import replace
@@ -200,10 +210,14 @@ def _race(
 
     out = session.parameters["out"]
     if session.parameters["dry_run"]:
-        text = race.dry_run_text
+        plan = race.dry_run_for
         if curves:
-            from acclimate.studies.learning_curve import dry_run_text as text
-        session.say(text(Inputs(out, **given), stated, budget=budget, probe_only=probe_only))
+            from acclimate.studies.learning_curve import dry_run_for as plan
+        left = plan(Inputs(out, **given), stated, budget=budget, probe_only=probe_only)
+        if session.parameters.get("json"):
+            session.give(left.as_document())
+        else:
+            session.say(left.as_text())
         return
     check_format(out)
     with session.watched() as watch:
@@ -220,6 +234,8 @@ def _race(
     _show(session, out)
     if followed is not None:
         session.say(followed.text)
+    if session.parameters.get("json"):
+        session.give({"directory": str(out), "studies": documents_of(out)})
     session.status = FAILED if report.failed or (followed and followed.failed) else 0
 
 
@@ -273,11 +289,13 @@ def _of_this_version(given: Mapping[str, Any]) -> None:
 
 
 @verb(check=_of_this_version)
-def report(session: Session, run: options.RunDirectory) -> None:
+def report(session: Session, run: options.RunDirectory, json: options.JsonOption = False) -> None:
     """Write page and tables of a finished race or study again, and print the tables."""
     from acclimate.studies import write_again
 
     session.say(write_again(run))
+    if json:
+        session.give({"directory": str(run), "studies": documents_of(run)})
     _tell_winner(session, run)
 
 

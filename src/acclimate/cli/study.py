@@ -112,11 +112,14 @@ for each in STUDIES.values():
 
 @study.command(rich_help_panel=RUNS)
 @verb(check=check_directory)
-def status(session: Session, run: Directory) -> None:
+def status(session: Session, run: Directory, json: options.JsonOption = False) -> None:
     """Say what is done, running, failed and waiting, and the time left; changes nothing."""
     from acclimate.jobs.status import status_of
     from acclimate.reports.page import escaped
 
+    if json:
+        session.give(status_of(run).as_document())
+        return
     typer.echo("\n".join(map(escaped, status_of(run).as_text().splitlines())))
 
 

@@ -8,7 +8,9 @@ an error in one line.
 from __future__ import annotations
 
 import inspect
+import json
 import logging
+import math
 import os
 import re
 import shlex
@@ -57,6 +59,13 @@ class Session:
 
         if ranks.is_first():
             self.console.print(text, highlight=False, markup=False)
+
+    def give(self, document: Any) -> None:
+        """Print the document of --json on standard output, under torchrun in the first process only."""
+        from acclimate.core import ranks
+
+        if ranks.is_first():
+            typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 
     def model_or_embedded(self, stated: str | None) -> str:
         """Return the stated model, or "embedded" where none was stated, and say so in a line. The line names larger
@@ -340,6 +349,17 @@ def errors_printed() -> Iterator[None]:
             raise
         typer.echo("\n".join(map(escaped, f"acclimate: {error}".splitlines())), err=True)
         raise typer.Exit(2) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return the value as JSON has it: numbers that are not finite become null, sequences lists."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def command() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,6 +64,22 @@ class Status:
 
     def of(self, state: State) -> list[JobStatus]:
         return [standing for standing in self.standings if standing.state == state]
+
+    def as_document(self) -> dict[str, Any]:
+        """Return what `--json` prints. seconds_left is null if it is unknown."""
+        jobs = [
+            {
+                "study": one.study,
+                "name": one.job.name,
+                "label": one.job.label,
+                "state": one.state,
+                "seconds": one.seconds,
+                "detail": one.detail,
+            }
+            for one in self.standings
+        ]
+        counts = Counter(one.state for one in self.standings)
+        return {"counts": counts, "seconds_left": self.seconds_left, "workers": self.workers, "jobs": jobs}
 
     def as_text(self) -> str:
         counts = {state: len(self.of(state)) for state in ("done", "running", "failed", "waiting")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,20 @@ class DryRun:
     def seconds(self) -> float:
         """Time of all lines together."""
         return sum(line.seconds for line in self.lines)
+
+    def as_document(self) -> dict[str, Any]:
+        """Return what `--json` prints; seconds, bytes, and numbers of jobs."""
+        return {
+            "title": self.design.title,
+            "lines": [asdict(line) for line in self.lines],
+            "seconds": self.seconds,
+            "memory": self.memory,
+            "disk": self.disk,
+            "jobs_left": self.left,
+            "jobs_done": self.done,
+            "absent": dict(self.design.absent),
+            "notes": [*self.notes, *self.design.notes],
+        }
 
     def as_text(self) -> str:
         """Return a table for the terminal, at most 110 columns wide."""

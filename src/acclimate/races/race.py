@@ -32,6 +32,7 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import Entries, enter, texts_of
 from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
+from acclimate.races.dry_run import DryRun
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
@@ -97,13 +98,18 @@ def _alone(watch: Watch) -> Watch:
 
 
 def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
+    """Return the text of `dry_run_for`."""
+    return dry_run_for(inputs, recipe, budget=budget, probe_only=probe_only).as_text()
+
+
+def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
         estimator = costs_of(limit.unit) if limit else None
         made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
-        return dry_run_of(made, inputs.out).as_text()
+        return dry_run_of(made, inputs.out)
 
 
 def run_race(

@@ -417,6 +417,26 @@ def _chosen(outcome: Outcome) -> Section:
 
 def as_csv(outcome: Outcome) -> str:
     """Return a line for each cell and metric, then one for each mean; lists are separated by spaces."""
+    lines = _lines(outcome)
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {name: " ".join(map(str, value)) if isinstance(value, list) else value for name, value in line.items()}
+        for line in lines
+    )
+    return file.getvalue()
+
+
+def as_document(outcome: Outcome) -> dict[str, Any]:
+    """Return what `--json` prints of a study or race: its name and title, why cells have no score, and the rows of the
+    CSV, where lists are lists.
+    """
+    failed = {", ".join(filter(None, key)): why for key, why in outcome.failed.items()}
+    return {"study": outcome.name, "title": outcome.title, "failed": failed, "rows": _lines(outcome)}
+
+
+def _lines(outcome: Outcome) -> list[dict[str, Any]]:
     facts = _fact_names(outcome.results)
     stages = list(dict.fromkeys(stage for result in outcome.results for stage in result.costs))
     kinds = list(dict.fromkeys(each.name for each in outcome.against))
@@ -432,9 +452,9 @@ def as_csv(outcome: Outcome) -> str:
             line |= {"folds": result.task.folds, "repeats": len(result.scores)} if outcome.folds else {}
             line |= {"runs_that_learnt_nothing": result.untaught}
             line |= {"probe": result.probe} if probed else {}
-            line |= {"seeds": " ".join(str(score.seed) for score in result.scores)}
-            line |= {"scores": " ".join(map(str, _each_seed(outcome, result, metric)))}
-            line |= {"dev": " ".join(str(score.dev) for score in result.scores)}
+            line |= {"seeds": [score.seed for score in result.scores]}
+            line |= {"scores": list(_each_seed(outcome, result, metric))}
+            line |= {"dev": [score.dev for score in result.scores]}
             for name in kinds:
                 line |= _contrast(name, outcome.compared.of(key, name, metric))
             for stage in stages:
@@ -452,11 +472,7 @@ def as_csv(outcome: Outcome) -> str:
         for name in kinds:
             line |= _contrast(name, outcome.compared.of(mean.key, name))
         lines.append({name: value for name, value in line.items() if name in heads})
-    file = io.StringIO()
-    writer = csv.DictWriter(file, heads, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return file.getvalue()
+    return lines
 
 
 def _place(outcome: Outcome, key: Key) -> dict[str, Any]:

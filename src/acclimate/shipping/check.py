@@ -83,7 +83,7 @@ class Loaded:
                 by_mean = pooling_of(self.model.config) == "mean"
                 text_BD = mean_of(states_BTD, read["attention_mask"]) if by_mean else states_BTD[:, 0]
                 logits_BC = cast(torch.nn.Linear, self.model.classifier)(text_BD)
-        return cast(np.ndarray, logits_BC.float().numpy())
+        return logits_BC.float().numpy()
 
 
 def logits_in(outputs: Any) -> torch.Tensor:

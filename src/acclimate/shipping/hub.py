@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acclimate.core import files
+from acclimate.models.loading import HUB_ID
 from acclimate.shipping.texts import MARK
 
 
@@ -39,14 +40,11 @@ def push(
     """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    from huggingface_hub.utils import validate_repo_id
 
     directory = Path(shipped)
     check_shipment(directory)
-    try:
-        validate_repo_id(repository)
-    except HFValidationError as error:
-        raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
+    if not HUB_ID.fullmatch(repository):
+        raise ValueError(f"'{repository}' is no name of a model on the hub. Write it as owner/name")
     there = sorted(file for file in directory.rglob("*") if file.is_file())
     listed = tuple((str(file.relative_to(directory)), file.stat().st_size) for file in there)
     if dry_run:

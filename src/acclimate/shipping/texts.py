@@ -81,7 +81,7 @@ class Asking:
 
     def with_columns(self, **columns: str | None) -> Asking:
         """Return the same with the columns that are not None."""
-        named = {role: column for role, column in columns.items() if column is not None}
+        named: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
         return replace(self, **named, stated=self.stated | {*named})
 
     def roles(self) -> dict[str, str]:

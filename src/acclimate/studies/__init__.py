@@ -164,6 +164,22 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     return tables.write(outcome, out, study.sections if study else tables.no_sections)
 
 
+def documents_of(out: Path) -> list[dict[str, Any]]:
+    """Return what `acclimate report --json` prints of each study that has ended in `out`, of a race with its verdict
+    and winner. Raises FileNotFoundError if nothing has ended there.
+    """
+    from acclimate.races import report, tables
+    from acclimate.races.outcome import outcomes_in, read_outcome
+
+    documents = []
+    for outcome in map(read_outcome, outcomes_in(out)):
+        document = tables.as_document(outcome)
+        if outcome.race is not None:
+            document |= {"verdict": report.report_of(outcome).verdict, "winner": outcome.race.winner}
+        documents.append(document)
+    return documents
+
+
 def write_again(out: Path) -> str:
     """Write the tables and pages of all that has ended in `out`, and return the texts. Nothing is trained or read but
     the outcomes. Raises FileNotFoundError if nothing has ended there.

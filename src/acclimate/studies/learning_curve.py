@@ -43,7 +43,7 @@ from acclimate.races.compare import MAIN, Against
 from acclimate.races.contestants import Entries, fine_tuned, tested, threshold_of, with_model
 from acclimate.races.cost import SpeedTest, Stage, costs_of
 from acclimate.races.design import Cell, Design, main_metric
-from acclimate.races.dry_run import dry_run
+from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.estimates import PROBED_A_SECOND
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
@@ -141,6 +141,11 @@ def follow(
 
 
 def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
+    """Return the text of `dry_run_for`."""
+    return dry_run_for(inputs, recipe, budget=budget, probe_only=probe_only).as_text()
+
+
+def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race with learning curves would still do in `inputs.out`, and its cost. Writes nothing there."""
     limit, out = parse_budget(budget) if budget else None, inputs.out
     raced = read_outcome(path_of(out, RACE)) if path_of(out, RACE).exists() else None
@@ -157,7 +162,7 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
             notes.append(f"Which contestant is the {SOME} one is known after the race.")
         if limit is not None and recipe.learning_curve.finetune == "budget":
             notes.append("Learning curves of fine-tuning follow if enough of the budget is left; they are not counted.")
-        return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out).as_text()
+        return dry_run(replace(race, cells=curves.cells, notes=tuple(notes)), out)
 
 
 def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes: bool) -> Design:
