@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from acclimate.core import files
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
+from acclimate.methods.baselines import TfidfSetting
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Task, classes_in
@@ -18,8 +19,8 @@ from acclimate.tasks.task import Task, classes_in
 KINDS = ("sequence", "multilabel", "score")
 
 
-@pytest.mark.parametrize(("kind", "tried"), [("sequence", (0.01, 1.0, 100.0)), ("score", (9.0, 2.0, 1.0))])
-def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, tried, toy_task, monkeypatch):
+@pytest.mark.parametrize(("kind", "strength"), [("sequence", 1.0), ("score", 2.0)])
+def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, strength, toy_task, monkeypatch):
     """Dev scores that are made up: of two equal ones, the stronger regularisation wins."""
     done = []
     examples, unseal, task = Prepared.examples, Prepared.unseal, toy_task(kind)
@@ -38,12 +39,32 @@ def test_the_strength_is_chosen_on_dev_and_test_is_opened_after_that(kind, tried
 
     for name, replaced in (("examples", watched), ("unseal", opened), ("score", made_up)):
         monkeypatch.setattr(Prepared, name, replaced)
-    recipe = baselines.TfidfRecipe(strengths=(100.0, 1.0, 0.01), alphas=(1.0, 9.0, 2.0))
+    recipe = baselines.TfidfRecipe((100.0, 1.0, 0.01), (1.0, 9.0, 2.0), class_weights=("equal",), longest=(2,))
     result = baselines.evaluate(recipe, task, by="me")
     dev, test = task.sizes["dev"], task.sizes["test"]
     assert done == ["train", "dev", dev, dev, dev, "test", "labels, by me", test]
-    assert (result["dev"], result["test"], result["strength"]) == (0.8, 0.5, tried[1])
-    assert recipe.tried(kind) == tried
+    assert (result["dev"], result["test"]) == (0.8, 0.5)
+    assert result["setting"] == TfidfSetting(strength, "equal", 2)
+
+
+def test_the_preferred_settings_are_tried_first_whatever_is_scored():
+    """Strengths, then weights of classes, decide between those that are equally far from the first of each list."""
+    recipe = baselines.TfidfRecipe(trials=4)
+    assert recipe.tried("sequence") == (
+        TfidfSetting(10.0, "balanced", 2),
+        TfidfSetting(10.0, "balanced", 1),
+        TfidfSetting(10.0, "equal", 2),
+        TfidfSetting(1.0, "balanced", 2),
+    )
+    assert [(each.strength, each.longest) for each in recipe.tried("score")] == [
+        (1.0, 2),
+        (1.0, 1),
+        (10.0, 2),
+        (10.0, 1),
+    ]
+    assert len(set(baselines.TfidfRecipe().tried("multilabel"))) == 5 * 2 * 2
+    stated = baselines.TfidfRecipe(strengths=(3.0,), class_weights=("equal", "balanced"))
+    assert stated.tried("sequence")[:2] == (TfidfSetting(3.0, "equal", 2), TfidfSetting(3.0, "equal", 1))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -58,25 +79,47 @@ def test_it_learns_the_toy_and_gives_the_same_answer_again(kind, toy_task):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize(("weights", "longest"), [("equal", 2), ("balanced", 1)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, toy_task):
+def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, weights, longest, toy_task):
     """Terms of one text alone are put together, which must change nothing."""
     task = toy_task(kind)
-    fitted = baselines.fit_tfidf(baselines.TfidfRecipe().only(3.0), task)
+    fitted = baselines.fit_tfidf(baselines.TfidfRecipe().only(TfidfSetting(3.0, weights, longest)), task)
     train, dev = task.examples("train"), task.examples("dev")
-    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2))
+    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
     rows, others = vectorizer.fit_transform([e.text for e in train]), vectorizer.transform([e.text for e in dev])
     gold = [example.label for example in train]
+    model = LogisticRegression(C=3.0, max_iter=2000, class_weight="balanced" if weights == "balanced" else None)
     if kind == "sequence":
-        model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, gold)
-        assert list(fitted.predicted_dev) == list(model.predict(others))
+        assert list(fitted.predicted_dev) == list(model.fit(rows, gold).predict(others))
     elif kind == "score":
-        model = Ridge(alpha=3.0, solver="cholesky").fit(rows.toarray(), gold)
-        assert list(fitted.predicted_dev) == pytest.approx(list(model.predict(others.toarray())), abs=1e-3)
+        ridge = Ridge(alpha=3.0, solver="cholesky").fit(rows.toarray(), gold)
+        assert list(fitted.predicted_dev) == pytest.approx(list(ridge.predict(others.toarray())), abs=1e-3)
     else:
         for label in task.labels:
-            model = LogisticRegression(C=3.0, max_iter=2000).fit(rows, [label in labels for labels in gold])
+            model.fit(rows, [label in labels for labels in gold])
             assert [label in labels for labels in fitted.predicted_dev] == list(model.predict(others))
+
+
+def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on_dev(tmp_path):
+    """Nine rows of ten are of one class, and only a pair of words tells them apart."""
+    words = {"common": "heart beats", "rare": "beats heart"}
+
+    def read(path, split):
+        labels = ["rare" if row % 10 == 0 else "common" for row in range(40)]
+        return [Example(f"{split}-{row}", f"{words[label]} w{split}{row}", label) for row, label in enumerate(labels)]
+
+    task = prepare(
+        Task("rare", "sequence", read, ("common", "rare"), metric_named("macro_f1"), 8), Path(), tmp_path / "data"
+    )
+    weak = baselines.TfidfRecipe(strengths=(0.01,))
+    assert baselines.fit_tfidf(weak, task).setting == TfidfSetting(0.01, "balanced", 2)
+    scores = {setting: baselines.fit_tfidf(weak.only(setting), task).dev for setting in weak.tried("sequence")}
+    assert [scores[TfidfSetting(0.01, *rest)] for rest in (("balanced", 2), ("equal", 2))] == [
+        1.0,
+        pytest.approx(18 / 38),
+    ]
+    assert scores[TfidfSetting(0.01, "balanced", 1)] < 0.9
 
 
 def test_putting_terms_of_one_text_together_keeps_all_products():
@@ -93,15 +136,15 @@ def test_putting_terms_of_one_text_together_keeps_all_products():
 def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.2], [0.1, 1.0]])
     gold = [("all", "left"), ("all",), ("all", "left"), ("all",)]
-    predict = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), 100.0)
+    predict = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), TfidfSetting(100.0, "equal", 1))
     assert predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
 
 
-def test_with_a_threshold_of_dev_each_strength_has_the_one_that_scores_best_and_test_has_the_same(toy_task):
+def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_test_has_the_same(toy_task):
     """Strongly regularised, no label is probable, so that a half predicts next to nothing."""
     task = toy_task("multilabel")
     half, chosen = (
-        baselines.evaluate(baselines.TfidfRecipe(strengths=(0.001,), threshold=threshold), task)
+        baselines.evaluate(baselines.TfidfRecipe((0.001,), class_weights=("equal",), threshold=threshold), task)
         for threshold in ("half", "dev")
     )
     assert chosen["dev"] > half["dev"] + 0.2
@@ -113,7 +156,7 @@ def test_with_a_threshold_of_dev_each_strength_has_the_one_that_scores_best_and_
 
 def test_a_label_is_predicted_from_even_odds_on():
     rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
-    predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), 1.0)
+    predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
     model = LogisticRegression(C=1.0).fit(rows, [True, True, False, False])
     for value in (-0.01, 0.01):
         likely = expit(model.decision_function([[value]])[0]) > 0.5
@@ -142,7 +185,7 @@ def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_
     assert fitted.predict(task.examples("test")) == [answer] * 3
 
 
-@pytest.mark.parametrize(("kind", "name"), [("sequence", "strengths"), ("score", "alphas")])
+@pytest.mark.parametrize(("kind", "name"), [("sequence", "class_weights"), ("score", "alphas")])
 def test_it_needs_something_to_try(kind, name, toy_task):
     with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty: give at least one"):
         baselines.fit_tfidf(baselines.TfidfRecipe(**{name: ()}), toy_task(kind))
@@ -163,7 +206,7 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
         out=tmp_path, watch=unwatched, by="test TF-IDF", recipe=stated, task=task.path, fitted=tmp_path
     )
     assert tested == {name: whole[name] for name in ("ids", "gold", "predicted", "test")}
-    assert {name: whole[name] for name in ("dev", "strength", "tokens")} == {
-        name: result[name] for name in ("dev", "strength", "tokens")
-    }
+    assert [whole["dev"], settings.to_mapping(whole["setting"]), whole["tokens"]] == [
+        result[name] for name in ("dev", "setting", "tokens")
+    ]
     assert [look["by"] for look in task.looks()[before:]] == ["test TF-IDF"]

@@ -140,8 +140,8 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
 def test_the_baseline_tries_as_many_settings_as_an_encoder(toy_race):
     searching = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3, 9e-3)))
     entries = enter(searching, toy_race.materials)
-    tried = {number: entries.with_trials(number).baseline.settings["recipe"]["strengths"] for number in (1, 4, 5, 9)}
-    assert entries.baseline.settings["recipe"]["strengths"] == [1.0, 10.0, 100.0]
-    assert tried == {1: [10.0], 4: [1.0, 10.0, 100.0, 1000.0], 5: [0.1, *tried[4]], 9: tried[5]}
+    assert entries.baseline.settings["recipe"]["trials"] == len(entries.recipe.settings()) == 3
+    fewer = replace(entries, recipe=replace(entries.recipe, tfidf=replace(entries.recipe.tfidf, trials=2)))
+    assert fewer.with_trials(4).baseline.settings["recipe"]["trials"] == 2
     few = enter(replace(searching, search=replace(searching.search, least_dev=25)), toy_race.materials)
-    assert len(few.recipe.settings()) == len(few.baseline.settings["recipe"]["strengths"]) == 1
+    assert len(few.recipe.settings()) == few.baseline.settings["recipe"]["trials"] == 1

@@ -1,16 +1,19 @@
 """Baselines without an encoder: TF-IDF with a linear model, a constant answer, and a word list.
 
-TF-IDF of words and pairs of adjacent words t, L2-normalised, with a linear model:
+TF-IDF of words, or of words and pairs of adjacent words, t, L2-normalised, with a linear model:
 
     x_t = (1 + ln tf_t) idf_t, then x / |x|
     one label       softmax(W x + b)                minimise  C sum over rows of - log p(label) + |W|^2 / 2
     several labels  sigmoid(w x + b), one a label   minimise  the same
     a number        w x + b                         minimise  sum over rows of (y - w x - b)^2 + alpha |w|^2
 
-C or alpha is chosen on dev, as every contestant's checkpoint is; of equals the strongest regularisation wins. With
-several labels a row has those with a probability above .5, or above the threshold that scores best on dev
-(tasks/thresholds.py). A pair of texts is one text, with a space between. It sees the whole text, where encoders see
-`max_tokens`. There is no seed: one fit stands beside every seed of the others, so its variance over seeds is 0.
+A row counts once, or, where the classes are balanced, R / (C rows of its class) times, so that all classes count alike.
+C or alpha, the weights of classes and the length of a term are chosen on dev, as every contestant's checkpoint is; of
+equals the strongest regularisation wins. In a race it tries as many settings as each encoder, in an order that is fixed
+before any score (`TfidfRecipe.tried`). With several labels a row has those with a probability above .5, or above the
+threshold that scores best on dev (tasks/thresholds.py). A pair of texts is one text, with a space between. It sees the
+whole text, where encoders see `max_tokens`. There is no seed: one fit stands beside every seed of the others, so its
+variance over seeds is 0.
 
 Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
 label a text: for accuracy it is the majority class, for a metric that leaves a class out it is another. Several: no
@@ -40,7 +43,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from acclimate.core.settings import AboveZero, Positive, check_ranges
+from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
@@ -49,48 +52,85 @@ from acclimate.tasks.thresholds import Threshold, best_threshold, labels_above, 
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # of tasks in which words have tags
 
+ClassWeights = Literal["balanced", "equal"]
 Labels = Sequence[Label]
 Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a label a row
 
 
 @dataclass(frozen=True)
-class TfidfRecipe:
-    """The settings that are tried on dev, and the length of a term."""
+class TfidfSetting:
+    """One of the settings that are tried.
 
-    strengths: tuple[AboveZero, ...] = (0.1, 1.0, 10.0, 100.0, 1000.0)
-    """Values of C to try in logistic regression, on dev."""
-    alphas: tuple[AboveZero, ...] = (0.01, 0.1, 1.0, 10.0, 100.0)
-    """Values of alpha to try in ridge regression, on dev, where the label is a number."""
-    longest: Positive = 2  # most words in a term
+    strength       C or alpha
+    class_weights  "equal" for a number, which has no classes
+    longest        most words in a term
+    """
+
+    strength: float
+    class_weights: ClassWeights
+    longest: int
+
+    def text(self, kind: str) -> str:
+        """Return the setting in words, for a task of this kind."""
+        terms = "words" if self.longest == 1 else f"terms of 1 to {self.longest} words"
+        if kind == "score":
+            return f"alpha {self.strength:g}, {terms}"
+        return f"C {self.strength:g}, {self.class_weights} classes, {terms}"
+
+
+@dataclass(frozen=True)
+class TfidfRecipe:
+    """The settings that are tried on dev. Each list is in order of preference."""
+
+    strengths: tuple[AboveZero, ...] = (10.0, 1.0, 100.0, 0.1, 1000.0)
+    """Values of C to try in logistic regression, the preferred one first."""
+    alphas: tuple[AboveZero, ...] = (1.0, 10.0, 0.1, 100.0, 0.01)
+    """Values of alpha to try in ridge regression, for numbers, the preferred one first."""
+    class_weights: tuple[ClassWeights, ...] = ("balanced", "equal")
+    """What to try: "balanced" classes count alike, however many rows they have; with "equal" each row does."""
+    longest: tuple[Positive, ...] = (2, 1)  # numbers of words that a term may have at most, to try
+    trials: Count = 0
+    """Most settings to try, the preferred combinations first; 0: all. A race takes as many as an encoder tries."""
     threshold: Literal["half", "dev"] = "half"
-    """Probability above which each of several labels is predicted: 0.5, or for each strength the one that scores best
+    """Probability above which each of several labels is predicted: 0.5, or for each setting the one that scores best
     on dev. In a race it is "dev" if finetune.threshold is, so that all contestants choose alike."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
 
-    def tried(self, kind: str) -> tuple[float, ...]:
-        """Return the values tried for a task of this kind, the strongest regularisation first."""
-        return tuple(sorted(self.alphas, reverse=True)) if kind == "score" else tuple(sorted(self.strengths))
+    def tried(self, kind: str) -> tuple[TfidfSetting, ...]:
+        """Return the settings tried for a task of this kind, the preferred one first.
 
-    def fewer(self, number: int) -> TfidfRecipe:
-        """Return the recipe with at most `number` of its values to try, the middle ones."""
-        return replace(self, strengths=_middle(self.strengths, number), alphas=_middle(self.alphas, number))
+        Preferred is a small sum of the places in the three lists; of equals the one whose strength, then whose weights
+        come first. Lists and rule were fixed on the dev sets of eleven published datasets
+        (benchmarks/reports/2026-11-23-tfidf.md).
+        """
+        places = {
+            (strength, weights, longest): (at_strength + at_weights + at_longest, at_strength, at_weights)
+            for at_strength, strength in enumerate(self.alphas if kind == "score" else self.strengths)
+            for at_weights, weights in enumerate(("equal",) if kind == "score" else self.class_weights)
+            for at_longest, longest in enumerate(self.longest)
+        }
+        preferred = [TfidfSetting(*each) for each in sorted(places, key=lambda each: places[each])]
+        return tuple(preferred[: self.trials or None])
 
-    def only(self, strength: float) -> TfidfRecipe:
-        """Return the recipe with this one value to try, whatever the kind."""
-        return replace(self, strengths=(strength,), alphas=(strength,))
+    def only(self, setting: TfidfSetting) -> TfidfRecipe:
+        """Return the recipe with this one setting to try, whatever the kind."""
+        one = (setting.strength,)
+        return replace(
+            self, strengths=one, alphas=one, class_weights=(setting.class_weights,), longest=(setting.longest,)
+        )
 
 
 @dataclass(frozen=True)
 class FittedBaseline:
     """A fitted baseline.
 
-    strength  the C or alpha that dev chose; 0 where there is none
-    tokens    number of words of the training texts that were used
+    setting  what dev chose; None where there was nothing to choose
+    tokens   number of words of the training texts that were used
     """
 
-    strength: float
+    setting: TfidfSetting | None
     dev: float
     predicted_dev: tuple[Label, ...]
     tokens: int
@@ -98,15 +138,8 @@ class FittedBaseline:
     predict: Callable[[Sequence[Example]], list[Label]]
 
 
-def _middle(values: Sequence[float], number: int) -> tuple[float, ...]:
-    kept = sorted(values)
-    while len(kept) > max(1, number):
-        kept = kept[1:] if len(kept) % 2 else kept[:-1]
-    return tuple(kept)
-
-
 def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> FittedBaseline:
-    """Fit for each strength and choose on dev; of equals the strongest regularisation wins. The test set stays sealed.
+    """Fit for each setting and choose on dev; of equals the strongest regularisation wins. The test set stays sealed.
 
     Raises ValueError where there is nothing to try, and for a kind of task that has no such model.
     """
@@ -114,32 +147,37 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     if task.kind not in FITS:
         raise ValueError(f"a task of kind '{task.kind}' has no baseline of terms; these have: {', '.join(FITS)}")
     train, dev = task.examples("train"), task.examples("dev")
-    features = _Features(_texts(train), recipe.longest)
-    rows, dev_rows = features.train, features(_texts(dev))
+    settings = sorted(recipe.tried(task.kind), key=lambda tried: tried.strength, reverse=task.kind == "score")
+    if not settings:
+        lists = ("alphas" if task.kind == "score" else "strengths", "class_weights", "longest")
+        empty = next(name for name in lists if not getattr(recipe, name))
+        raise ValueError(f"tfidf.{empty} is empty: give at least one")
+    features = {longest: _Features(_texts(train), longest) for longest in {tried.longest for tried in settings}}
+    dev_rows = {longest: of_texts(_texts(dev)) for longest, of_texts in features.items()}
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
-    best: tuple[float, float, list[Label], Predict] | None = None
-    strengths = recipe.tried(task.kind)
-    for strength in counted(strengths, watch, "TF-IDF", total=len(strengths), unit="fits", every=1):
+    best: tuple[float, TfidfSetting, list[Label], Predict] | None = None
+    for setting in counted(settings, watch, "TF-IDF", total=len(settings), unit="fits", every=1):
+        rows, others = features[setting.longest].train, dev_rows[setting.longest]
         if recipe.threshold == "dev" and task.kind == "multilabel":
-            odds = _odds(rows, gold, task.labels, strength)
-            threshold, predicted, score = best_threshold(odds(dev_rows), dev_gold, task.labels, task)
+            odds = _odds(rows, gold, task.labels, setting)
+            threshold, predicted, score = best_threshold(odds(others), dev_gold, task.labels, task)
             predict: Predict = partial(_labels_at, odds, task.labels, threshold)
         else:
-            predict = FITS[task.kind](rows, gold, task.labels, strength)
-            predicted = predict(dev_rows)
+            predict = FITS[task.kind](rows, gold, task.labels, setting)
+            predicted = predict(others)
             score = task.score(dev_gold, predicted)
         if best is None or score > best[0]:
-            best = score, strength, predicted, predict
-    if best is None:
-        raise ValueError(f"tfidf.{'alphas' if task.kind == 'score' else 'strengths'} is empty: give at least one")
-    score, strength, predicted, chosen = best
+            best = score, setting, predicted, predict
+    assert best is not None
+    score, setting, predicted, chosen = best
+    terms = features[setting.longest]
     return FittedBaseline(
-        strength=strength,
+        setting=setting,
         dev=score,
         predicted_dev=tuple(predicted),
         tokens=sum(len(text.split()) for text in _texts(train)),
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: chosen(features(_texts(examples))),
+        predict=lambda examples: chosen(terms(_texts(examples))),
     )
 
 
@@ -152,9 +190,9 @@ def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[st
 def evaluate(
     recipe: TfidfRecipe, task: Prepared, *, by: str = "evaluate TF-IDF", watch: Watch = unwatched
 ) -> dict[str, Any]:
-    """Fit and test the baseline. Return ids, gold, predicted, test, dev, predicted_dev, strength, tokens, seconds."""
+    """Fit and test the baseline. Return ids, gold, predicted, test, dev, predicted_dev, setting, tokens, seconds."""
     fitted = fit_tfidf(recipe, task, watch=watch)
-    names = ("dev", "predicted_dev", "strength", "tokens", "seconds")
+    names = ("dev", "predicted_dev", "setting", "tokens", "seconds")
     return test_baseline(fitted, task, by=by) | {name: getattr(fitted, name) for name in names}
 
 
@@ -193,20 +231,22 @@ class _Features:
         return sparse.csr_array(self.vectorizer.transform(texts)) @ self.merge
 
 
-def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    model = _logistic(strength).fit(rows, list(gold))
+def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
+    model = _logistic(setting).fit(rows, list(gold))
     return lambda others: [str(label) for label in model.predict(others)]
 
 
-def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    return partial(_labels_at, _odds(rows, gold, labels, strength), labels, 0.5)
+def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
+    return partial(_labels_at, _odds(rows, gold, labels, setting), labels, 0.5)
 
 
 def _labels_at(odds: Callable[[Any], np.ndarray], labels: Sequence[str], threshold: float, rows: Any) -> list[Label]:
     return labels_above(odds(rows) - np.float32(log_odds(threshold)), labels)
 
 
-def _odds(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Callable[[Any], np.ndarray]:
+def _odds(
+    rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting
+) -> Callable[[Any], np.ndarray]:
     """Return a function that gives the log odds of each label, (R, C); of a label that all training rows have, or none,
     they are infinite.
     """
@@ -216,7 +256,7 @@ def _odds(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: flo
         if has.all() or not has.any():
             columns.append(partial(_always, math.inf if has[0] else -math.inf))
         else:
-            columns.append(_logistic(strength).fit(rows, has).decision_function)
+            columns.append(_logistic(setting).fit(rows, has).decision_function)
     return lambda others: np.stack([column(others) for column in columns], axis=1)
 
 
@@ -224,21 +264,22 @@ def _always(answer: float, rows: Any) -> np.ndarray:
     return np.full(rows.shape[0], answer)
 
 
-def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], strength: float) -> Predict:
-    model = Ridge(alpha=strength, solver="sparse_cg", tol=1e-6).fit(rows, np.asarray(gold, dtype=np.float64))
+def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
+    model = Ridge(alpha=setting.strength, solver="sparse_cg", tol=1e-6).fit(rows, np.asarray(gold, dtype=np.float64))
     return lambda others: [float(number) for number in model.predict(others)]
 
 
-FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], float], Predict]] = {
+FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], TfidfSetting], Predict]] = {
     "sequence": _one_label,
     "multilabel": _several_labels,
     "score": _number,
 }
-"""Kind of task -> (features, gold labels, all labels, strength) -> a function that predicts."""
+"""Kind of task -> (features, gold labels, all labels, setting) -> a function that predicts."""
 
 
-def _logistic(strength: float) -> LogisticRegression:
-    return LogisticRegression(C=strength, max_iter=2000, random_state=0)
+def _logistic(setting: TfidfSetting) -> LogisticRegression:
+    weights = "balanced" if setting.class_weights == "balanced" else None
+    return LogisticRegression(C=setting.strength, class_weight=weights, max_iter=2000, random_state=0)
 
 
 def _texts(examples: Sequence[Example]) -> list[str]:
@@ -266,7 +307,7 @@ def fit_constant(task: Prepared) -> FittedBaseline:
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
     predicted = answers(best, dev)
     return FittedBaseline(
-        strength=0.0,
+        setting=None,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
         tokens=0,
@@ -346,7 +387,7 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
     dev = task.examples("dev")
     predicted = predict(dev)
     return FittedBaseline(
-        strength=0.0,
+        setting=None,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
         tokens=sum(tags.total() for tags in counts.values()),

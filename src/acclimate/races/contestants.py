@@ -421,7 +421,8 @@ class Entries:
         """Return the entries with a baseline that tries so many settings, or all that it has if these are fewer."""
         if self.baseline is None:
             return self
-        stated = settings.to_mapping(self.recipe.tfidf.fewer(number))
+        most = self.recipe.tfidf.trials
+        stated = settings.to_mapping(replace(self.recipe.tfidf, trials=min(number, most) if most else number))
         return replace(self, baseline=replace(self.baseline, settings={**self.baseline.settings, "recipe": stated}))
 
     def prepared(self) -> list[Job]:

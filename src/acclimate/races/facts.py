@@ -16,7 +16,7 @@ from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import RESULT, Job, decided
 from acclimate.methods import method_called
-from acclimate.methods.baselines import TfidfRecipe, baseline_of
+from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
 from acclimate.methods.finetune import WIDTH
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
@@ -302,13 +302,13 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         kind = jobs.materials.task.kind
         if kind == "tokens":
             return {"fine-tuning": "each word's most frequent tag in train", "looks at the test set": 1}
+        if name in failed:
+            return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None
-        tried = settings.from_mapping(TfidfRecipe, jobs.baseline.settings["recipe"]).tried(kind)
-        name, values = "alpha" if kind == "score" else "C", ", ".join(f"{strength:g}" for strength in tried)
-        best = ", the best on dev" if len(tried) > 1 else ""
+        chosen = settings.from_mapping(TfidfSetting, _result(jobs.baseline, run)["setting"]).text(kind)
         return {
-            "settings tried": _tried(name, tuned),
-            "fine-tuning": f"{name} of {values}{best}",
+            "settings tried": (number := _tried(name, tuned)),
+            "fine-tuning": f"the best on dev: {chosen}" if number > 1 else chosen,
             "looks at the test set": 1,
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]

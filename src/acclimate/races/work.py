@@ -211,22 +211,22 @@ def test_probe(
 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
-    """Fit the baseline without an encoder, and choose its strength on dev."""
+    """Fit the baseline without an encoder, and choose its setting on dev."""
     fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
     files.write_json(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
-        "strength": fitted.strength,
+        "setting": fitted.setting and settings.to_mapping(fitted.setting),
         "predicted_dev": list(fitted.predicted_dev),
         "tokens": fitted.tokens,
     }
 
 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
-    """Fit the baseline again with the strength that dev chose, and score it on the test set, once."""
+    """Fit the baseline again with the setting that dev chose, and score it on the test set, once."""
     stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
-    if prepared.kind != "tokens":  # a list of words has no strength
-        stated = stated.only(float(files.read_json(fitted / RESULT)["strength"]))
+    if chosen := files.read_json(fitted / RESULT)["setting"]:  # a list of words has none
+        stated = stated.only(settings.from_mapping(baselines.TfidfSetting, chosen))
     return baselines.test_baseline(_baseline(stated, prepared, watch), prepared, by=by)
 
 
