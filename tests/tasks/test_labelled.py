@@ -386,12 +386,7 @@ def test_questions_without_an_answer_are_left_out_and_counted_as_such(tmp_path):
     assert "24 of 40 questions have no answer in their context (is_impossible); they are left out" in found.notes[1]
 
 
-ROWS = [{"text": "a", "label": "b"}]
 CASES = {
-    "a list of rows": (
-        ROWS,
-        (r"is \[\{'text'", "an object with a list 'data' is needed", "jq -c '.[]' OLD > NEW.jsonl"),
-    ),
     "BioC's documents": ({"documents": []}, ("an object with a list 'data'", "BioC's documents: --kind tokens")),
     "no question": ({"data": [article("x", 0)]}, ("questions.json: has no question", '"qas": [{"id"')),
     "nothing but impossible ones": (
@@ -461,3 +456,34 @@ def test_published_questions_are_read_whole():
     found = read_files(LabelledFiles(QA / "squadshifts" / "new_wiki_v1.0.json.gz"))
     assert sum(map(len, found.splits.values())) == 7_938
     assert not contexts(found, "train") & contexts(found, "test")
+
+
+def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
+    rows = [{"text": text(number), "label": "Yes" if number % 2 else "no", "id": number} for number in range(40)]
+    rows[3]["text"] += "\0"
+    rows[5]["label"] = "yes "
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[7]]))
+    with pytest.raises(ValueError, match="also occurs as"):
+        read_files(LabelledFiles(path, id="id"))
+    found = read_files(LabelledFiles(path, id="id", repair=True))
+    assert sum(map(len, found.splits.values())) == 40
+    assert found.labels == ("Yes", "no")
+    assert found.notes[:2] == (
+        f"{path}: rows without the characters that have no meaning in a text: 1 (--repair).",
+        f"{path}: rows left out that stand there twice: 1 (--repair).",
+    )
+    assert "'yes ' as 'Yes'" in found.notes[2]
+    write(tmp_path / "train.json", [article("x", 12)])
+    content = (tmp_path / "train.json").read_text()
+    assert read_files(LabelledFiles(tmp_path / "train.json", repair=True)).kind == "span"
+    early = json.loads(content)
+    for paragraph in early["data"][0]["paragraphs"]:
+        for asked in paragraph["qas"]:
+            for answer in asked["answers"]:
+                answer["answer_start"] -= 1
+    (tmp_path / "train.json").write_text(json.dumps(early))
+    with pytest.raises(ValueError, match=r"have it mended \(--repair\)"):
+        read_files(LabelledFiles(tmp_path / "train.json"))
+    found = read_files(LabelledFiles(tmp_path / "train.json", repair=True))
+    assert "answers moved to where they stand in their context: 24 (--repair)." in found.notes[0]

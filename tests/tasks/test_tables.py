@@ -15,7 +15,7 @@ import zstandard
 
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.tables import Columns, Row, delimited_task, read_labelled, read_rows
+from acclimate.tasks.tables import Columns, Row, delimited_task, holds_questions, read_labelled, read_rows
 from acclimate.tasks.task import checked_splits
 from acclimate.text.untrusted import LIMITS, read_blocks
 
@@ -50,6 +50,40 @@ def test_every_format_reads_the_same_examples(tmp_path: Path, ending: str, packi
     # two members or frames, as parallel compressors write them
     path.write_bytes(pack(content[:50]) + pack(content[50:]))
     assert read_labelled(path, text="body", label="class") == EXAMPLES
+
+
+def feather(rows: list[dict[str, str]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": "pos"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt.gz", gzip.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
+        ("a.csv", b"body\tclass\none, two\tneg\nthree; four\tpos\n"),
+        ("a.csv", gzip.compress(b'body,class\n"one, two",neg\nthree; four,pos\n')),
+        ("a.csv", "\n".join(map(json.dumps, PLAIN)).encode()),
+        ("a.tsv", b'class;body\nneg;one, two\npos;"three; four"\n'),
+        ("a.gz", b"class|body\nneg|one, two\npos|three; four\n"),
+        ("a.json", json.dumps(PLAIN, indent=1).encode()),
+        ("a.json", "\n".join(map(json.dumps, PLAIN)).encode()),
+        ("a.feather", feather(PLAIN)),
+        ("a", zstandard.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
+    ],
+)
+def test_a_files_content_tells_its_format(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert not holds_questions(path)
+    found = read_labelled(path, text="body", label="class")
+    assert [(row.text, row.label) for row in found] == [(row["body"], row["class"]) for row in PLAIN]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

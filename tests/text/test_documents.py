@@ -128,7 +128,7 @@ def test_only_so_many_rejected_documents_are_kept(tmp_path):
 def test_cut_off_and_damaged_archives_are_refused(tmp_path, packed, cut):
     whole = PACK[packed](b"\n".join(b"line %d" % number for number in range(5000)))
     file = tmp_path / f"notes.txt{packed}"
-    file.write_bytes(whole[:cut] if cut else b"nothing of the kind")
+    file.write_bytes(whole[:cut] if cut else b"nothing of the kind\0")
     # whether it is unpacked to text before the end is missed, or not at all, depends on where it is cut
     with pytest.raises(ValueError, match=r"notes\.txt\.\w+: (damaged or cut off|is not packed with)"):
         list(read_documents(file))

@@ -61,6 +61,7 @@ def race(
     kind: Stated = "auto",
     separator: str = "",
     fold_labels: bool = False,
+    repair: bool = False,
     metric: str = "",
     max_tokens: int = 256,
     split_seed: int = 0,
@@ -99,7 +100,8 @@ def race(
                  of these as {"train": ..., "dev": ..., "test": ...}; "docstrings" or "sections", embedded tasks
     dev, test    the same, or the name of a split; where one is missing, its rows are split off
     text, pair, label, group, id   names of columns
-    kind, separator, fold_labels, metric, max_tokens   as of `tasks.labelled.LabelledFiles`; split_seed: its `seed`
+    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `tasks.labelled.LabelledFiles`, which
+                 calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
     corpus       raw text of the domain: a file, a folder, texts, or what `task` takes
     general      general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
@@ -194,6 +196,7 @@ def evaluate(
     kind: Stated = "auto",
     separator: str = "",
     fold_labels: bool = False,
+    repair: bool = False,
     metric: str = "",
     max_tokens: int = 256,
     split_seed: int = 0,
@@ -249,6 +252,7 @@ def doctor(
     kind: Stated = "auto",
     separator: str = "",
     fold_labels: bool = False,
+    repair: bool = False,
     metric: str = "",
     max_tokens: int = 256,
     split_seed: int = 0,

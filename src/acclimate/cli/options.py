@@ -153,6 +153,10 @@ LABELLED: Group = {  # a user's labelled files
         _option(bool, "--fold-labels", "Treat labels that differ in case or spaces only as one.", FILES),
         False,
     ),
+    "repair": (
+        _option(bool, "--repair", "Mend what can be mended, such as answers that begin a space early; counted.", FILES),
+        False,
+    ),
     "metric": (
         _option(str, "--metric", "macro_f1, accuracy, pearson, entity_f1, ...; by default that of the kind.", FILES),
         "",

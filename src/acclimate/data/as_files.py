@@ -127,7 +127,7 @@ def labelled_files(
             notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
-            given = replace(given, **{split: _written(rows[split], given, source, split, facts)})
+            given = _with_path(given, split, _written(rows[split], given, source, split, facts))
     for split, other in others.items():
         if other is None:
             continue
@@ -137,8 +137,13 @@ def labelled_files(
         else:
             [(name, read)] = _only(apart)
             path = _written(read(), given, apart, split, {"split": name, **apart.facts})
-        given = replace(given, **{split: path})
+        given = _with_path(given, split, path)
     return given
+
+
+def _with_path(stated: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
+    changed: dict[str, Any] = {split: path}
+    return replace(stated, **changed)
 
 
 def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:

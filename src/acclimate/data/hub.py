@@ -127,7 +127,8 @@ def _listing(repo: str, revision: str) -> Listing:
         with _errors_named(repo, revision):
             api = HfApi()
             info = api.dataset_info(repo, revision=revision or None, timeout=PATIENCE)
-            card = info.card_data.to_dict() if info.card_data is not None else {}
+            about: Any = info.card_data
+            card: dict[str, Any] = about.to_dict() if about is not None else {}
             configs, default = _of_repository(_parquet(info.siblings), card)
             commit = str(info.sha)
             if not configs and not revision:

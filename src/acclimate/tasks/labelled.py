@@ -42,7 +42,16 @@ from acclimate.tasks.mentions import holds_mentions, mention_rows
 from acclimate.tasks.metrics import default_metric, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.splitting import split_off
-from acclimate.tasks.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, stem
+from acclimate.tasks.tables import (
+    ColumnError,
+    Columns,
+    FileRead,
+    Row,
+    check_accepted,
+    holds_questions,
+    read_rows,
+    stem,
+)
 from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
@@ -55,7 +64,6 @@ from acclimate.text.untrusted import (
     printable,
     record_of,
     shown,
-    unpacked_name,
 )
 
 FEWEST_TOKENS = 8
@@ -82,11 +90,14 @@ class LabelledFiles:
     id: str | None = None  # column of the rows' ids
     kind: Stated = "auto"
     """What a label is: one of a few classes (sequence), several of them (multilabel), a number (score), a tag for each
-    word (tokens), an answer in the text (span). "auto": by the label column (tasks/labels.py), or by the ending: .json
-    is "span"."""
+    word (tokens), an answer in the text (span). "auto": by the label column (tasks/labels.py), or "span" for a file of
+    questions in SQuAD's form."""
     separator: str = ""
     """What separates several labels in one field; "": a field has one label. Lists in JSON and Parquet need none."""
     fold_labels: bool = False  # treat labels that differ only by case or spaces as one
+    repair: bool = False
+    """Mend what can be mended without a doubt, and count it: answers that stand elsewhere in their context, characters
+    without a meaning, rows that are there twice, labels that differ by case or spaces."""
     metric: str = ""  # name of the metric; "": the default of the kind
     max_tokens: int = 256  # longest example in tokens; longer ones are cut off
     seed: int = 0  # seed of the split, where dev or test is missing
@@ -158,15 +169,18 @@ def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
     paths = stated.paths
     if _check_paths(stated) == "span":
         return read_questions(stated)
-    reading = tagged_rows if stated.kind == "tokens" else read_rows
     raw: dict[Split, list[Row | Rejected]] = {}
     notes: list[str] = []
     for split, path in paths.items():
         if stated.kind == "tokens" and holds_mentions(path):
             raw[split], notes_on_file = mention_rows(path)
             notes += notes_on_file
+        elif stated.kind == "tokens":
+            raw[split] = list(tagged_rows(path, stated.columns, limits=limits))
         else:
-            raw[split] = list(reading(path, stated.columns, limits=limits))
+            mended = Counter[str]() if stated.repair else None
+            raw[split] = list(read_rows(path, stated.columns, limits=limits, mended=mended))
+            notes += _notes_on_mended(path, mended)
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
     column = f"{named(paths['train'])}: the column {stated.label!r}"
     kind = task_kind(values, stated=stated.kind, separator=stated.separator, where=column)
@@ -175,13 +189,13 @@ def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
     metric = metric_of(stated.metric, kind)
     check_separator(values, kind, separator=stated.separator, where=column)
     files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
-    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels)
+    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels or stated.repair)
     files = {
         split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
         for split, file in files.items()
     }
     train = files["train"].placed()
-    notes = [*_notes_on_rows(files), *_note_on_spelling(spelling)]
+    notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
     notes += notes_on_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
@@ -321,7 +335,9 @@ def _read_tagged(
         )
         files[split] = _labelled(paths[split], examples, "tokens", stated)
         notes += on_documents
-    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels, of="words")
+    spelling = one_spelling(
+        [file.placed() for file in files.values()], fold=stated.fold_labels or stated.repair, of="words"
+    )
     files = {
         split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
         for split, file in files.items()
@@ -433,6 +449,10 @@ def notes_on_rejected(read: FileRead) -> list[str]:
     ]
 
 
+def _notes_on_mended(path: Path, mended: Counter[str] | None) -> list[str]:
+    return [f"{named(path)}: {what}: {count:,} (--repair)." for what, count in (mended or {}).items() if count]
+
+
 def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
     folded = [f"{shown(name)} as {shown(kept)}" for name, kept in sorted(spelling.items()) if name != kept]
     listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
@@ -462,7 +482,7 @@ def read_questions(stated: LabelledFiles) -> Labelled:
     Raises ValueError for a fault of a file as a whole or of what is stated.
     """
     metric = metric_of(stated.metric, "span")
-    files = {split: _read(path) for split, path in stated.paths.items()}
+    files = {split: _read(path, repair=stated.repair) for split, path in stated.paths.items()}
     notes = [note for file in files.values() for note in file.notes]
     pairs = _pairs(files.values())
     # an article may be in two files; a question may not
@@ -494,11 +514,6 @@ def read_questions(stated: LabelledFiles) -> Labelled:
     )
 
 
-def holds_questions(path: Path) -> bool:
-    """Return True if the file's ending says that it has questions in SQuAD's form."""
-    return unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
-
-
 @dataclass(frozen=True)
 class _QuestionFile:
     """A file's questions, each with its place and with its article as the group; the file's counts and notes."""
@@ -512,11 +527,12 @@ class _QuestionFile:
         return [example for _, example in self.rows]
 
 
-def _read(path: Path) -> _QuestionFile:
+def _read(path: Path, *, repair: bool) -> _QuestionFile:
     """Return the file's usable questions. Raises ValueError if there are too few."""
+    mended = Counter[str]() if repair else None
     rows: list[tuple[str, Example]] = []
     rejected: list[Rejected] = []
-    for place, row in placed_questions(path, way_out=FORM):
+    for place, row in placed_questions(path, way_out=FORM, mended=mended):
         if isinstance(row, Rejected):
             rejected.append(row)
         else:
@@ -528,7 +544,7 @@ def _read(path: Path) -> _QuestionFile:
     read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
     # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
     check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)
-    notes = notes_on_rejected(replace(read, rejected=tuple(faulty)))
+    notes = [*notes_on_rejected(replace(read, rejected=tuple(faulty))), *_notes_on_mended(path, mended)]
     if impossible:
         notes.append(
             f"{named(path)}: {impossible:,} of {read.rows:,} questions have no answer in their context "

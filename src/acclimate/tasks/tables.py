@@ -1,4 +1,5 @@
-"""Labelled rows from CSV, TSV and JSON Lines (also as .gz and .zst) and Parquet files, with columns chosen by name.
+"""Labelled rows from CSV, TSV, JSON Lines and JSON (packed or not), Parquet and Arrow files, with columns chosen by
+name. A file's content tells its format, and its ending only where the content leaves it open.
 
 Every row of a file is either accepted, or rejected with its place and the reason. A fault of the file as a whole raises
 ValueError. Rows are read one at a time.
@@ -10,10 +11,13 @@ is doubled. A TSV that cannot be read this way, like those of most benchmarks, h
 from __future__ import annotations
 
 import csv
+import json
 import math
+import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,24 +25,35 @@ from typing import Any
 from acclimate.core.types import SPLITS, Example, Rejected, Split
 from acclimate.tasks.tags import scheme_of
 from acclimate.tasks.task import Metric, Task
-from acclimate.text.documents import parquet_columns, parquet_rows
+from acclimate.text.documents import feather_columns, feather_rows, parquet_columns, parquet_rows
 from acclimate.text.untrusted import (
     LIMITS,
-    PACKINGS,
+    MARK,
     ReadLimits,
     RowValues,
     check_file,
+    first_bytes,
+    foreign,
     json_lines,
     meant,
     named,
+    packing_of,
+    parsed,
     printable,
+    read_blocks,
     shown,
+    sound,
     text_lines,
     unpacked_name,
     unsound,
 )
 
-ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+DELIMITERS = (",", "\t", ";", "|")  # between the fields of a line
+BY_ENDING = {".csv": ",", ".tsv": "\t", ".jsonl": ".jsonl", ".parquet": ".parquet"}  # where the content leaves it open
+CLEANED = "rows without the characters that have no meaning in a text"  # of what `mended` counts
+REPEATED = "rows left out that stand there twice"
+BEGINNING = 1 << 16  # bytes of a file by which its format is recognised
+LARGEST_ARRAY = 1 << 30  # bytes of a JSON array, which is read as a whole
 TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
@@ -85,14 +100,35 @@ class FileRead:
     rejected: tuple[Rejected, ...]
 
 
-def read_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> Iterator[Row | Rejected]:
+def read_rows(
+    path: Path, columns: Columns, *, limits: ReadLimits = LIMITS, mended: Counter[str] | None = None
+) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each row of the file, in order.
+
+    mended  counts what was mended: characters without a meaning are taken out of texts, and a row that stands there
+            twice, with its id, is left out the second time. None: nothing is mended
 
     Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns.
     """
     roles = columns.stated()
+    seen: dict[str, Row] = {}
     for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), start=1):
-        yield row_of(number, place, values, roles)
+        row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
+        if mended is not None and isinstance(row, Row) and row.id:
+            first = seen.setdefault(row.id, row)
+            if first is not row and first == replace(row, number=first.number, place=first.place):
+                mended[REPEATED] += 1
+                continue
+        yield row
+
+
+def _mended(values: RowValues, mended: Counter[str]) -> RowValues:
+    """Return the row without control characters and half surrogates in its texts."""
+    if isinstance(values, str):
+        return values
+    better = {name: sound(value) if isinstance(value, str) else value for name, value in values.items()}
+    mended[CLEANED] += better != values
+    return better
 
 
 def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
@@ -135,18 +171,19 @@ def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
     object may lack a column as long as another has it.
     """
     check_file(path)
-    plain = Path(unpacked_name(path))
     readers: dict[str, Callable[[Path, Sequence[str], ReadLimits], TableRows]] = {
-        ".csv": partial(_delimited_rows, delimiter=","),
-        ".tsv": partial(_delimited_rows, delimiter="\t"),
+        **{delimiter: partial(_delimited_rows, delimiter=delimiter) for delimiter in DELIMITERS},
         ".jsonl": _json_rows,
-        ".parquet": _parquet_rows,
+        ".json": _json_array,
+        ".parquet": partial(_column_rows, names_of=parquet_columns, rows_of=parquet_rows),
+        ".arrow": partial(_column_rows, names_of=feather_columns, rows_of=feather_rows),
     }
-    reader = readers.get(plain.suffix)
-    if reader is None or (plain.suffix == ".parquet" and path.suffix in PACKINGS):
+    reader = readers.get(form_of(path, columns))
+    if reader is None:
         raise ValueError(
-            f"{named(path)}: the ending does not tell a known format of rows; known are .csv, .tsv and .jsonl, each "
-            f"also with .gz or .zst after it, and .parquet. Rename the file, or convert it to one of these; for a "
+            f"{named(path)}: neither its content nor its ending tells a known format of rows, with the columns "
+            f"{', '.join(map(repr, columns))}; known are .csv, .tsv and .jsonl, each also packed (.gz, .zst), .json "
+            f"with a list of objects, and .parquet. Name the right columns, or convert it to one of these; for a "
             f"word and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator or BioC state --kind tokens; questions "
             f"in SQuAD's form are read from .json with --kind span, or none"
         )
@@ -160,6 +197,68 @@ def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
     yield from rows
 
 
+def form_of(path: Path, columns: Sequence[str] = ()) -> str:
+    """Return the format of a file of rows: the delimiter of its fields, ".jsonl", ".json" (an array), ".parquet",
+    ".arrow"; "" if it is none of these.
+
+    columns: names that the first line of a delimited file should have; they tell which character parts its fields
+    """
+    usual = BY_ENDING.get(Path(unpacked_name(path)).suffix, "")
+    magic = first_bytes(path)
+    if magic.startswith(b"PAR1"):
+        return ".parquet"
+    if magic.startswith(b"ARROW1"):
+        return ".arrow"
+    if usual == ".parquet" or not magic:
+        return usual
+    head = next(read_blocks(path), b"")[:BEGINNING].removeprefix(MARK).lstrip()
+    if head.startswith(b"["):
+        return ".json"
+    if _are_objects(head):
+        return ".jsonl"
+    line = head.splitlines()[0].decode(errors="replace") if head else ""
+    hits = {delimiter: _fields_among(line, delimiter, columns) for delimiter in DELIMITERS}
+    best = max(DELIMITERS, key=lambda delimiter: (hits[delimiter], delimiter == usual))
+    return best if hits[best] else usual
+
+
+def _fields_among(line: str, delimiter: str, columns: Sequence[str]) -> int:
+    """Return how many of the columns are among the fields of a line."""
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return 0
+    return len(set(columns) & {field.strip() for field in fields}) if len(fields) > 1 else 0
+
+
+def holds_questions(path: Path) -> bool:
+    """Return True if the file has questions in SQuAD's form: its content shows it, or it ends in .json and holds no
+    rows.
+    """
+    by_name = unpacked_name(path).endswith(".json") or path.name.endswith(".json.zip")
+    if not os.path.isfile(path) or path.name.endswith(".zip"):
+        return by_name
+    magic = first_bytes(path)
+    if foreign(magic) and not packing_of(magic):
+        return False
+    head = next(read_blocks(path), b"")[:BEGINNING].removeprefix(MARK).lstrip()
+    if head.startswith(b"{") and all(re.search(rb'"%s"\s*:\s*\[' % key, head) for key in (b"data", b"paragraphs")):
+        return True
+    return by_name and not (head.startswith(b"[") or _are_objects(head))
+
+
+def _are_objects(head: bytes) -> bool:
+    """Return True if the file begins with two lines that are JSON objects, or one and the beginning of another."""
+    first, *others = head.splitlines()[:2] or [b""]
+    return (
+        first.startswith(b"{") and bool(others) and others[0].startswith(b"{") and isinstance(_object(first), Mapping)
+    )
+
+
+def _object(line: bytes) -> RowValues:
+    return parsed(line.decode(errors="replace"))
+
+
 def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, delimiter: str) -> TableRows:
     csv.field_size_limit(limits.line)  # the default of 128 KiB is less than a full paper
     texts = (text for _, text in text_lines(path, limits))
@@ -170,7 +269,7 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, d
     if not header:
         raise ValueError(f"{named(path)}: is empty: it has no header line. Write it anew or name another file")
     where = f"{named(path)}:{number}"
-    _check_delimiter(where, header, columns, delimiter)
+    _check_no_line_for_excel(where, header, delimiter)
     twice = [name for name, count in Counter(header).items() if count > 1 and name]
     if not any(header) or twice:
         raise ValueError(f"{where}: the first line must name each column once; it is {shown(header)}. Correct it")
@@ -191,22 +290,13 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, d
             )
 
 
-def _check_delimiter(where: str, header: Sequence[str], columns: Sequence[str], delimiter: str) -> None:
-    """Raise ValueError if the header makes sense with another delimiter, such as the semicolon of European Excel."""
+def _check_no_line_for_excel(where: str, header: Sequence[str], delimiter: str) -> None:
+    """Raise ValueError for a first line such as `sep=;`."""
     if header and header[0].strip().lower().startswith("sep="):
         raise ValueError(
             f"{where}: {shown(delimiter.join(header))} is a line for Excel, which other programs read as data. "
             f"Save the file as 'CSV UTF-8 (comma delimited)', or remove the line and use commas"
         )
-    for candidate, ending in ((";", ""), ("\t", ".tsv"), (",", ".csv"), ("|", "")):
-        if candidate != delimiter and len(header) == 1 and len(header[0].split(candidate)) > 1:
-            names = {name.strip(' "') for name in header[0].split(candidate)}
-            if set(columns) != {header[0]} and names & set(columns):
-                way_out = f"Give the file a name that ends in {ending}" if ending else "Save it with commas"
-                raise ValueError(
-                    f"{where}: the fields stand between {candidate!r}, where {delimiter!r} is expected: "
-                    f"{shown(header[0])}. {way_out}"
-                )
 
 
 def _well_quoted(path: Path, limits: ReadLimits) -> bool:
@@ -252,14 +342,36 @@ def _json_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
         raise no_column(named(path), next(column for column in columns if column in missing), list(keys))
 
 
-def _parquet_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
-    present = parquet_columns(path, limits)
+def _json_array(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
+    content = b"".join(read_blocks(path, replace(limits, content=min(limits.content, LARGEST_ARRAY))))
+    try:
+        rows = json.loads(content.removeprefix(MARK))
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it anew") from error
+    present = dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row)
+    for column in columns:
+        if present and column not in present:
+            raise no_column(named(path), column, [*present])
+    for number, row in enumerate(rows, 1):
+        what = f"an element of the list must be an object; this one is {shown(row)}"
+        yield f"{printable(path.name)}, row {number}", row if isinstance(row, Mapping) else what
+
+
+def _column_rows(
+    path: Path,
+    columns: Sequence[str],
+    limits: ReadLimits,
+    *,
+    names_of: Callable[[Path, ReadLimits], list[str]],
+    rows_of: Callable[[Path, Sequence[str], ReadLimits], Iterator[dict[str, Any]]],
+) -> TableRows:
+    present = names_of(path, limits)
     for column in columns:
         if present.count(column) > 1:
             raise ValueError(f"{named(path)}: {present.count(column)} columns are called {column!r}. Rename one")
         if column not in present:
             raise no_column(named(path), column, present)
-    for number, row in enumerate(parquet_rows(path, columns, limits), start=1):
+    for number, row in enumerate(rows_of(path, columns, limits), start=1):
         yield f"{printable(path.name)}, row {number}", row
 
 

@@ -350,6 +350,24 @@ def arrow_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) ->
         yield from _rows(path, parts, limits)
 
 
+def feather_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
+    """Return the names of the columns in an Arrow (Feather) file. limits: unused, as in `parquet_columns`."""
+    import pyarrow as pa
+
+    check_file(path)
+    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
+        return list(opened.schema.names)
+
+
+def feather_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
+    """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
+    import pyarrow as pa
+
+    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
+        chosen = (opened.get_batch(number).select(list(columns)) for number in range(opened.num_record_batches))
+        yield from _rows(path, chosen, limits)
+
+
 def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
     taken = 0
     for batch in batches:

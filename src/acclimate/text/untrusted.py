@@ -35,8 +35,8 @@ _CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"PAR1", "a Parquet file", "Give it a name that ends in .parquet"),
     (b"ARROW1", "an Arrow (Feather) file", "Write it as .parquet"),
-    (b"\x1f\x8b", "packed with gzip", "Give it a name that ends in .gz"),
-    (b"\x28\xb5\x2f\xfd", "packed with zstd", "Give it a name that ends in .zst"),
+    (b"\x1f\x8b", "packed with gzip", "Unpack it once"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd", "Unpack it once"),
     (b"BZh", "packed with bzip2", "Unpack it, or pack it with gzip or zstd"),
     (b"\xfd7zXZ", "packed with xz", "Unpack it, or pack it with gzip or zstd"),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "Unpack it and name a file of it"),
@@ -162,25 +162,38 @@ def _parts(path: Path, limits: ReadLimits) -> Iterator[bytes]:
 
 
 def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
-    """Yield the file's content in blocks of at most a megabyte, unpacked if its name ends in .gz or .zst.
+    """Yield the file's content in blocks of at most a megabyte, unpacked if it is packed with gzip or zstd, whatever
+    its name.
 
-    Raises ValueError if the file cannot be read, is not what its name says, is damaged or cut off, or exceeds `limits`.
+    Raises ValueError if the file cannot be read, is no text, is damaged or cut off, or exceeds `limits`.
     """
     check_file(path)
     with open(path, "rb") as raw:
-        _check_head(path, raw.read(HEAD))
+        head = raw.read(HEAD)
+        codec = packing_of(head)
+        if codec is None and head in (b"\x1f", b"\x28", b"\x28\xb5", b"\x28\xb5\x2f"):
+            codec = PACKINGS.get(path.suffix)  # cut off within the first bytes
+        if codec is None:
+            _check_head(path, head)
         raw.seek(0)
         taken = 0
-        for block in _pieces(path, raw):
-            if not taken and path.suffix in PACKINGS:
+        for block in _pieces(path, raw, codec):
+            if not taken and codec:
                 _refuse_foreign(path, block[:HEAD], "holds, unpacked,")
             taken += len(block)
-            _check_size(path, taken, raw.tell(), limits)
+            _check_size(path, taken, raw.tell(), limits, packed_with=codec)
             yield block
 
 
-def _pieces(path: Path, raw: BinaryIO) -> Iterator[bytes]:
-    codec = PACKINGS.get(path.suffix)
+def packing_of(head: bytes) -> str | None:
+    """Return how a file with these first bytes is packed, "gzip" or "zstd"; None if it is not."""
+    if head.startswith(b"\x1f\x8b"):
+        return "gzip"
+    # skippable frames may come first in a .zst
+    return "zstd" if head.startswith(b"\x28\xb5\x2f\xfd") or head[1:4] == b"\x2a\x4d\x18" else None
+
+
+def _pieces(path: Path, raw: BinaryIO, codec: str | None) -> Iterator[bytes]:
     try:
         # pyarrow's stream reads all members of a .gz and all frames of a .zst, unpacks no more than is asked for, and
         # refuses a file that is cut off; the modules gzip and zstandard each lack one of these
@@ -194,18 +207,21 @@ def _pieces(path: Path, raw: BinaryIO) -> Iterator[bytes]:
 
 
 def _check_head(path: Path, head: bytes) -> None:
-    if path.suffix not in PACKINGS:
-        _refuse_foreign(path, head, "is")
-        return
-    magic = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}[path.suffix]
-    # skippable frames may come first in a .zst
-    skippable = path.suffix == ".zst" and head[1:4] == b"\x2a\x4d\x18"
-    if head and not magic.startswith(head[: len(magic)]) and not skippable:
-        kind, _ = foreign(head) or ("something else", "")
+    """Raise ValueError for a file that is not packed, if it is no text either."""
+    _refuse_foreign(path, head, "is")
+    if path.suffix in PACKINGS and head and not _is_text(head):
         raise ValueError(
-            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so; it is {kind} (it "
+            f"{named(path)}: is not packed with {PACKINGS[path.suffix]}, though its name says so, and is no text (it "
             f"begins with {head[:8]!r}). Rename it or fetch it again"
         )
+
+
+def _is_text(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return error.start > len(head) - 4  # a character that the head's end cuts
+    return b"\0" not in head
 
 
 def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
@@ -214,12 +230,12 @@ def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
         raise ValueError(f"{named(path)}: {verb} {kind}, whatever its name says. {way_out}")
 
 
-def _check_size(path: Path, taken: int, packed: int, limits: ReadLimits) -> None:
+def _check_size(path: Path, taken: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:
     if taken > limits.content:
         raise ValueError(
             f"{named(path)}: holds more than {limits.content:,} bytes, which is the limit. Divide it into several files"
         )
-    if path.suffix in PACKINGS and taken > max(limits.grace, limits.ratio * packed):
+    if packed_with and taken > max(limits.grace, limits.ratio * packed):
         raise ValueError(
             f"{named(path)}: unpacks to {taken // max(packed, 1):,} times its size, as a decompression bomb does "
             f"(text: 3 to 20 times). If it is what it should be, unpack it yourself"
@@ -244,6 +260,15 @@ def check_file(path: Path) -> None:
         raise ValueError(f"{named(path)}: is a pipe or a device, not an ordinary file. Write its content to a file")
     try:
         open(path, "rb").close()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def first_bytes(path: Path, count: int = 8) -> bytes:
+    """Return the first bytes of a file as it lies there. Raises ValueError if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(count)
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -368,6 +393,11 @@ def meant(name: str, names: Iterable[str]) -> str:
         None, candidate, wanted
     ).ratio() >= ALIKE
     return f"; the nearest is {shown(near)}" if alike else ""
+
+
+def sound(text: str) -> str:
+    """Return the text without the characters for which `unsound` refuses it: control characters, half surrogates."""
+    return _CONTROL.sub("", text).encode(errors="ignore").decode()
 
 
 def unsound(text: str) -> str | None:

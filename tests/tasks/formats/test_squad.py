@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,14 @@ from typing import Any
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.squad import by_question, golden_answers, of_question, squad_examples
+from acclimate.tasks.formats.squad import (
+    MOVED,
+    by_question,
+    golden_answers,
+    of_question,
+    placed_questions,
+    squad_examples,
+)
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.spans import PASSAGE
 
@@ -85,7 +93,7 @@ def test_a_packed_file_holds_what_the_plain_one_does(ending, tmp_path):
         (asked("q", ("Poland", 25), question=" "), "the question is ' '; fill it in"),
         (asked("q", ("Poland", 25), question="a\0b"), "the question has NUL"),
         (asked("", ("Poland", 25)), "is no question with an id"),
-        (asked(7, ("Poland", 25)), "is no question with an id"),
+        (asked(True, ("Poland", 25)), "is no question with an id"),
         ("Where?", "'Where\\?' is no question with an id"),
     ],
 )
@@ -218,3 +226,22 @@ def test_every_factoid_question_of_the_published_tests_has_contexts_and_synonyms
     path = QA / "bioasq" / f"BioASQ-test-factoid-{year}b.json.gz"
     examples, rejected = parted(squad_examples(path, group_of=of_question, answers=answers))
     assert (len(examples), rejected, len(by_question(examples)), len(answers)) == (count, [], questions, questions)
+
+
+def test_ids_may_be_whole_numbers(tmp_path):
+    path = written(
+        tmp_path / "questions.json", document((CONTEXT, [asked(7, ("Poland", 25)), asked(0, ("Poland", 25))]))
+    )
+    assert [row.id for row in squad_examples(path)] == ["7", "0"]
+
+
+def test_an_answer_moves_to_the_nearest_place_where_it_stands_if_that_is_asked_for(tmp_path):
+    early = asked("early", ("Poland", 24))
+    path = written(
+        tmp_path / "questions.json", document((CONTEXT, [early, asked("spaced", (" Poland  ", 24)), asked("q")]))
+    )
+    mended = Counter()
+    rows = [row for _, row in placed_questions(path, mended=mended)]
+    assert [row.spans for row in rows[:2]] == [((25, 31),)] * 2
+    assert isinstance(rows[2], Rejected)  # what has no answer cannot be mended
+    assert mended == {MOVED: 2}

@@ -15,6 +15,8 @@ without an answer (`is_impossible`).
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from acclimate.text.untrusted import named, printable, shown, unsound
 
 IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"
+MOVED = "answers moved to where they stand in their context"  # of what `mended` counts
 
 _Group = Callable[[str, str], str]
 
@@ -69,15 +72,22 @@ def placed_questions(
     answers: Mapping[str, tuple[str, ...]] | None = None,
     limits: ArchiveLimits = LIMITS,
     way_out: str = FETCH,
+    mended: Counter[str] | None = None,
 ) -> Iterator[tuple[str, Example | Rejected]]:
-    """Yield the rows of `squad_examples`, each with its place. way_out: end of the error for a file in another form."""
+    """Yield the rows of `squad_examples`, each with its place.
+
+    way_out  end of the error for a file in another form
+    mended   counts what was mended: an answer that is not where it is said to be moves to the nearest place where it
+             stands. None: nothing is mended, and such a question is rejected
+    """
     for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
+        id = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
         if not isinstance(id, str) or not id.strip():
             yield place, Rejected(place, f"{shown(question)} is no question with an id; correct it")
             continue
         where = f"{place}, question {printable(id)}"
-        example = _example(id, context, question, group_of(title, id), answers)
+        example = _example(id, context, question, group_of(title, id), answers, mended=mended)
         yield where, Rejected(where, example) if isinstance(example, str) else example
 
 
@@ -160,7 +170,13 @@ def _list(value: Any, key: str) -> list[Any]:
 
 
 def _example(
-    id: str, context: Any, question: dict[str, Any], group: str, answers: Mapping[str, tuple[str, ...]] | None
+    id: str,
+    context: Any,
+    question: dict[str, Any],
+    group: str,
+    answers: Mapping[str, tuple[str, ...]] | None,
+    *,
+    mended: Counter[str] | None,
 ) -> Example | str:
     """Return the example, or the reason why the question cannot be used."""
     question_text = question.get("question")
@@ -177,7 +193,7 @@ def _example(
         return IMPOSSIBLE
     spans = []
     for answer in question.get("answers") or [None]:
-        span = _span(context, answer)
+        span = _span(context, answer, mended)
         if isinstance(span, str):
             return span
         spans.append(span)
@@ -185,7 +201,7 @@ def _example(
     return Example(id, context, label, question_text, group, tuple(dict.fromkeys(spans)))
 
 
-def _span(context: str, answer: Any) -> tuple[int, int] | str:
+def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, int] | str:
     """Return the answer's offsets in the context, or the reason why it cannot be used."""
     if not isinstance(answer, dict):
         return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
@@ -195,10 +211,21 @@ def _span(context: str, answer: Any) -> tuple[int, int] | str:
     end = start + len(text)
     if start < 0 or context[start:end] != text:
         stretch = context[max(start, 0) : end]
-        near = context.find(text)
+        sought = text.strip() if context.find(text) < 0 else text
+        near = _nearest(context, sought, start)
+        if mended is not None and near >= 0:
+            mended[MOVED] += 1
+            return near, near + len(sought)
         hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
+        way_out = ", or have it mended (--repair)" if near >= 0 else ""
         return (
             f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
-            f"{hint}. Correct answer_start"
+            f"{hint}. Correct answer_start{way_out}"
         )
     return start, end
+
+
+def _nearest(context: str, text: str, start: int) -> int:
+    """Return the place of the text that is nearest to `start`; -1 if it stands nowhere."""
+    places = [match.start() for match in re.finditer(re.escape(text), context)]
+    return min(places, key=lambda place: abs(place - start), default=-1)
