@@ -15,7 +15,7 @@ from acclimate.cli import app
 from acclimate.core.types import Document
 from acclimate.methods import extend, mlm
 from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.models.loading import head_drawn
+from acclimate.models.loading import EMBEDDED, head_drawn
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vectors.vectors import Skipgram, open_vectors
 from acclimate.training.plan import Plan
@@ -103,16 +103,20 @@ def test_equal_runs_give_equal_bytes_and_an_ended_run_is_returned(extended, reci
     assert extend.adapt(recipe, tmp_path / "again").path == again
 
 
-def test_masked_language_modelling_goes_on_and_learns_the_new_words(extended, place, tmp_path):
-    path, report, _ = extended
-    plan = Plan(steps=2, batch=32, rate=1e-2)
-    done = mlm.adapt(
-        mlm.MlmRecipe(model=str(path), corpus=place / "corpus", max_tokens=32, epochs=0.0, plan=plan), tmp_path
-    )
-    rows = slice(report["words"][0]["id"], None)
-    was, now = (load_masked_language_model(each).get_input_embeddings().weight[rows] for each in (path, done.path))
-    assert len(was) == len(now) == 3
+def test_masked_language_modelling_goes_on_and_learns_the_new_words(recipe, place, tmp_path):
+    """The loss of a trained encoder on the corpus falls within a few steps."""
+    (tmp_path / "terms.txt").write_text("aorta\n")
+    begun = extend.adapt(replace(recipe, model=EMBEDDED, word_list=tmp_path / "terms.txt"), tmp_path / "begun").path
+    assert "aorta" not in load_tokenizer(EMBEDDED).get_vocab()
+    assert load_tokenizer(begun).tokenize("the aorta") == ["the", "aorta"]
+    stated = {"corpus": place / "corpus", "max_tokens": 32, "epochs": 0.0, "plan": Plan(steps=4, batch=16, rate=3e-4)}
+    done = mlm.adapt(mlm.MlmRecipe(model=str(begun), **stated), tmp_path / "done")
+    new = len(load_tokenizer(EMBEDDED))
+    was, now = (load_masked_language_model(each).get_input_embeddings().weight[new] for each in (begun, done.path))
     assert not torch.equal(was, now)
+    asked = {"corpus": place / "corpus", "max_tokens": 32, "most": 24}
+    before, after = (mlm.heldout_loss(str(each), **asked) for each in (begun, done.path))
+    assert after < before - 0.3
 
 
 def test_checkpoint_without_a_head_stays_without_one(recipe, place, tmp_path):

@@ -17,6 +17,7 @@ from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
+from acclimate.models.loading import EMBEDDED
 from acclimate.models.task_layers import pooling_of
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.gradients import NotFiniteError
@@ -47,14 +48,17 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
     assert tuning.head_rate == 1.0
 
 
-def test_the_checkpoint_reads_out_what_the_probe_chose(encoder, toy_task, tmp_path):
+def test_the_checkpoint_reads_out_what_the_probe_chose(toy_task, tmp_path):
     """Plain transformers loads its encoder, and the classifier predicts what was scored."""
-    task = toy_task("sequence")
-    recipe = recipe_for(encoder, task)
+    task, encoder = toy_task("sequence"), EMBEDDED
+    recipe = recipe_for(encoder, task, looks=1, plan=replace(PLAN, rate=1e-4))
     done = finetune.adapt(recipe, tmp_path / "run")
     model = load_finetuned(done.path)
     assert pooling_of(model.config) == probe.probe(str(encoder), task).layer.read_out
-    assert finetune.test(done, task, by="me", watch=unwatched)["test"] > 0.6
+    assert finetune.test(done, task, by="me", watch=unwatched)["test"] > 0.95
+    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
+    losses = [line["loss.task"] for line in read_log(tmp_path / "run")]
+    assert np.mean(losses[-4:]) < 0.9 * np.mean(losses[:4]) < finetune.constant_loss(rows, "sequence")
     ids = torch.tensor([[2, 7, 8, 3]])
     with torch.no_grad():
         plain = AutoModel.from_pretrained(done.path)(input_ids=ids).last_hidden_state
