@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -288,3 +289,13 @@ def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_
     status, said = run(*command, "dropout=0.1")
     assert status == 0, said
     assert run(*command, "dropout=0.2")[0] == 2
+
+
+def test_a_shell_completes_names_of_methods_and_metrics():
+    program = "import sys; sys.argv[0] = 'acclimate'; from acclimate.cli import main; main()"
+    for words, expected in (("acclimate adapt ta", "tapter"), ("acclimate race x.csv --metric macro", "macro_f1")):
+        asked = {"_ACCLIMATE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        told = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **asked}, check=True
+        )
+        assert told.stdout.split() == [expected]

@@ -122,9 +122,17 @@ def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_pr
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [("sequence", "mean"), ("multilabel", "first"), ("score", "mean")])
-def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_was_scored(tmp_path, kind, pooling):
+def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_was_scored(
+    tmp_path, kind, pooling, monkeypatch
+):
     run = finished_race(tmp_path / "run", kind, paired=kind == "score", pooling=pooling)
-    shipped = ship(run, tmp_path / "out", onnx=kind == "sequence")
+    shipped = ship(run, tmp_path / "out", onnx=kind == "sequence", space=True)
+    answer = app_in(shipped.path, monkeypatch)["predict"]
+    [made] = predict(shipped.path, [("a", "b") if kind == "score" else "a"])
+    if kind == "score":
+        assert answer("a", "b") == pytest.approx(made.label, rel=1e-4)
+    else:
+        assert answer("a") == pytest.approx(dict(made.probabilities), abs=1e-5)
     [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
     examples = open_prepared(run / "data").examples("test")
     pairs = [example.pair for example in examples] if kind == "score" else None

@@ -32,7 +32,12 @@ def _method(parameters: Mapping[str, Any]) -> str:
 @verb(_method, TRACKING, check=check_method)
 def adapt(
     session: Session,
-    method: Annotated[str, typer.Argument(metavar="METHOD", help=f"{', '.join(NAMES)}.")],
+    method: Annotated[
+        str,
+        typer.Argument(
+            metavar="METHOD", help=f"{', '.join(NAMES)}.", autocompletion=options.begins_with(lambda: NAMES)
+        ),
+    ],
     out: options.OutOption = Path("runs/adapt"),
     separated: options.SeparatedOption = "line",
 ) -> None:

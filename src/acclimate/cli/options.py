@@ -6,16 +6,31 @@ annotation and the default; cli/verb.py puts a group's options in place of one p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 # Panels of --help
-FILES, RAW_TEXT, RUN, JOBS_RUN = "Labelled files", "Raw text", "Run", "Where the jobs run"
+COMPARED, FILES, COLUMNS = "What is compared", "Labelled files", "Columns and labels"
+RAW_TEXT, RUN, JOBS_RUN = "Raw text", "Run", "Where the jobs run"
 
 Group = Mapping[str, tuple[Any, Any]]  # parameter -> its annotation for typer, its default
+
+
+def begins_with(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Return the function that completes what was typed on a shell to one of the names. Where nothing begins so, shells
+    complete files.
+    """
+    return lambda incomplete: [name for name in names() if incomplete and name.startswith(incomplete)]
+
+
+def _metrics() -> Iterable[str]:
+    from acclimate.tasks.metrics import METRICS
+
+    return METRICS
+
 
 TaskName = Annotated[
     str,
@@ -63,7 +78,12 @@ JsonOption = Annotated[
     ),
 ]
 ModelOption = Annotated[
-    str | None, typer.Option("--model", help="A local directory or a hub id, or embedded: what comes with acclimate.")
+    str | None,
+    typer.Option(
+        "--model",
+        help="A local directory or a hub id, or embedded: what comes with acclimate.",
+        rich_help_panel=COMPARED,
+    ),
 ]
 StartOption = Annotated[
     str | None,
@@ -71,6 +91,7 @@ StartOption = Annotated[
         "--model",
         help="A local directory or a hub id; by default embedded, the encoder that comes with acclimate. scratch: "
         "pretrain a small one first.",
+        rich_help_panel=COMPARED,
     ),
 ]
 LeaksOption = Annotated[
@@ -133,24 +154,25 @@ LABELLED: Group = {  # a user's labelled files
         _option(Path | None, "--test", "Labelled file to score on, once, or a split; by default split off.", FILES),
         None,
     ),
-    "text": (_option(str, "--text", "Column of the text.", FILES), "text"),
-    "pair": (_option(str | None, "--pair", "Column of a second text.", FILES), None),
-    "label": (_option(str, "--label", "Column of the label.", FILES), "label"),
-    "group": (_option(str | None, "--group", "Column of what has to stay on one side of a split.", FILES), None),
-    "id": (_option(str | None, "--id", "Column of the rows' ids.", FILES), None),
+    "text": (_option(str, "--text", "Column of the text.", COLUMNS), "text"),
+    "pair": (_option(str | None, "--pair", "Column of a second text.", COLUMNS), None),
+    "label": (_option(str, "--label", "Column of the label.", COLUMNS), "label"),
+    "group": (_option(str | None, "--group", "Column of what has to stay on one side of a split.", COLUMNS), None),
+    "id": (_option(str | None, "--id", "Column of the rows' ids.", COLUMNS), None),
     "kind": (
         _option(
             Literal["auto", "sequence", "multilabel", "score", "tokens", "span"],
             "--kind",
-            "One label a row (sequence), several (multilabel), a number (score), a tag a word (tokens), an answer in a "
-            "text (span).",
-            FILES,
+            "sequence (one label a row), multilabel (several), score (a number), tokens (a tag a word), span (an "
+            "answer in a text); auto: by the labels.",
+            COLUMNS,
+            metavar="KIND",
         ),
         "auto",
     ),
-    "separator": (_option(str, "--separator", "What separates the labels of a row that has several.", FILES), ""),
+    "separator": (_option(str, "--separator", "What separates the labels of a row that has several.", COLUMNS), ""),
     "fold_labels": (
-        _option(bool, "--fold-labels", "Treat labels that differ in case or spaces only as one.", FILES),
+        _option(bool, "--fold-labels", "Treat labels that differ in case or spaces only as one.", COLUMNS),
         False,
     ),
     "repair": (
@@ -158,10 +180,16 @@ LABELLED: Group = {  # a user's labelled files
         False,
     ),
     "metric": (
-        _option(str, "--metric", "macro_f1, accuracy, pearson, entity_f1, ...; by default that of the kind.", FILES),
+        _option(
+            str,
+            "--metric",
+            "macro_f1, accuracy, pearson, entity_f1, ...; by default that of the kind.",
+            COLUMNS,
+            autocompletion=begins_with(_metrics),
+        ),
         "",
     ),
-    "max_tokens": (_option(int, "--max-tokens", "Cut examples that are longer.", FILES), 256),
+    "max_tokens": (_option(int, "--max-tokens", "Cut examples that are longer.", COLUMNS), 256),
     "split_seed": (
         _option(int, "--split-seed", "Seed of the split, if no dev or test file is given.", FILES),
         0,
@@ -215,7 +243,16 @@ JOBS: Group = {  # where a study's jobs run
     ),
 }
 TRACKING: Group = {
-    "track": (_option(list[str] | None, "--track", "tensorboard, mlflow, wandb or trackio.", RUN), None),
+    "track": (
+        _option(
+            list[str] | None,
+            "--track",
+            "tensorboard, mlflow, wandb or trackio.",
+            RUN,
+            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio")),
+        ),
+        None,
+    ),
 }
 RECIPE: Group = {
     "recipe": (_option(Path | None, "--recipe", "TOML file with settings.", RUN), None),

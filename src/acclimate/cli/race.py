@@ -130,7 +130,12 @@ def race(
     model: options.StartOption = None,
     leaks: options.LeaksOption = "keep",
     budget: Annotated[
-        str | None, typer.Option("--budget", help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.")
+        str | None,
+        typer.Option(
+            "--budget",
+            help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.",
+            rich_help_panel=options.COMPARED,
+        ),
     ] = None,
     probe_only: Annotated[
         bool,
@@ -138,6 +143,7 @@ def race(
             "--probe-only",
             help="Adapt, and probe each frozen encoder: what did adapting change? No fine-tuning. The race itself can "
             "go on from there.",
+            rich_help_panel=options.COMPARED,
         ),
     ] = False,
     labels_per_class: options.PerClassOption = None,
@@ -149,6 +155,7 @@ def race(
             "--folds",
             help="Score by cross-validation with this number of folds, repeated once a seed, in place of one test set: "
             "for few labelled rows. The same as folds=K.",
+            rich_help_panel=options.COMPARED,
         ),
     ] = None,
     learning_curve: Annotated[
@@ -157,6 +164,7 @@ def race(
             "--learning-curve",
             help="Then also score the untouched model and the best adapted one with 12.5, 25 and 50% of the labels: "
             "what is adapting worth in labels?",
+            rich_help_panel=options.COMPARED,
         ),
     ] = False,
     out: options.OutOption = Path("runs/race"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acclimate.cli.options import begins_with
 from acclimate.cli.verb import Session, verb
 from acclimate.core.schema import described, field_at, group_of, json_schema, stand_in, type_text
 from acclimate.core.settings import did_you_mean, flat
@@ -64,7 +65,9 @@ def settings(
     name: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME] [KEY]", help="A method or verb, such as mlm, race or study tlm; then a setting of it."
+            metavar="[NAME] [KEY]",
+            help="A method or verb, such as mlm, race or study tlm; then a setting of it.",
+            autocompletion=begins_with(lambda: schema()["names"]),
         ),
     ] = None,
     as_schema: Annotated[bool, typer.Option("--schema", help="Print a JSON schema.")] = False,

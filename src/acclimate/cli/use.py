@@ -15,6 +15,10 @@ from acclimate.cli.verb import Session, verb
 LEFT_OUT = 5  # rows that are named
 
 
+def _column(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=options.COLUMNS)
+
+
 def _check_predict(given: Mapping[str, Any]) -> None:
     from acclimate.shipping.texts import STDIN, checkpoint_in
     from acclimate.shipping.writers import check_out
@@ -40,14 +44,31 @@ def predict(
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet; - prints JSON lines.")
     ] = "-",
-    text: Annotated[str | None, typer.Option("--text", help="Column of the text, if not that of the race.")] = None,
-    pair: Annotated[str | None, typer.Option("--pair", help="Column of the second text, if not that of the race.")] = (
-        None
-    ),
-    id: Annotated[str | None, typer.Option("--id", help="Column of the rows' ids, if not that of the race.")] = None,
-    keep: Annotated[list[str] | None, typer.Option("--keep", help="Column of FILE to copy; may be repeated.")] = None,
+    text: Annotated[
+        str | None,
+        _column("--text", "Column of the text, if not that of the race."),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option(
+            "--pair", help="Column of the second text, if not that of the race.", rich_help_panel=options.COLUMNS
+        ),
+    ] = (None),
+    id: Annotated[
+        str | None,
+        _column("--id", "Column of the rows' ids, if not that of the race."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        _column("--keep", "Column of FILE to copy; may be repeated."),
+    ] = None,
     format: Annotated[
-        str, typer.Option("--format", help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt.")
+        str,
+        typer.Option(
+            "--format",
+            help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll.",
+            autocompletion=options.begins_with(lambda: ("csv", "tsv", "jsonl", "parquet", "txt", "conll")),
+        ),
     ] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
 ) -> None:
