@@ -7,17 +7,24 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import running_jobs as work
-from acclimate.core import files
+import toys
+from acclimate.core import files, settings
+from acclimate.core.types import Cost
+from acclimate.data.inputs import Raw, gather
 from acclimate.jobs import job as named
 from acclimate.jobs import workers_ray
 from acclimate.jobs.job import FAILED, Job, first_line, result_of, running
 from acclimate.jobs.run import do, do_all
 from acclimate.jobs.workers import DiedError, Where, working
+from acclimate.races.outcome import probe_row
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe
 from ray_nodes import two_nodes
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'acclimate[ray]'")
@@ -80,6 +87,29 @@ def test_a_machine_with_another_version_is_named(cluster, monkeypatch, tmp_path)
     with working(Where(cluster=cluster.address)), pytest.raises(ValueError, match=r"but the command runs 9\.9"):
         do([work.numbered(1)], tmp_path)
     assert files.read_json(work.numbered(1).directory(tmp_path) / FAILED)["kind"] == "ValueError"
+
+
+@pytest.mark.slow  # each node loads torch
+def test_a_race_with_probes_on_the_cluster_is_that_of_one_process(cluster, toy_race, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    stated = [*toys.SETTINGS, 'contestants=["TAPT", "TF-IDF"]', "tapt.plan.steps=3", "finetune.plan.steps=6"]
+    recipe = settings.override(RaceRecipe(), stated)
+    [pretrained] = (toy_race.run / "jobs").glob("pretrain-*")
+    outcomes = []
+    for run, where in ((tmp_path / "there", Where(cluster=cluster.address)), (tmp_path / "here", Where())):
+        labelled, _ = toys.files_in(toy_race.inputs)
+        materials = gather(run, labelled, Raw(), model=str(pretrained / "checkpoint"))
+        with working(where):
+            outcome = run_race(recipe, materials, run, command="acclimate race")
+        outcomes.append(
+            {
+                result.key: [replace(score, adapting=Cost(), finetuning=Cost()) for score in result.scores]
+                for result in outcome.results
+            }
+        )
+        assert not outcome.failed
+    assert outcomes[0] == outcomes[1]
+    assert {row for _, row, _ in outcomes[0]} >= {"TAPT", probe_row("TAPT"), probe_row("untouched"), "TF-IDF"}
 
 
 def test_a_node_that_dies_does_not_lose_its_jobs(cluster, tmp_path):
