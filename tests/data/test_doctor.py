@@ -23,7 +23,7 @@ from acclimate.data.inputs import gather, made_ready
 from acclimate.models.encoder import save_model
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.verdict import next_race
+from acclimate.races.verdict import next_race, spread
 from acclimate.statistics.power import PowerDesign, guessed
 from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import metric_named
@@ -217,7 +217,7 @@ def test_the_smallest_difference_is_that_of_the_metric_and_of_runs_where_there_a
         labelled(examples("train", 400, few), examples("dev", 200, few), examples("test", 900, few)), seeds=5
     )
     assert rare.detectable > 1.3 * examine(healthy, seeds=5).detectable
-    design = PowerDesign(200, 3, item_variance=0.01, residual_variance=0.02, seed_variance=0.0001)
+    design = PowerDesign(200, 3, item_variance=0.01, residual_variance=0.02, seed_variance=0.0001, spread="runs")
     known = examine(healthy, seeds=5, comparisons=2, spread=design)
     assert known.detectable == replace(design, items=900, seeds=5, comparisons=2).detectable()
     assert "an earlier race on this task" in known.reach
@@ -239,6 +239,18 @@ def test_the_doctor_takes_the_spread_of_a_finished_race_on_the_same_task(toy_rac
     assert refused.exit_code == 2
     assert "is a race on train (sequence, " in refused.output
     assert "but the task is train (sequence, micro_f1)" in refused.output
+
+
+def test_where_nothing_was_fine_tuned_the_spread_over_items_is_that_of_probes(toy_race):
+    outcome = read_outcome(path_of(toy_race.run, "race"))
+    probes = tuple(each for each in outcome.results if each.probe or not each.encoder)
+    design = spread(replace(outcome, results=probes))
+    assert design.spread == "items"
+    assert design.item_variance > 0
+    splits = examples("train", 60), examples("dev", 20), examples("test", 100)
+    found = examine(labelled(*splits), spread=design, seeds=4, comparisons=2)
+    assert "one point over seeds is a guess" in found.reach
+    assert found.detectable == replace(design, items=100, seeds=4, comparisons=2).detectable()
 
 
 def test_doctor_and_race_take_the_same_number_of_seeds_by_default():

@@ -80,7 +80,7 @@ def _spread_of(run: Path, labelled: Labelled) -> PowerDesign:
     """Return the spread of a race's scores. Raises ValueError if the race is on another task or shows no spread."""
     from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import RACE
-    from acclimate.races.verdict import next_race
+    from acclimate.races.verdict import spread
 
     outcome = read_outcome(path_of(run, RACE))
     raced, task = outcome.results[0].task, labelled.task()
@@ -89,9 +89,9 @@ def _spread_of(run: Path, labelled: Labelled) -> PowerDesign:
             f"--run {run} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is {task.name} "
             f"({task.kind}, {task.metric.name}). Give a race on this task, or leave --run out"
         )
-    design = next_race(outcome)
+    design = spread(outcome)
     if design is None:
-        raise ValueError(f"--run {run}: no contestants were compared there with equally many seeds. Leave --run out")
+        raise ValueError(f"--run {run}: no contestants, and no probes of them, differ there. Leave --run out")
     return design
 
 

@@ -57,7 +57,11 @@ GUESS = (
     "That is a guess: for a score of 80 points of this metric on the test set's labels, and a standard deviation of "
     "one point over seeds."
 )
-MEASURED = "The spread over items and seeds is that of an earlier race on this task."
+BASES = {  # PowerDesign.spread -> a sentence on it
+    "guess": GUESS,
+    "items": "The spread over items is that of an earlier race on this task; one point over seeds is a guess.",
+    "runs": "The spread over items and seeds is that of an earlier race on this task.",
+}
 MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items is computed
 
 
@@ -300,9 +304,10 @@ def _reach(
         drawn = gold[:: -(-items // MOST_LABELS)]
         # 0 where all labels are equal, or the metric cannot fall: then as for right and wrong answers
         one_item = variance_of_one_item(labelled.kind, labelled.metric, drawn) or None
-        design, basis = guessed(items, seeds, one_item=one_item, comparisons=comparisons), GUESS
+        design = guessed(items, seeds, one_item=one_item, comparisons=comparisons)
     else:
-        design, basis = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons), MEASURED
+        design = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons)
+    basis = BASES[design.spread]
     if folds:  # more repeats make the mean better, but not the interval (statistics/folds.py)
         both = design.item_variance + design.residual_variance
         design = dataclasses.replace(design, item_variance=both, residual_variance=0.0, seed_variance=0.0)
@@ -320,7 +325,8 @@ def _reach(
     if least < LARGE:
         return least, reach, []
     what = f"{len(gold):,} {'labelled rows' if folds else 'test texts'}"
-    text = f"With {what} and {seeds} seeds, only differences of at least {100 * least:.1f} points are detectable."
+    with_seeds = "" if folds else f" and {seeds} seeds"  # more repeats do not make the interval narrower
+    text = f"With {what}{with_seeds}, only differences of at least {100 * least:.1f} points are detectable."
     ways = [
         ("take more seeds", design.detectable(seeds=seeds + 2)),
         (f"label more {'rows' if folds else 'test texts'}", design.detectable(items=2 * items)),
@@ -351,7 +357,7 @@ def on_leaks(
     """
     findings = []
     pairs: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
-    for source, split in pairs:
+    for source, split in () if folds else pairs:  # texts that are nearly the same stand in one fold
         if items := in_rows[source].leaked(split):
             findings.append(_on_rows(in_rows[source], split, len(items), sizes[split]))
     for scan in scans:

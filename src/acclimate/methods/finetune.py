@@ -355,12 +355,12 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     learnt = _finished(tuning, raises=not recipe.retry)
     about: dict[str, Any] = {"learnt": bool(learnt), "again": False}
     if not learnt and recipe.retry:
-        second = Tuning(once_more(recipe, RETRY_RATE), task, out / AGAIN, watch)
         rate = RETRY_RATE
+        second = Tuning(once_more(recipe, rate), task, out / AGAIN, unwatched)  # what it would say was said before
         if learnt is None or second.rose([line["loss.task"] for line in read_log(out)]):
             rate = 1 / RETRY_RATE
             second = Tuning(once_more(recipe, rate), task, out / AGAIN, unwatched)
-            second.watch = watch
+        second.watch = watch
         how = "a third of the rate, as its loss rose" if rate < 1 else "three times the rate"
         note = f"it has learnt nothing: once more with twice the steps, at {how}"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
@@ -646,7 +646,9 @@ class Tuning:
         _, start = outputs_and_loss(self.measured, some, self.labels)
         constant = constant_loss(self.rows, self.task.kind)
         level = max(start, constant) if math.isfinite(constant) else start
-        size = max(LAST, len(losses) // 10)
+        size = min(max(LAST, len(losses) // 10), len(losses))
+        if size < 2:
+            return False  # in all processes, which read the same log
         parts = [np.array(losses[at : at + size]) for at in range(0, len(losses) - size + 1, size)]
         rises = [part.mean() - level > max(RISE * level, ERRORS * part.std(ddof=1) / math.sqrt(size)) for part in parts]
         return bool(ranks.agree(any(rises)))

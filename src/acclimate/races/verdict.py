@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from acclimate.core.figures import duration, has, listed, metric_text, p_text, points
+from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
-from acclimate.statistics.power import PowerDesign, measured_in_race
+from acclimate.statistics.power import PowerDesign, measured_in_race, of_items, probed
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
@@ -94,6 +95,26 @@ def next_race(outcome: Outcome) -> PowerDesign | None:
     if len({(each.items, each.seeds, each.adaptations > 1) for each in comparisons}) != 1:
         return None
     return measured_in_race(comparisons)
+
+
+def spread(outcome: Outcome) -> PowerDesign | None:
+    """Return the design of a race with the spread of this one's scores: of its runs, or over items alone of its probes
+    or of a cross-validation. None if nothing differs between contestants.
+    """
+    design = next_race(outcome)
+    if design is not None and not outcome.folds:
+        return design
+    if design is not None:  # of a repeat's rows, the factor of by-rows cross-validation taken out again
+        return of_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
+    found: list[PowerDesign] = []
+    for each in _of_adapted(outcome):
+        ours, theirs = (outcome.cells[key].scores[0] for key in (each.against.key, each.reference))
+        found.append(probed(ours, theirs, metric_named(ours.metric), seeds=SEEDS))
+    differing = [each for each in found if each.item_variance > 0]
+    if not differing:
+        return None
+    mean = sum(each.item_variance + each.residual_variance for each in differing) / len(differing)
+    return of_items(mean, differing[0].items, SEEDS)
 
 
 def reach(outcome: Outcome) -> str:
@@ -359,12 +380,16 @@ def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
     constant = constant_score(first.gold, task.kind, metric_named(task.metric))
     best = max(sum(score.test for score in each.scores) / len(each.scores) for each in results if each.shown)
     decides = constant < 1.0  # where one answer is right for every text, no score can be better
-    if (best > constant + MARGIN or not decides) and any(each.learnt for each in results):
+    above = best > constant + MARGIN or not decides
+    if above and any(each.learnt for each in results):
         return
+    why = "Differences between such scores, those of 0 too, say nothing."
+    if above:
+        why = "On dev, or by the loss in training, none was better than constant answers, so they are not compared."
     yield (
         f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
-        f"to every text {points(constant)}. Differences between such scores, those of 0 too, say nothing. Train longer "
-        f"(finetune.epochs) or at a higher rate (search.rates, finetune.plan.rate)."
+        f"to every text {points(constant)}. {why} Train longer (finetune.epochs) or at a higher rate (search.rates, "
+        f"finetune.plan.rate)."
     )
 
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -68,6 +69,8 @@ class PowerDesign:
     seed_variance      over seeds, the same for all items; divided by the seeds. Twice that of one contestant
     comparisons        contestants that are compared with the untouched model: Holm's first step divides .05 by it
     power              probability with which the difference is to be detected
+    spread             where the variances come from: a "guess", those over "items" alone from a study, or all from its
+                       "runs"
 
     Variances are of one item's difference with one seed, in squared units of the metric.
     """
@@ -79,6 +82,7 @@ class PowerDesign:
     seed_variance: float
     comparisons: int = 1
     power: float = 0.8
+    spread: Literal["guess", "items", "runs"] = "guess"
 
     def detectable(self, *, items: int | None = None, seeds: int | None = None) -> float:
         """Return the smallest true difference detected with `power`, in units of the metric, for these items and seeds.
@@ -164,6 +168,7 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
         seed_variance=max(comparison.variance_seeds - comparison.variance_residual, 0.0) * seeds,
         comparisons=comparisons,
         power=power,
+        spread="runs",
     )
 
 
@@ -269,7 +274,24 @@ def probed(
     shares_2n = [jackknife(statistics_of(each, metric), metric.value)[1] for each in (score, reference)]
     among = float((shares_2n[0] - shares_2n[1]).var(ddof=1))
     size = len(score.gold) if items is None else items
-    return PowerDesign(size, seeds, STEADY * among, (1 - STEADY) * among, 2 * seed_spread**2, comparisons, power)
+    return of_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)
+
+
+def of_items(
+    among: float,
+    items: int,
+    seeds: int,
+    *,
+    seed_spread: float = SEED_SPREAD,
+    comparisons: int = 1,
+    power: float = 0.8,
+) -> PowerDesign:
+    """Return the PowerDesign of which only the variance over items is known, and that over seeds is as of `guessed`.
+
+    among: variance over items of the difference of two contestants' influences, with one seed each
+    """
+    guess = 2 * seed_spread**2
+    return PowerDesign(items, seeds, STEADY * among, (1 - STEADY) * among, guess, comparisons, power, "items")
 
 
 def simulated(
