@@ -388,7 +388,7 @@ def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
         why = "On dev, or by the loss in training, none was better than constant answers, so they are not compared."
     yield (
         f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
-        f"to every text {points(constant)}. {why} Train longer (finetune.epochs) or at a higher rate (search.rates, "
+        f"to every text {points(constant)}. {why} Train longer (finetune.epochs) or at another rate (search.rates, "
         f"finetune.plan.rate)."
     )
 
