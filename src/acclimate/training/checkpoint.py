@@ -32,7 +32,7 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Cost, Stream
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import Objective
-from acclimate.training.plan import Plan, device
+from acclimate.training.plan import Plan, device, loss_scaler
 from acclimate.training.shards import cut_like, end, gathered, unsharded
 
 AGAIN = "again"  # a directory: the second attempt of a run that learnt nothing (methods/finetune.py)
@@ -72,21 +72,21 @@ def resumable(
     directory.mkdir(parents=True, exist_ok=True)
     every = float(os.environ.get("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS)) if save_seconds is None else save_seconds
     objective.to(device())  # first, because the optimiser's state is loaded to where the weights lie
-    optimiser = adamw(objective, plan)
-    start = restore(objective, optimiser, directory, plan=plan)
+    optimiser, scaler = adamw(objective, plan), loss_scaler(plan, device())
+    start = restore(objective, optimiser, directory, plan=plan, scaler=scaler)
     if until is not None and start >= until:
         end(objective)
         return
     with Log(directory, start) as log:
         saved = time.monotonic()
-        for step in train(objective, stream, plan, optimiser, start=start):
+        for step in train(objective, stream, plan, optimiser, start=start, scaler=scaler):
             yield log.add(step)
             stops = step.number == until
             due = time.monotonic() - saved >= every and step.number < plan.steps
             if ranks.agree(due or stops or step.number == plan.settled):
                 if ranks.is_first():
                     log.flush()
-                save(objective, optimiser, directory, step.number, plan=plan)
+                save(objective, optimiser, directory, step.number, plan=plan, scaler=scaler)
                 saved = time.monotonic()
             if stops:
                 end(objective)
@@ -142,6 +142,7 @@ class Log:
         tokens, flops = sum(line["tokens"] for line in done), sum(line["flops"] for line in done)
         self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in done[-WINDOW:]]))
         self.spikes = Spikes(losses)
+        self.skips = ranks.agree(sum(line.get("skipped", False) for line in done))
         self.before = float(files.read_json(self.clock)["seconds"]) if start and self.clock.exists() else 0.0
         self.begun = time.monotonic()
         self.file = open(self.path, "a", encoding="utf-8") if ranks.is_first() else None  # noqa: SIM115
@@ -169,12 +170,15 @@ class Log:
             "padding": step.padded,
             "flops": step.flops,
         }
+        if step.skipped:
+            line["skipped"] = True
+            self.skips += 1
         if spike:
             line |= {"spike": spike, "documents": list(dict.fromkeys(map(str, step.documents)))}
         if self.file:
             self.file.write(json.dumps(line) + "\n")
         self.tokens, self.flops = self.tokens + step.tokens, self.flops + step.flops
-        return replace(step, spike=spike, spent=Cost(self.tokens, self.flops, self._seconds()))
+        return replace(step, spike=spike, spent=Cost(self.tokens, self.flops, self._seconds()), skips=self.skips)
 
     def flush(self) -> None:
         """Put the lines so far on the disk, and the seconds that they took over all sessions."""
@@ -221,11 +225,18 @@ def _logarithm(loss: float) -> float:
 
 
 def save(
-    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, number: int, *, plan: Plan | None = None
+    objective: Objective,
+    optimiser: torch.optim.Optimizer,
+    directory: Path,
+    number: int,
+    *,
+    plan: Plan | None = None,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> None:
     """Write the state after `number` steps and remove older ones. All processes call it, the first one writes.
 
-    plan: if given, the state before its rate falls is kept as `stable-*`, and later states record the plan's length
+    plan    if given, the state before its rate falls is kept as `stable-*`, and later states record the plan's length
+    scaler  of the loss, with precision float16
     """
     optimised = {
         f"optimiser.{key}.{name}": gathered(value)
@@ -242,9 +253,8 @@ def save(
                 {name: value.detach().contiguous() for name, value in tensors.items()}, temporary / "state.safetensors"
             )
             falls = plan is not None and plan.schedule != "linear" and number > plan.settled
-            files.write_json(
-                temporary / "state.json", {"steps": number} | ({"of": plan.steps} if falls and plan else {})
-            )
+            about: dict[str, Any] = {"steps": number} | ({"of": plan.steps} if falls and plan else {})
+            files.write_json(temporary / "state.json", about | ({"scaler": scaler.state_dict()} if scaler else {}))
     for old in sorted(directory.glob("state-*"))[:-KEPT]:
         shutil.rmtree(old)
     for old in stable_states(directory)[:-1]:
@@ -252,15 +262,24 @@ def save(
 
 
 def restore(
-    objective: Objective, optimiser: torch.optim.Optimizer, directory: Path, *, plan: Plan | None = None
+    objective: Objective,
+    optimiser: torch.optim.Optimizer,
+    directory: Path,
+    *,
+    plan: Plan | None = None,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> int:
-    """Load the newest whole state into the objective and the optimiser; return the number of its steps, 0 for none.
+    """Load the newest whole state into the objective, the optimiser and the scaler of the loss, if there is one.
+
+    Return the number of its steps, 0 for none.
 
     plan: if given, states in which the rate had begun to fall towards another end are removed
     """
     chosen, number = ranks.agree(_newest(directory, plan) if ranks.is_first() else (None, 0))
     if chosen is not None:
         _load(objective, optimiser, directory / chosen / "state.safetensors")
+        if scaler is not None:
+            scaler.load_state_dict(files.read_json(directory / chosen / "state.json")["scaler"])
     return number
 
 

@@ -42,9 +42,16 @@ def layouts_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
 
 
 def accumulate(
-    objective: Objective, batch: Batch, pieces: list[Layout], plan: Plan, *, step: int, where: torch.device
+    objective: Objective,
+    batch: Batch,
+    pieces: list[Layout],
+    plan: Plan,
+    *,
+    step: int,
+    where: torch.device,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> dict[str, float]:
-    """Leave the step's whole gradient on the parameters and return each term's mean over the step."""
+    """Leave the step's whole gradient, times the scale, on the parameters and return each term's mean over the step."""
     objective.train()
     counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
     turns = _turns(objective, len(pieces))
@@ -69,7 +76,8 @@ def accumulate(
                 cached = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
         loss = torch.stack([*_weighted(objective, terms, counts), *cached]).sum()
         # the step's gradient is a sum over processes, but replicate and fully_shard average: hence the factor
-        (loss * (share * ranks.world())).backward()  # type: ignore[no-untyped-call]
+        loss = loss * (share * ranks.world())
+        (loss if scaler is None else scaler.scale(loss)).backward()  # type: ignore[no-untyped-call]
         sums.append((rows_R, {term: value.detach() * share for term, value in terms.items()}))
     let_go(objective)
     return _means(objective, batch, sums, counts=counts, step=step)
@@ -152,7 +160,7 @@ def _means(
     terms = list(objective.weights)
     none = torch.zeros((), device=next(iter(sums[0][1].values())).device)
     table = torch.stack(
-        [torch.stack([sums_of_terms.get(term, none).double() for term in terms]) for _, sums_of_terms in sums]
+        [torch.stack([_double(sums_of_terms.get(term, none)) for term in terms]) for _, sums_of_terms in sums]
     ).cpu()
     totals = ranks.total(table.sum(0).tolist())
     if not all(map(math.isfinite, totals)):
@@ -161,6 +169,10 @@ def _means(
         stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
         raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {name_texts(named)} {WAY_OUT}")
     return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
+
+
+def _double(value: Tensor) -> Tensor:
+    return (value.cpu() if value.device.type == "mps" else value).double()  # a Mac's GPU has no float64
 
 
 def noise_seed(seed: int, step: int, piece: int) -> int:

@@ -31,7 +31,7 @@ from acclimate.core import ranks
 from acclimate.core.types import Cost, Stream
 from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, layouts_of, name_texts
 from acclimate.training.objective import Objective
-from acclimate.training.plan import Plan, device, piece_tokens
+from acclimate.training.plan import Plan, device, loss_scaler, piece_tokens
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
@@ -55,9 +55,11 @@ class Step:
     seconds: float
     waited: float  # of these, seconds spent waiting for the batch
     documents: Sequence[str] = field(default=(), repr=False)  # names of the rows
+    skipped: bool = False  # the weights stayed as they were, because the gradient overflowed in float16
     # a run that keeps a log fills these in (training/checkpoint.py)
     spike: float = 0.0  # deviations of the loss above its running median where it jumped
     spent: Cost = field(default_factory=Cost)  # on all steps so far, over all sessions
+    skips: int = 0  # steps skipped so far, over all sessions
 
 
 def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
@@ -81,7 +83,13 @@ def adamw(objective: Objective, plan: Plan) -> torch.optim.AdamW:
 
 
 def train(
-    objective: Objective, stream: Stream, plan: Plan, optimiser: torch.optim.Optimizer, *, start: int = 0
+    objective: Objective,
+    stream: Stream,
+    plan: Plan,
+    optimiser: torch.optim.Optimizer,
+    *,
+    start: int = 0,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> Iterator[Step]:
     """Train from step `start` to `plan.steps` and yield after each step.
 
@@ -91,9 +99,16 @@ def train(
     Dropout is seeded by (plan.seed, step, piece), so a run resumes from the number of its step alone. Under torchrun
     the processes share the pieces of a step, and neither loss nor noise depends on how many there are.
 
+    In float16 the loss is scaled up before the backward pass, and the gradient down after it. Where the gradient is
+    infinite even so, the step is skipped, in all processes alike, because they have the same gradient: the optimiser
+    stays as it was, and the scale is halved. A step that is skipped has a number and its batch is not read again.
+
+    scaler  state of the loss scale of a run that goes on; None: a new one, if the precision needs one
+
     Raises NotFiniteError where a loss or a gradient is not finite, before the weights move.
     """
     where = device()
+    scaler = loss_scaler(plan, where) if scaler is None else scaler
     if where.type == "cpu":
         keep_freed_memory()
     objective.to(where)
@@ -114,19 +129,28 @@ def train(
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
             pieces = layouts_of(objective, batch, piece_tokens(plan, where))
-            losses = accumulate(objective, batch, pieces, plan, step=step, where=where)
+            losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
+            if scaler is not None:
+                scaler.unscale_(optimiser)
             _call_hook(objective, "on_gradients", gradients=True)
 
             trainable = [parameter for parameter in objective.parameters() if parameter.requires_grad]
             norm = clip(trainable, plan.clip or math.inf)
-            if not math.isfinite(norm):
+            skipped = scaler is not None and not math.isfinite(norm) and scaler.get_scale() > 1
+            if not math.isfinite(norm) and not skipped:
                 raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {name_texts(batch)} {WAY_OUT}")
 
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
-            optimiser.step()
+            if scaler is None:
+                optimiser.step()
+            else:
+                if not skipped:
+                    scaler.step(optimiser)
+                scaler.update()
             optimiser.zero_grad()
-            _call_hook(objective, "on_update")
+            if not skipped:
+                _call_hook(objective, "on_update")
 
             yield Step(
                 number=step + 1,
@@ -137,6 +161,7 @@ def train(
                 tokens=len(batch.ids),
                 flops=objective.flops(batch),
                 padded=sum(piece.tokens for piece in pieces) - len(batch.ids),
+                skipped=skipped,
                 seconds=time.perf_counter() - begun,
                 waited=waited,
                 documents=batch.names,

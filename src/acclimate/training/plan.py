@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -10,7 +11,7 @@ import torch
 
 from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
 
-Precision = Literal["auto", "float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Schedule = Literal["linear", "constant", "stable"]
 
 
@@ -44,7 +45,8 @@ class Plan:
     clip: Annotated[float, Range(least=0)] = 1.0
     """A gradient longer than this (L2 norm over all parameters) is scaled down to it; 0: no clipping."""
     precision: Precision = "auto"
-    """Number format of matrix products; weights and optimiser are always float32. auto: by device."""
+    """Number format of matrix products; weights and optimiser are always float32. auto: bfloat16 where the device
+    has it in hardware, else float16 with loss scaling on a CUDA device, else float32."""
     piece_tokens: Count = 0  # most tokens, padding included, that go through the model at once; 0: chosen by device
     compile: bool = False  # compile the model with torch.compile; it pays on GPUs, not on CPUs
     seed: Count = 0  # seed of the order of rows, of masks, of dropout, and of new weights and heads
@@ -88,25 +90,51 @@ class Plan:
 
 
 def device() -> torch.device:
-    """Return the device that this process trains on: its GPU if it has one, else the CPU."""
-    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    """Return the device that this process trains on: $ACCLIMATE_DEVICE, or else its CUDA GPU if it has one, or the CPU.
+
+    So a Mac's GPU ("mps") has to be asked for. Raises ValueError for a device that is not there.
+    """
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    chosen = os.environ.get("ACCLIMATE_DEVICE") or ("cuda" if there["cuda"] else "cpu")
+    if not there.get(chosen):
+        has = " or ".join(name for name, available in there.items() if available)
+        raise ValueError(
+            f"ACCLIMATE_DEVICE is '{chosen}', but PyTorch finds only {has} here. Set it to {has}, or unset it"
+        )
+    return torch.device("cuda", torch.cuda.current_device()) if chosen == "cuda" else torch.device(chosen)
 
 
 def autocast_type(precision: Precision, where: torch.device) -> torch.dtype | None:
     """Return the type of matrix products under autocast, or None for float32.
 
-    "auto" takes bfloat16 where the device multiplies it in hardware; emulated it is slower than float32.
+    "auto" takes bfloat16 where the device multiplies it in hardware; emulated it is slower than float32. A CUDA device
+    without it (V100, T4) gets float16; a Mac's GPU gets float32, in which it is exact.
     """
-    if precision == "float32":
-        return None
+    if precision != "auto":
+        return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
     if where.type == "cuda":
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        capabilities = torch.cpu.get_capabilities()
-        fast = bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-    return torch.bfloat16 if fast or precision == "bfloat16" else None
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+    if where.type == "mps":
+        return None
+    capabilities = torch.cpu.get_capabilities()
+    return torch.bfloat16 if capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") else None
+
+
+def loss_scaler(plan: Plan, where: torch.device) -> torch.amp.GradScaler | None:
+    """Return what scales the loss so that small gradients survive float16, or None for other types, which need none.
+
+    Raises ValueError for a plan that shards: each process would see infinite gradients in its part alone.
+    """
+    if autocast_type(plan.precision, where) is not torch.float16:
+        return None
+    if plan.shard:
+        raise ValueError(
+            "plan.shard cuts the gradient over processes, and these would not agree on which steps float16 skips. Set "
+            "plan.precision=float32, or shard=false"
+        )
+    return torch.amp.GradScaler(where.type)
 
 
 def piece_tokens(plan: Plan, where: torch.device) -> int:
     """Return the plan's `piece_tokens`, or the device's: on a CPU so few that activations stay near the cache."""
-    return plan.piece_tokens or (65_536 if where.type == "cuda" else 2_048)
+    return plan.piece_tokens or (2_048 if where.type == "cpu" else 65_536)

@@ -27,7 +27,7 @@ from acclimate.models.loading import PROVENANCE, origin
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective, measure
-from acclimate.training.plan import Plan
+from acclimate.training.plan import Plan, device
 from acclimate.training.shards import unsharded
 
 CHECKPOINT = "checkpoint"
@@ -67,6 +67,8 @@ def run(
         if step.spike:
             values |= {"spike": step.spike} | ({} if jumped else {"note": _spike(step)})
         jumped = step.spike > 0
+        if step.skips:
+            values |= {"skipped": step.skips}
         if after and step.number in looks:
             with unsharded(objective):
                 values |= after(step)
@@ -190,7 +192,7 @@ def environment() -> dict[str, str]:
         "machine": platform.machine(),
         "system": platform.system(),
         "threads": str(torch.get_num_threads()),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        "device": {"cuda": torch.cuda.get_device_name, "mps": lambda: "Apple GPU"}.get(device().type, lambda: "CPU")(),
     }
 
 
