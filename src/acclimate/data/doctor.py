@@ -316,7 +316,8 @@ def _reach(
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
         text = (
-            f"{seeds} seeds are too few for {items:,} test texts and {comparisons} comparisons: any gain may be chance."
+            f"{seeds} seeds are too few for {items:,} test texts and {amount(comparisons, 'comparison')}: any gain may "
+            f"be chance."
         )
         return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     reach = f"{design.advice()} {basis}"

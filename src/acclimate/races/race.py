@@ -332,7 +332,8 @@ def _completed(
     results = [result_of(job, out) or {} for job in (found.tuned.get(best.row, ()) if best else ())]
     dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt") or (each and not folds)}
     winner = best.row if best else ""
-    handed_over = _on_refit(winner, found, learnt=bool(dev)) if folds else ""
+    called = f"the {ALONE}" if outcome.alone and winner else winner
+    handed_over = _on_refit(called, found, learnt=bool(dev)) if folds else ""
     about: dict[str, Any] = {"command": command, "winner": winner, "folds": folds, "handed_over": handed_over}
     complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():

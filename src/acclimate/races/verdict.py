@@ -24,6 +24,7 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
 
 NAMED = 9  # names at most that a sentence lists
+SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
 
 
@@ -123,6 +124,8 @@ def reach(outcome: Outcome) -> str:
     if design is None:
         return ""
     least = design.detectable()
+    if least < SMALLEST:  # no contestant differs from the untouched model on any item with any seed
+        return ""
     if least >= 1:
         return "Another race with these contestants and seeds would detect no difference from the untouched model."
     return (
