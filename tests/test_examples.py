@@ -1,15 +1,19 @@
 """The examples run, on a tiny model and a few texts."""
 
+import json
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from typer.testing import CliRunner
 
 import toys
+from acclimate import cli
 from acclimate.core.types import Document
 from acclimate.methods import finetune, scratch
 from acclimate.models import loading
@@ -49,6 +53,51 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
 def test_every_example_is_run_here():
     tested = Path(__file__).read_text(encoding="utf-8")
     assert all(f'run("{file.name}"' in tested for file in EXAMPLES.glob("*.py"))
+    assert all(f'cells_of("{file.name}"' in tested for file in EXAMPLES.glob("*.ipynb"))
+
+
+def cells_of(name: str, parameters: str) -> dict[str, object]:
+    """Run a notebook's cells of code, `parameters` after the cell that is tagged so. Return the names they leave."""
+    left: dict[str, object] = {}
+    for number, cell in enumerate(json.loads((EXAMPLES / name).read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{name}, cell {number}", "exec"), left)
+            if "parameters" in cell["metadata"].get("tags", ()):
+                exec(parameters, left)
+    return left
+
+
+def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
+    """With the embedded encoder, so that probes and winner have learnt something."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    few = {"seeds": 2, "search__rates": [], "finetune__looks": 1, "max_tokens": 32}
+    few |= {f"{stage}__{key}": steps for stage, steps in (("tapt", 2), ("finetune", 6)) for key in ("plan__steps",)}
+    few |= {"tapt__epochs": 0, "finetune__epochs": 0}
+    left = cells_of("own_data.ipynb", f"subpackages = ('linalg', 'signal')\nsettings = {few}")
+    assert "With 48 test texts" in " ".join(capsys.readouterr().out.split())
+    untouched = left["study"].table.set_index("contestant")["mean"]["untouched"]
+    assert untouched > 0.7  # of two labels
+
+
+def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
+    model, _ = files
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(loading, "FOLDER", Path(model))  # in place of the embedded encoder, which is larger
+    monkeypatch.setattr(finetune.Tuning, "learnt", lambda tuning: True)  # which nothing does in two steps
+
+    def here(command: list[str], **options: bool) -> subprocess.CompletedProcess[str]:
+        done = CliRunner().invoke(cli.app, command[1:])
+        assert done.exit_code == 0, done.output
+        return subprocess.CompletedProcess(command, 0, done.stdout)
+
+    monkeypatch.setattr(subprocess, "run", here)
+    few = [f"finetune.{each}" for each in ("preset=papers", "epochs=0", "looks=1", "plan.steps=2", "plan.batch=4")]
+    few += ["seeds=2", "max_tokens=16", "intermediate.steps=2", "more_steps=none"]
+    libraries = {"scipy": ("linalg", "fft"), "numpy": ("fft", "polynomial")}
+    cells_of("stilt_table.ipynb", f"libraries = {libraries}\nsettings = {few}")
+    assert (tmp_path / "runs" / "stilt-table" / "stilt.html").exists()
 
 
 def test_race_docstrings(run, files, monkeypatch, tmp_path):

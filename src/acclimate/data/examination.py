@@ -230,6 +230,9 @@ class Examination:
         """Return a page for the terminal."""
         return as_text(self)
 
+    def __str__(self) -> str:
+        return as_text(self)
+
 
 def as_text(examined: Examination) -> str:
     """Return the page for the terminal, at most 110 columns wide and without control characters."""
