@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from acclimate.cli.settings import EVALUATION, schema
+from acclimate.cli.settings import EVALUATION, schema, stand_in_of
 from acclimate.core import settings
 
 
@@ -157,3 +157,18 @@ def test_a_digest_depends_on_values_and_not_on_order():
     assert settings.digest({"a": 1, "b": [2]}) == settings.digest({"b": [2], "a": 1})
     assert settings.digest({"a": 1}) != settings.digest({"a": 1.5})
     assert len(settings.digest({})) == 64
+
+
+def test_a_setting_of_a_group_is_suggested_under_its_full_name():
+    with pytest.raises(ValueError, match=r"unknown setting 'epochs'; did you mean 'finetune\.epochs', '"):
+        settings.override(stand_in_of("race"), ["epochs=3"])
+    with pytest.raises(ValueError, match=r"unknown setting 'seeed'; did you mean 'seeds'\?"):
+        settings.override(stand_in_of("race"), ["seeed=3"])
+
+
+def test_keywords_are_settings_with_two_underscores_or_dots_or_as_groups():
+    stated = {"plan__rate": 1, "plan": {"steps": 2}, "plan.batch": 3, "seeds": 4}
+    assert settings.nested(stated) == {"plan": {"rate": 1, "steps": 2, "batch": 3}, "seeds": 4}
+    assert settings.assignments_of(settings.nested({"a__b": "x", "c": [1, 2]})) == ['a.b="x"', "c=[1, 2]"]
+    with pytest.raises(ValueError, match="'plan' is stated as 1 too"):
+        settings.nested({"plan": 1, "plan__rate": 2})

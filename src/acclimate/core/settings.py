@@ -341,15 +341,16 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
 
 
 def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = ()) -> str:
-    """Return the end of an error on a name that is no setting of the dataclass: settings of that name in its groups, or
-    else the nearest name. more: names beside the settings
+    """Return the end of an error on a name that is no setting of the dataclass: a name that is spelt nearly so, or else
+    the settings of exactly that name in its groups, or else the nearest name. more: names beside the settings
     """
-    within = list(_within(kind, key))
-    if within and not prefix:
+    names = [*(field.name for field in dataclasses.fields(kind)), *more]  # type: ignore[arg-type]
+    within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_within(kind, key))
+    if within:
         within.sort(key=lambda path: (not path.startswith("finetune."), path.count(".")))
         *others, last = [f"'{path}'" for path in within[:3]]
         return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
-    return did_you_mean(key, [*(field.name for field in dataclasses.fields(kind)), *more], prefix)
+    return did_you_mean(key, names, prefix)
 
 
 def _within(kind: type, key: str) -> Iterator[str]:
