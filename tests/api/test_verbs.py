@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import html
 import inspect
 import json
 import random
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,9 +154,22 @@ def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    with open(tmp_path / "train.csv", "w", newline="") as file:
+        writer = csv.DictWriter(file, ["abstract", "topic"])
+        writer.writeheader()
+        writer.writerows(raced[1]["rows"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(acclimate, "race", partial(acclimate.race, dry_run=True, model=base), raising=False)
+    exec(example, given := {})
+    assert "TAPT" in given["study"].text
+
+
 SAME = {"race": {"task"}, "evaluate": {"model", "task"}, "doctor": {"task"}, "adapt": {"method"}}
 PYTHON_ONLY = {"progress", "watch", "contestants", "settings"}
-ELSEWHERE = {"assignments", "recipe", "run", "data"}  # settings are keywords
+ELSEWHERE = {"assignments", "recipe", "run", "data", "json"}  # settings are keywords; what is printed is returned
 
 
 @pytest.mark.parametrize("verb", SAME)

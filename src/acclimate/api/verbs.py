@@ -453,7 +453,8 @@ def _race_recipe(
             names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
         values["contestants"] = names
     if isinstance(recipe, RaceRecipe):
-        return _stated(with_methods(methods, recipe), values, None, "race()")
+        stated: RaceRecipe = _stated(with_methods(methods, recipe), values, None, "race()")
+        return stated
     return heeded(lambda base: _stated(base, values, recipe, "race()"), recipe_for(start, methods))
 
 
@@ -503,7 +504,9 @@ def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch
 
 def _stated_files(given: Mapping[str, Any], train: Path) -> LabelledFiles:
     names = [name for name in LABELLED if name not in ("dev", "test", "split_seed")]
-    splits = {name: _path(given[name]) for name in ("dev", "test") if isinstance(given[name], str | Path)}
+    splits: dict[str, Any] = {
+        name: _path(given[name]) for name in ("dev", "test") if isinstance(given[name], str | Path)
+    }
     return LabelledFiles(train=train, seed=given["split_seed"], **splits, **{name: given[name] for name in names})
 
 
