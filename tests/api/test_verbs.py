@@ -17,8 +17,8 @@ import pytest
 
 import acclimate
 import toys
+from acclimate.cli import method, use
 from acclimate.cli import race as commands
-from acclimate.cli.method import adapt as adapt_command
 from acclimate.core import files, settings
 from acclimate.races.recipe import RaceRecipe
 from studies import recorded
@@ -167,14 +167,18 @@ def test_the_example_of_the_page_on_data_goes_as_far_as_a_dry_run(raced, base, t
     assert "TAPT" in given["study"].text
 
 
-SAME = {"race": {"task"}, "evaluate": {"model", "task"}, "doctor": {"task"}, "adapt": {"method"}}
+SAME = {  # verb -> what comes first, without a name
+    "race": {"task"}, "evaluate": {"model", "task"}, "doctor": {"task"}, "adapt": {"method"},
+    "predict": {"model", "file", "out"}, "ship": {"to"}, "push": {"shipped", "repository"},
+}  # fmt: skip
 PYTHON_ONLY = {"progress", "watch", "contestants", "settings"}
 ELSEWHERE = {"assignments", "recipe", "run", "data", "json"}  # settings are keywords; what is printed is returned
 
 
 @pytest.mark.parametrize("verb", SAME)
 def test_options_have_the_names_and_defaults_of_the_command_line(verb):
-    typed = inspect.signature(getattr(commands, verb) if verb != "adapt" else adapt_command).parameters
+    home = use if verb in ("predict", "ship", "push") else method if verb == "adapt" else commands
+    typed = inspect.signature(getattr(home, verb)).parameters
     python = inspect.signature(getattr(acclimate, verb)).parameters
     options = {name: each.default for name, each in typed.items() if name not in SAME[verb] | ELSEWHERE}
     keywords = {name: each.default for name, each in python.items() if name not in SAME[verb] | ELSEWHERE}

@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from acclimate import cli
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+from acclimate.data.sources import dataset_of
 from acclimate.tasks.labelled import LabelledFiles, read_files
 
 LABELS = {"_type": "ClassLabel", "names": ["neg", "pos"]}
@@ -236,6 +237,11 @@ def test_a_fault_is_one_line_with_the_way_out(online, name, choice, said):
 def test_a_missing_column_names_the_dataset_and_its_columns(online):
     with pytest.raises(ValueError, match=r"films/reviews, split train: no column 'labl'; the nearest is 'label'"):
         labelled_files("films/reviews", LabelledFiles(train=Path(), label="labl"))
+
+
+def test_a_dataset_of_the_hub_is_one_of_several(online):
+    assert len(dataset_of("films/converted", None).splits["test"]) == 20
+    assert dataset_of(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
 
 
 def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch):

@@ -376,21 +376,33 @@ def predict(
 
 
 def ship(
-    run: str | Path | Study, to: str | Path, *, push: str | None = None, progress: bool | None = None, **options: Any
+    run: str | Path | Study,
+    to: str | Path,
+    *,
+    onnx: bool = False,
+    space: bool = False,
+    license: str = "",
+    language: str | Sequence[str] = (),
+    push: str | None = None,
+    progress: bool | None = None,
 ) -> Shipped:
     """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
 
-    run      directory of a finished race, or its Study
-    push     also upload it to this hub id
-    options  as of `shipping.ship.ship`, such as onnx=True, which also writes an int8 ONNX copy
+    run       directory of a finished race, or its Study
+    onnx      also write ONNX copies in 32 and 8 bits, and measure their agreement and speed
+    space     also write a Gradio app to try the model
+    license, language   for the card: "apache-2.0"; "en", or several such codes
+    push      also upload it to this hub id
 
-    >>> acclimate.ship("runs/race", "shipped").card
+    >>> acclimate.ship("runs/race", "shipped", license="apache-2.0").card
     """
     from acclimate.shipping.hub import push as upload
     from acclimate.shipping.ship import ship as make
 
     with _watched(progress, None, (), Path(), "") as shown:
-        shipped = make(_directory(run), Path(to), **options, watch=shown)
+        codes = [language] if isinstance(language, str) else language
+        card: dict[str, Any] = {"license": license, "language": codes}
+        shipped = make(_directory(run), to, onnx=onnx, space=space, **card, watch=shown)
     if push is not None:
         upload(to, push)
     return shipped

@@ -179,11 +179,15 @@ def _check_datasets(stated: Any, data: Path | None) -> None:
 
 def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
+    from acclimate.data.as_files import is_hub_id, labelled_files
     from acclimate.data.published import check_published, unplaced
     from acclimate.tasks.labelled import LabelledFiles, check_labelled_files, with_way_out
     from acclimate.tasks.tables import ColumnError
 
     files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
+    if data is None and is_hub_id(files.train):
+        labelled_files(files.train, files, dev=files.dev, test=files.test)
+        return
     is_file = files.train.is_file() or (files.kind == "tokens" and files.train.is_dir())
     if data is not None and not is_file:
         check_published(str(files.train), data)

@@ -344,7 +344,7 @@ def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = 
     """Return the end of an error on a name that is no setting of the dataclass: a name that is spelt nearly so, or else
     the settings of exactly that name in its groups, or else the nearest name. more: names beside the settings
     """
-    names = [*(field.name for field in dataclasses.fields(kind)), *more]  # type: ignore[arg-type]
+    names = [*(field.name for field in dataclasses.fields(kind)), *more]
     within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_within(kind, key))
     if within:
         within.sort(key=lambda path: (not path.startswith("finetune."), path.count(".")))

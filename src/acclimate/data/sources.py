@@ -9,6 +9,7 @@ from pathlib import Path
 
 from acclimate.core.types import Watch, unwatched
 from acclimate.data import materials
+from acclimate.data.as_files import is_hub_id, labelled_files
 from acclimate.data.inputs import Leaks, Raw, gather
 from acclimate.data.materials import EMBEDDED_TASKS, Materials
 from acclimate.data.published import published, unplaced
@@ -127,9 +128,12 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
 
 def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
     """Return one of several datasets: a labelled file, by its path or with what is stated of it, or
-    else a dataset in the folder `data`. Raises ValueError as `labelled_of` and `read_files` do.
+    else a dataset in the folder `data`, or without that a dataset of the hub. Raises ValueError as `labelled_of` and
+    `read_files` do.
     """
     labelled = given if isinstance(given, LabelledFiles) else LabelledFiles(train=Path(given))
+    if data is None and is_hub_id(labelled.train):
+        return read_files(labelled_files(labelled.train, labelled, dev=labelled.dev, test=labelled.test))
     is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
     read = labelled_of(labelled, None if is_file else data)
     if isinstance(read, Labelled):
