@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
     from acclimate.data.materials import Materials
     from acclimate.methods.finetune import FinetuneRecipe
+    from acclimate.races.report import RaceReport
     from acclimate.tasks.labelled import LabelledFiles
 
 TOPICS = {
@@ -108,6 +109,15 @@ def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
     stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
     raw = ["--corpus", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt", "--model", "scratch"]
     return [*stated, *raw, "--max-tokens", "32", "--out", str(out), *SETTINGS, *settings]
+
+
+def raced(task: Path, **given: Any) -> RaceReport:
+    """What the page of a race shows that was called from Python. given: as of `acclimate.race`"""
+    from acclimate.api.verbs import race
+
+    report = race(task, **given).report
+    assert report is not None
+    return report
 
 
 def outcome_without_seconds(run: Path) -> dict[str, Any]:

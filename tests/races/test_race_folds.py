@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import acclimate
 import toys
 from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Progress
+from acclimate.data.inputs import Raw
+from acclimate.data.sources import Inputs
 from acclimate.jobs.job import DIRECTORY, RESULT
 from acclimate.methods import finetune
 from acclimate.races import contestants, race
@@ -30,6 +33,7 @@ from acclimate.races.verdict import warnings
 from acclimate.shipping.ship import ship
 from acclimate.statistics.folds import by_rows, components_of_rows
 from acclimate.statistics.variance import p_value, resample
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
@@ -91,16 +95,16 @@ def folded(toy_race, tmp_path_factory) -> Folded:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        race.race(place / "rows.jsonl", **given, watch=killed)
+        toys.raced(place / "rows.jsonl", **given, watch=killed)
     before = results(given["out"])
-    return Folded({"train": place / "rows.jsonl", **given}, race.race(place / "rows.jsonl", **given), before)
+    return Folded({"task": place / "rows.jsonl", **given}, toys.raced(place / "rows.jsonl", **given), before)
 
 
 def test_after_a_kill_between_folds_no_job_is_done_again(folded):
     assert len(folded.before) > 10
     after = results(folded.out)
     assert {name: after[name] for name in folded.before} == folded.before
-    race.race(**folded.given)
+    toys.raced(**folded.given)
     assert results(folded.out) == after
 
 
@@ -165,10 +169,8 @@ def test_no_model_has_seen_a_row_that_it_is_tested_on(folded):
 
 
 def test_adaptation_on_text_of_the_domain_is_one_job_for_all_folds(folded, toy_race, tmp_path):
-    data = {"corpus": toy_race.inputs / "domain.txt", "max_tokens": 32}
-    inputs = race.stated_inputs(
-        folded.given["train"], data, model=folded.given["model"], out=tmp_path, watch=lambda progress: None
-    )
+    labelled, raw = LabelledFiles(folded.given["task"], max_tokens=32), Raw(domain=toy_race.inputs / "domain.txt")
+    inputs = Inputs(tmp_path, task=labelled, raw=raw, models=(folded.given["model"],))
     recipe = settings.override(RECIPE, ['contestants=["TAPT", "DAPT", "DAPT+TAPT"]', "adapt_seeds=2"])
     searches = race.design(recipe, race.materials_for(inputs, recipe)).searches
     names = {name: [search.entries.models[name].name for search in searches] for name in ("TAPT", "DAPT", "DAPT+TAPT")}
@@ -229,7 +231,7 @@ def test_a_contestant_of_which_one_fold_fails_has_no_score(folded, tmp_path, mon
         raise ValueError("no luck")
 
     monkeypatch.setattr(finetune, "test", fails)
-    report = race.race(**{**folded.given, "out": out})
+    report = toys.raced(**{**folded.given, "out": out})
     assert report.failed == {"TAPT": "test TAPT, seed 1, repeat 2, fold 2: no luck"}
     assert report.outcome.cells["", "TAPT", "rows"].scores == ()
     assert report.outcome.cells["", "untouched", "rows"] == folded.outcome.cells["", "untouched", "rows"]
@@ -246,7 +248,7 @@ def test_a_contestant_that_diverges_on_every_fold_is_a_failed_one_whose_probe_ha
         raise NotFiniteError("the loss is nan")
 
     monkeypatch.setattr(finetune, "adapt", diverges)
-    report = race.race(**{**folded.given, "out": out})
+    report = toys.raced(**{**folded.given, "out": out})
     assert report.failed == {"TAPT": "its training diverged on repeat 1, fold 1 at rate 0.01"}
     assert "TAPT failed and has no score" in report.verdict
     assert "TAPT failed: its training diverged on repeat 1, fold 1" in " ".join((out / "table.txt").read_text().split())
@@ -255,18 +257,18 @@ def test_a_contestant_that_diverges_on_every_fold_is_a_failed_one_whose_probe_ha
 
 
 def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_of_the_winner(folded, tmp_path):
-    text = race.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True)
+    text = acclimate.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True).text
     lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
     assert lines["TAPT"][2] == str(FOLDS * REPEATS)
     assert lines["on the usual split"][2] == str(REPEATS)
     assert "the training of the winner, counted for TAPT" in " ".join(text.split())
     assert not (tmp_path / "run").exists()
-    assert "; 0 jobs are left" in " ".join(race.race(**folded.given, dry_run=True).split())
+    assert "; 0 jobs are left" in " ".join(acclimate.race(**folded.given, dry_run=True).text.split())
 
 
 def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
     out = shutil.copytree(folded.out, tmp_path / "run")
-    report = race.race(**{**folded.given, "out": out}, probe_only=True)
+    report = toys.raced(**{**folded.given, "out": out}, probe_only=True)
     assert report.verdict.startswith("Nothing was fine-tuned.")
     assert not (out / "winner").exists()
 
@@ -282,5 +284,5 @@ def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
 def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated, more, message):
     given = {**folded.given, "out": tmp_path / "run", **more}
     with pytest.raises(ValueError, match=message):
-        race.race(**given | {"recipe": settings.override(RECIPE, stated)})
+        toys.raced(**given | {"recipe": settings.override(RECIPE, stated)})
     assert not (tmp_path / "run" / DIRECTORY).exists()

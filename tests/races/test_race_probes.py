@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import studies
+import toys
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
@@ -18,7 +19,6 @@ from acclimate.races.contestants import enter, threshold_of
 from acclimate.races.dry_run import dry_run
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.race import probes_against_untouched
-from acclimate.races.race import race as race_on
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
 from acclimate.races.tables import as_csv, sections
@@ -48,7 +48,7 @@ def asked(toy_race, base) -> dict[str, Any]:
 def probed(toy_race, asked, tmp_path_factory):
     """(directory, report) of a race that only probes."""
     out = tmp_path_factory.mktemp("probed") / "run"
-    return out, race_on(toy_race.inputs / "train.jsonl", **asked, out=out, probe_only=True)
+    return out, toys.raced(toy_race.inputs / "train.jsonl", **asked, out=out, probe_only=True)
 
 
 def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(probed):
@@ -73,7 +73,7 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
 def test_the_same_again_does_nothing_and_the_whole_race_goes_on_from_there(probed, toy_race, asked):
     out, _ = probed
     before, jobs = outcome_without_seconds(out), {path.name for path in (out / "jobs").iterdir()}
-    race_on(toy_race.inputs / "train.jsonl", **asked, out=out, probe_only=True)
+    toys.raced(toy_race.inputs / "train.jsonl", **asked, out=out, probe_only=True)
     assert (outcome_without_seconds(out), {path.name for path in (out / "jobs").iterdir()}) == (before, jobs)
     inputs = race.stated_inputs(
         toy_race.inputs / "train.jsonl",
@@ -107,7 +107,7 @@ def test_a_failed_probe_is_named_and_its_contestant_races(toy_race, probed, aske
 
     whole = probe.probe
     monkeypatch.setattr(probe, "probe", broken)
-    report = race_on(toy_race.inputs / "train.jsonl", **asked, out=tmp_path / "run", probe_only=True)
+    report = toys.raced(toy_race.inputs / "train.jsonl", **asked, out=tmp_path / "run", probe_only=True)
     assert report.failed == {"TAPT, probe": "probe TAPT: no states"}
     assert "TAPT failed and has no score" in report.verdict
 
