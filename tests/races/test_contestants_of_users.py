@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from acclimate.api import verbs
 from acclimate.core import settings
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
@@ -15,7 +16,7 @@ from acclimate.jobs.workers import Where, working
 from acclimate.methods import METHODS, Contestant, Method, mlm
 from acclimate.methods.method import load_method
 from acclimate.races.contestants import enter
-from acclimate.races.race import recipe_for, recipe_of
+from acclimate.races.race import recipe_for
 from acclimate.races.recipe import RaceRecipe, stated_methods, with_methods
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
@@ -62,10 +63,10 @@ def test_a_file_names_a_method_on_the_command_line_and_in_a_recipe(typed, tmp_pa
 
 def test_python_takes_names_methods_and_files(typed):
     method = load_method(typed)
-    assert recipe_of(["DAPT", method], None, None).contestants == ("DAPT", "focal TAPT")
-    assert recipe_of(["DAPT", typed], None, "model").contestants == ("DAPT", "focal TAPT")
+    assert verbs._race_recipe(["DAPT", method], None, None, {}).contestants == ("DAPT", "focal TAPT")
+    assert verbs._race_recipe(["DAPT", typed], None, "model", {}).contestants == ("DAPT", "focal TAPT")
     with pytest.raises(ValueError, match=r"'TATP' is not one of .* did you mean 'TAPT'"):
-        recipe_of(["TATP", method], None, None)
+        verbs._race_recipe(["TATP", method], None, None, {})
 
 
 def test_a_change_of_its_file_is_another_job(typed, materials):
@@ -82,7 +83,7 @@ def test_a_method_of_no_file_works_here_and_is_refused_elsewhere(materials, tmp_
         return mlm.adapt(recipe, out, watch=watch)
 
     local = Method("local", mlm.MlmRecipe, adapt, contestants=(Contestant("local", "task"),))
-    usual = recipe_of([local], None, "model")
+    usual = verbs._race_recipe([local], None, "model", {})
     recipe = settings.override(usual, [each.replace("focal", "local") for each in SHORT])
     job = enter(recipe, materials).models["local"]
     assert job is not None

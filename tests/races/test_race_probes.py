@@ -12,6 +12,7 @@ from scipy import stats
 
 import studies
 import toys
+from acclimate.data.sources import Inputs
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
@@ -75,14 +76,9 @@ def test_the_same_again_does_nothing_and_the_whole_race_goes_on_from_there(probe
     before, jobs = outcome_without_seconds(out), {path.name for path in (out / "jobs").iterdir()}
     toys.raced(toy_race.inputs / "train.jsonl", **asked, out=out, probe_only=True)
     assert (outcome_without_seconds(out), {path.name for path in (out / "jobs").iterdir()}) == (before, jobs)
-    inputs = race.stated_inputs(
-        toy_race.inputs / "train.jsonl",
-        {name: asked[name] for name in ("dev", "test", "max_tokens")},
-        model=asked["model"],
-        out=out,
-        watch=lambda progress: None,
-    )
-    recipe = race.recipe_of(asked["contestants"], asked["recipe"], asked["model"])
+    labelled, _ = toys.files_in(toy_race.inputs)
+    inputs = Inputs(out, task=labelled, models=(asked["model"],))
+    recipe = replace(asked["recipe"], contestants=tuple(asked["contestants"]))
     labels = {job.label for job, _ in left_of(enter(recipe, race.materials_for(inputs, recipe)), out)}
     assert labels
     assert all(label.startswith(("fine-tune ", "test ")) and "probe" not in label for label in labels)
