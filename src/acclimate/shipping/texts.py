@@ -285,8 +285,8 @@ def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions:
             way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
         if role and role not in asking.stated and getattr(asking, role):
-            raise ColumnError(f"{error}: --{role}. The race read {roles[role]!r}") from None
-        raise ColumnError(f"{error}{f': --{role}' if role else ''}") from None
+            raise ColumnError(f"{error}. State it with --{role}. The race read {roles[role]!r}") from None
+        raise ColumnError(f"{error}{f'. State it with --{role}' if role else ''}") from None
 
 
 def ids_in(path: Path, asking: Asking) -> bool:
