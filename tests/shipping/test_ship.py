@@ -432,6 +432,12 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
     with pytest.raises(ValueError, match="exists and is no former shipment"):
         ship(run, run / "winner")
     assert (to / "notes.txt").read_text() == "mine"
+    (to / "notes.txt").unlink()
+    (to / "README.md").write_text("edited")
+    with pytest.raises(ValueError, match=r"former shipment in which README\.md was changed. Move that away"):
+        ship(run, to)
+    assert (to / "README.md").read_text() == "edited"
+    assert ("README.md", len("edited")) in push(to, "ada/salts", dry_run=True).files
 
 
 @pytest.mark.parametrize("family", ["distilbert", "roberta"])
@@ -587,6 +593,14 @@ def test_only_whole_shipments_are_pushed(run, shipment, hub, tmp_path):
     with pytest.raises(ValueError, match=r"is no shipment\. Write one with: acclimate ship RUN --to"):
         push(run / "winner", "ada/salts")
     ship(run, tmp_path / "out")
+    (tmp_path / "out" / ".env").write_text("a key")
+    with pytest.raises(ValueError, match=r"out: \.env is no file of the shipment\. Move it away"):
+        push(tmp_path / "out", "ada/salts")
+    (tmp_path / "out" / ".env").unlink()
+    (tmp_path / "out" / "runs").symlink_to(run)
+    with pytest.raises(ValueError, match="out: runs is a link"):
+        push(tmp_path / "out", "ada/salts")
+    (tmp_path / "out" / "runs").unlink()
     (tmp_path / "out" / "config.json").write_text(json.dumps({}))
     with pytest.raises(files.DamagedError, match="is damaged"):
         push(tmp_path / "out", "ada/salts")

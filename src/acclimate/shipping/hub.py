@@ -7,7 +7,7 @@ from pathlib import Path
 
 from acclimate.core import files
 from acclimate.models.loading import HUB_ID
-from acclimate.shipping.texts import MARK
+from acclimate.shipping.texts import CARD, MARK
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ def push(
     revision  branch to upload to, which is created if it is missing; None: main
     dry_run   check everything that can be checked here, and upload nothing
 
-    Raises ValueError if `shipped` is no whole shipment, if the hub cannot be reached, and if it refuses.
+    Raises ValueError if `shipped` is no whole shipment or holds other files, if the hub cannot be reached, and if it
+    refuses.
     """
     from huggingface_hub import HfApi, constants
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
@@ -68,10 +69,17 @@ def push(
 
 
 def check_shipment(directory: Path) -> None:
-    """Raises ValueError if the directory is no whole shipment."""
+    """Raises ValueError if the directory is no whole shipment, or holds other files or links. The card may differ."""
     if not (directory / MARK).exists():
         raise ValueError(f"{directory} is no shipment. Write one with: acclimate ship RUN --to {directory}")
-    files.check_manifest(directory)
+    files.check_manifest(directory, edited=(CARD,))
+    listed = {files.MANIFEST, *files.read_json(directory / files.MANIFEST)}
+    for file in sorted(directory.rglob("*")):
+        name = str(file.relative_to(directory))
+        if file.is_symlink():
+            raise ValueError(f"{directory}: {name} is a link. Put the file itself in its place")
+        if not file.is_dir() and name not in listed:
+            raise ValueError(f"{directory}: {name} is no file of the shipment. Move it away; nothing was uploaded")
 
 
 def _reason(error: Exception) -> str:

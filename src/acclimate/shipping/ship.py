@@ -37,10 +37,9 @@ from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import load_predictor
 from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import MARK
+from acclimate.shipping.texts import CARD, MARK
 from acclimate.tasks.prepared import Prepared, open_prepared
 
-CARD = "README.md"
 COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
 
 
@@ -88,7 +87,7 @@ def ship(
     _require_free(to)
     beyond = check.beyond_transformers(run / WINNER, task)
     if onnx and beyond:
-        raise ValueError(f"an ONNX copy is made of what transformers has, but {beyond}. Ship without --onnx")
+        raise ValueError(f"ONNX needs a model that transformers alone can load, but {beyond}. Ship without --onnx")
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
@@ -179,11 +178,13 @@ def _require_free(to: Path) -> None:
         return
     if not {MARK, files.MANIFEST} <= present:
         raise ValueError(f"{to} exists and is no former shipment. Give --to a directory that does not exist yet")
-    if added := sorted(present - {files.MANIFEST, *files.read_json(to / files.MANIFEST)}):
-        raise ValueError(
-            f"{to} is a former shipment to which {', '.join(added[:3])}{', ...' if added[3:] else ''} was added. Move "
-            "that away, or give --to another directory"
-        )
+    listed = files.read_json(to / files.MANIFEST)
+    added = sorted(present - {files.MANIFEST, *listed})
+    changed = [name for name in sorted(present & listed.keys()) if files.sha256_of(to / name) != listed[name]]
+    for names, what in ((added, "to which {} was added"), (changed, "in which {} was changed")):
+        if names:
+            which = what.format(", ".join(names[:3]) + (", ..." if names[3:] else ""))
+            raise ValueError(f"{to} is a former shipment {which}. Move that away, or give --to another directory")
 
 
 def _copy(winner: Path, directory: Path) -> None:

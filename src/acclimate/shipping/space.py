@@ -91,7 +91,7 @@ def write_space(directory: Path, task: Prepared, shipped: Loaded, *, beyond: str
 
     beyond: why transformers alone does not load the model; "": it does
 
-    Raises ValueError for a model that reads two mentions, whose places nobody types.
+    Raises ValueError for a model that reads two mentions, for whose places the page has no field.
     """
     with_acclimate = bool(beyond or bottleneck_of(shipped.model.config))
     place = directory / FOLDER

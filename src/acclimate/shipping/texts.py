@@ -49,6 +49,7 @@ from acclimate.text.untrusted import unsound as fault_of
 
 STDIN = "-"
 MARK = "shipment.json"  # of a shipment: what was checked
+CARD = "README.md"  # of a shipment: the model card
 RECORD = "race.json"  # of a winner and of a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
