@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from acclimate.data.as_files import class_names, labelled_files, raw_text
+from acclimate.data.as_files import _in_cache, by_split, class_names, labelled_files, raw_text
 from acclimate.tasks.labelled import LabelledFiles, read_files
 
 STATED = LabelledFiles(train=Path())
@@ -155,6 +155,36 @@ def test_a_folder_of_parquet_files_has_the_splits_of_their_names(tmp_path):
     assert read_files(given).name == "films"
 
 
+def test_a_file_without_a_split_in_its_name_is_train_only_if_no_file_has_one():
+    assert by_split(["train.parquet", "eval.parquet", "holdout.parquet"]) == {
+        "train": ["train.parquet"],
+        "eval": ["eval.parquet"],
+        "holdout": ["holdout.parquet"],
+    }
+    assert by_split(["imdb-train-00000-of-00001.parquet"]) == {"train": ["imdb-train-00000-of-00001.parquet"]}
+    assert [*by_split(["train_sft-00000-of-00001.parquet"])] == ["train_sft"]
+    assert by_split(["a.parquet", "b.parquet"]) == {"train": ["a.parquet", "b.parquet"]}
+
+
+def test_a_split_that_is_not_read_is_noted(tmp_path):
+    folder = parquet_files(tmp_path / "films")
+    parquet.write_table(pa.Table.from_pylist(ROWS[:5]), folder / "holdout.parquet")
+    read = read_files(labelled_files(folder, STATED))
+    assert sum(map(len, read.splits.values())) == 60
+    assert "no rows were read from holdout;" in read.notes[0]
+
+
+def test_a_file_of_the_cache_that_another_process_wrote_meanwhile_is_taken():
+    def write(path: Path, inner: bool = False) -> None:
+        path.write_text("x")
+        if not inner:
+            written.append(_in_cache("raced", ".txt", lambda path: write(path, True), {}))
+
+    written: list[Path] = []
+    assert [_in_cache("raced", ".txt", write, {})] == written
+    assert written[0].parent.stat().st_mode & 0o077 == written[0].parent.parent.stat().st_mode & 0o077
+
+
 def test_dev_and_test_may_be_held_apart_or_named(tmp_path):
     given = labelled_files(Frame(ROWS[:40]), STATED, test=ROWS[40:])
     assert len(read_files(given).splits["test"]) == 20
@@ -189,6 +219,26 @@ def test_the_hubs_form_of_squad_is_read_as_questions():
     read = read_files(given)
     assert read.kind == "span"
     assert {label for split in read.splits.values() for row in split for label in row.label} >= {"Town0", "Town29"}
+
+
+def test_questions_without_ids_or_answers_are_kept_apart_and_a_missing_place_is_refused():
+    rows = [
+        {"context": f"Ada lived in Town{row}.", "question": "Where?", "answers": {"text": ["Ada"], "answer_start": [0]}}
+        for row in range(8)
+    ]
+    given = labelled_files({"train": rows, "dev": rows[:2], "test": [{**rows[2], "answers": None}, *rows[3:6]]}, STATED)
+    questions = [json.loads(path.read_text())["data"] for path in given.paths.values()]
+    ids = [question["id"] for data in questions for article in data for question in article["paragraphs"][0]["qas"]]
+    assert len({*ids}) == len(ids) == 14
+    with pytest.raises(ValueError, match=r"'table:1': answers.text has 1 texts and answers.answer_start 0 numbers"):
+        labelled_files({"train": [{**rows[0], "answers": {"text": ["Ada"]}}]}, STATED)
+
+
+def test_of_a_folder_with_several_splits_the_training_texts_are_raw_text(tmp_path):
+    for folder, rows in ((parquet_files(tmp_path / "films"), 40), (save_splits(PARTS, tmp_path / "saved"), 30)):
+        assert parquet.read_table(raw_text(folder)).num_rows == rows
+    (tmp_path / "films" / "more.txt").write_text("a text\n")
+    assert raw_text(tmp_path / "films") == tmp_path / "films"
 
 
 def test_raw_text_comes_from_tables_lists_and_generators(tmp_path):

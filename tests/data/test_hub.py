@@ -204,6 +204,24 @@ def test_the_hubs_own_parquet_files_stand_in(online):
     assert read.labels == ("0", "1")
 
 
+def test_configs_have_the_folders_and_patterns_that_the_readme_states():
+    paths = ["en/train.parquet", "en/test.parquet", "de/train.parquet", "old/test.parquet", "rows.parquet"]
+    card = {"configs": ["x", *({"config_name": name, "data_dir": f"./{name}/"} for name in ("en", "de"))]}
+    found, default = hub._of_repository(paths, card)
+    assert found == {
+        "en": {"train": ["en/train.parquet"], "test": ["en/test.parquet"]},
+        "de": {"train": ["de/train.parquet"]},
+    }
+    assert default == ""
+    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.parquet"}]})[0] == {
+        "a": {"train": ["rows.parquet"]}
+    }
+    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "**/t[e]*.parquet"}]})[0] == {
+        "a": {"train": ["en/test.parquet", "old/test.parquet"]}
+    }
+    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.csv"}]})[0] == {}
+
+
 def test_a_dataset_can_be_raw_text(online):
     path = raw_text("films/reviews")
     assert parquet.read_table(path).column_names == ["text"]
@@ -218,7 +236,7 @@ def test_a_dataset_can_be_raw_text(online):
         (
             "films/none",
             {},
-            "films/none: has no Parquet files, nor has the hub made some of it. Download it (hf download",
+            "films/none: has no Parquet files, nor has the hub converted it. Download it (hf download",
         ),
         ("films/glue", {}, "films/glue: has the configs sst2, cola. Name one: --config NAME"),
         ("films/glue", {"config": "sst"}, "films/glue: has no config 'sst'; the nearest is 'sst2' of sst2, cola"),

@@ -217,7 +217,7 @@ def _as_files(given: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed with files in place of datasets of the hub and of saved datasets."""
     if not given.keys() & {"task", "corpus", "general"}:
         return given
-    from acclimate.data.as_files import HubChoice, is_hub_id, labelled_files, raw_text
+    from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 
     made = dict(given)
     task, stated = str(given.get("task") or ""), {name: given[name] for name in HUB if name in given}
@@ -225,7 +225,7 @@ def _as_files(given: dict[str, Any]) -> dict[str, Any]:
         files = labelled_files(task, _labelled(given), dev=given["dev"], test=given["test"], choice=HubChoice(**stated))
         made |= {"task": str(files.train), "dev": files.dev, "test": files.test, "kind": files.kind}
     for name in ("corpus", "general"):
-        if name in given and isinstance(given[name], Path) and is_hub_id(given[name]):
+        if name in given and isinstance(given[name], Path):
             made[name] = raw_text(given[name], column=given.get("text", "text"))
     return made
 

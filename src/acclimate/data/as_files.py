@@ -30,7 +30,7 @@ from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.tables import Columns, no_column
-from acclimate.text.documents import dataset_files, is_dataset
+from acclimate.text.documents import dataset_files, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named, nearest, printable, shown
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 SPLIT_NAMES: Mapping[Split, tuple[str, ...]] = {  # as published datasets call them; the first that is there counts
     "train": ("train", "training"),
     "dev": ("validation", "dev", "val", "valid"),
-    "test": ("test", "testing"),
+    "test": ("test", "testing", "eval", "evaluation"),
 }
 QUESTIONS = ("context", "question", "answers")  # columns of the hub's SQuAD
 SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
@@ -122,9 +122,12 @@ def labelled_files(
         chosen, others = _chosen(source, choice.split, others)
         rows = {split: source.splits[name]() for split, name in chosen.items()}
         given = replace(stated, kind=_kind(rows["train"], stated), dev=None, test=None)
-        notes = []
+        used, notes = {*chosen.values()}, [*source.facts.get("notes", ())]
         if "test" in rows and _withheld(rows["test"], given):
             notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
+        if unread := source.splits.keys() - used:
+            listed = ", ".join(name for name in source.splits if name in unread)
+            notes.append(f"{source.about}: no rows were read from {listed}; --split, --dev or --test names a split.")
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
             given = _with_path(given, split, _written(rows[split], given, source, split, facts))
@@ -147,12 +150,13 @@ def _with_path(stated: LabelledFiles, split: Split, path: Path) -> LabelledFiles
 
 
 def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:
-    """Return the path of raw text: `held` itself if it is a path, else the file that its texts become.
+    """Return the path of raw text: `held` itself if it is a path without splits, else the file that its texts become.
 
-    held    what `labelled_files` takes, or an iterable of texts. Of several splits "train" is read, or the only one
+    held    what `labelled_files` takes, or an iterable of texts. Of several splits, also of a folder that `datasets`
+            saved or one of Parquet files, "train" is read, or the only one
     column  of the texts, where there is none called "text"; a single column of text needs no name
     """
-    if isinstance(held, str | Path) and (Path(held).exists() or not is_hub_id(held)):
+    if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(held).expanduser()):
         return Path(held)
     if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):
         held = list(held)
@@ -171,6 +175,18 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
         raise no_column(source.about, "text", present, ", or name it as the column of the task's text")
     write = partial(_write_rows, rows, {wanted: "text"})
     return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+
+
+def _has_splits(folder: Path) -> bool:
+    """Return True for a folder that holds several splits and no other raw text."""
+    if not folder.is_dir() or any((folder / name).exists() for name in ("corpus.json", "preparation.json")):
+        return False
+    if not (folder / SAVED_SPLITS).is_file():
+        parquet = next(folder.rglob("*.parquet"), None)
+        if parquet is None or any(file.suffix != ".parquet" for file in files_of(folder)):
+            return False
+    source = _of_folder(folder)
+    return source is not None and len(source.splits) > 1
 
 
 def is_table(held: Any) -> bool:
@@ -350,18 +366,30 @@ def parquet_table(paths: Sequence[Path], classes: Mapping[str, Sequence[str]]) -
 
 
 def by_split(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Return split -> its files, by the names of files and folders: `data/train-00000-of-00002.parquet`. Files without
-    a split in their names are "train".
+    """Return split -> its files, by the names of files and folders: `data/train-00000-of-00002.parquet`.
+
+    If no file has a split in its name, all are "train". If some have one, each of the others is a split that is called
+    as the file is, so it is read only if the user names it.
     """
     known = [name for names in SPLIT_NAMES.values() for name in names]
     found: dict[str, list[str]] = {}
+    unnamed = []
     for path in paths:
         *folders, file = path.split("/")
         written = re.fullmatch(r"(.+?)-\d{5}-of-\d{5}(?:-\w+)?\.parquet", file)
         words = [word for part in (file, *reversed(folders)) for word in re.split(r"[-_.\d]+", part)]
-        split = written[1] if written else next((word for word in words if word in known), "train")
-        found.setdefault(split, []).append(path)
-    return found
+        if written:
+            last = written[1].rpartition("-")[2]  # `imdb-train-00000-of-00001.parquet`
+            split = last if last in known else written[1]
+        else:
+            split = next((word for word in words if word in known), "")
+        if split:
+            found.setdefault(split, []).append(path)
+        else:
+            unnamed.append(path)
+    if not found:
+        return {"train": unnamed} if unnamed else {}
+    return found | {path.removesuffix(".parquet"): [path] for path in unnamed}
 
 
 def class_names(feature: Any) -> list[str]:
@@ -548,18 +576,26 @@ def _json_line(row: Mapping[str, Any], number: int) -> str:
 def _write_questions(rows: Rows, path: Path) -> None:
     """Write the rows in SQuAD's form. A row of the hub has a list of its answers' texts, and one of their places."""
     read: Iterable[Mapping[str, Any]] = rows if not isinstance(rows, Table) else _dicts(rows)
-    articles: list[dict[str, Any]] = []
-    for number, row in enumerate(read, 1):
-        answers = row["answers"]
-        if isinstance(answers, Mapping):
-            texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
-            answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=False)]
-        question = {"id": row.get("id", str(number)), "question": row["question"], "answers": list(answers or ())}
-        if not question["answers"]:
-            question["is_impossible"] = True
-        title = str(row.get("title") or "")
-        articles.append({"title": title, "paragraphs": [{"context": row["context"], "qas": [question]}]})
-    path.write_text(json.dumps({"data": articles}), encoding="utf-8")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"data": [')
+        for number, row in enumerate(read, 1):
+            id = row.get("id", f"{path.stem}:{number}")  # a dev or test file has another stem
+            answers = row.get("answers")
+            if isinstance(answers, Mapping):
+                texts, starts = (list(answers.get(name) or ()) for name in ("text", "answer_start"))
+                if len(texts) != len(starts):
+                    raise ValueError(
+                        f"question {shown(id)}: answers.text has {len(texts)} texts and answers.answer_start "
+                        f"{len(starts)} numbers. Give each answer its place"
+                    )
+                answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+            question = {"id": id, "question": row.get("question"), "answers": list(answers or ())}
+            if not question["answers"]:
+                question["is_impossible"] = True
+            paragraph = {"context": row.get("context"), "qas": [question]}
+            article = {"title": str(row.get("title") or ""), "paragraphs": [paragraph]}
+            file.write(f"{', ' if number > 1 else ''}{_json_line(article, number)}")
+        file.write("]}")
 
 
 @contextlib.contextmanager
@@ -587,13 +623,22 @@ def _in_cache(name: str, ending: str, write: Callable[[Path], None], record: Map
     place.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".", dir=place))
     try:
-        file = temporary / f"{name}{ending}"
+        made = temporary / "made"  # with the usual rights; only the user may open what mkdtemp makes
+        made.mkdir()
+        file = made / f"{name}{ending}"
         write(file)
+        with open(file, "rb+") as written:
+            os.fsync(written.fileno())
         files.write_json(file.with_name(f"{file.name}{RECORD}"), record)
         directory = place / digest([files.sha256_of(file), name, record])[:24]
-        if not (directory / file.name).exists():
-            os.replace(temporary, directory)
-        return directory / file.name
+        found = directory / file.name
+        try:
+            if not found.exists():
+                os.replace(made, directory)
+        except OSError:
+            if not found.exists():  # otherwise another process was faster and wrote the same
+                raise
+        return found
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -11,7 +11,6 @@ The names of classes are in the metadata of the Parquet files, which `datasets` 
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -145,7 +144,7 @@ def _listing(repo: str, revision: str) -> Listing:
     if not configs:
         where = f"at {revision} " if revision else ""
         raise ValueError(
-            f"{repo}: {where}has no Parquet files, nor has the hub made some of it. Download it (hf download {repo} "
+            f"{repo}: {where}has no Parquet files, nor has the hub converted it. Download it (hf download {repo} "
             f"--repo-type dataset) and name its labelled file"
         )
     listing = Listing(commit, configs, default, _classes(card, configs))
@@ -163,19 +162,42 @@ def _of_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[
     found: dict[str, dict[str, list[str]]] = {}
     default = ""
     stated = card.get("configs")
-    for about in stated if isinstance(stated, list) else ():
-        splits = {
-            split: matching
-            for split, patterns in _patterns(about.get("data_files"))
-            if (matching := [path for path in paths if any(fnmatch.fnmatch(path, pattern) for pattern in patterns)])
-        }
+    listed = [about for about in stated if isinstance(about, Mapping)] if isinstance(stated, list) else []
+    for about in listed:
+        folder = _plain(str(about.get("data_dir") or ""))
+        below = f"{folder}/" if folder else ""
+        within = [path.removeprefix(below) for path in paths if path.startswith(below)]
+        if about.get("data_files"):
+            splits = {
+                split: matching
+                for split, patterns in _patterns(about["data_files"])
+                if (matching := [path for path in within if any(_matches(path, pattern) for pattern in patterns)])
+            }
+        else:
+            splits = by_split(within)
+        splits = {split: [below + path for path in matching] for split, matching in splits.items()}
         if splits:
             name = str(about.get("config_name", "default"))
             found[name] = splits
             default = name if about.get("default") else default
-    if not found and paths:
+    if not listed and paths:
         found = {"default": by_split(paths)}
     return found, default or _default(found, "")
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("./").strip("/")
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Return True if the path has the form of the pattern, in which `*` stays within a folder and `**` does not."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", _plain(pattern))
+    meanings = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    made = (
+        meanings.get(part) or (f"[{part[1:-1].replace('!', '^', 1)}]" if part[:1] == "[" else re.escape(part))
+        for part in parts
+    )
+    return re.fullmatch("".join(made), path) is not None
 
 
 def _patterns(stated: Any) -> Iterator[tuple[str, list[str]]]:
