@@ -50,7 +50,7 @@ lint: .venv/made-for-lint
 	$(BIN)/mypy
 
 docs: .venv/made-for-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 settings: .venv/made-for-lint
 	$(BIN)/python -c "from acclimate.cli.settings import write; write()"
