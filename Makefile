@@ -6,13 +6,14 @@
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make lint                      ruff, mypy
 #   make docs                      the documentation as a site, in build/docs
+#   make lowest                    some tests with the lowest versions that pyproject.toml declares, in .venv-lowest
 #   make settings                  write docs/settings.md and cli/settings.json of the recipes again
 #   make clean                     remove .venv and caches; runs/ stays
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo demo-scratch test lint docs settings clean
+.PHONY: demo demo-scratch test lint docs lowest settings clean
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part: 950 seconds of a core. All contestants have the same steps,
@@ -52,11 +53,26 @@ lint: .venv/made-for-lint
 docs: .venv/made-for-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
+# torch goes first, as below, and what only its CUDA builds need is left out. Old versions warn where newer ones are installed.
+LOWEST := tests/test_start.py tests/models/test_encoder.py tests/models/test_heads.py tests/text/test_corpus.py \
+  tests/text/test_filters.py tests/text/test_vocabulary.py tests/methods/test_baselines.py tests/methods/test_finetune_lora.py \
+  tests/methods/test_mlm.py
+lowest:
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" uv setuptools
+	.venv-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra lora --extra onnx --extra optuna \
+	  --python-version 3.11 --only-binary :all: pyproject.toml -o .venv-lowest/all.txt
+	grep -E '^[a-z]' .venv-lowest/all.txt | grep -vE '^(torch=|nvidia|cuda|triton)' > .venv-lowest/versions.txt
+	.venv-lowest/bin/python -m pip install --quiet --no-deps -r .venv-lowest/versions.txt
+	.venv-lowest/bin/python -m pip install --quiet "pytest>=8,<10" setuptools
+	.venv-lowest/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	.venv-lowest/bin/python -m pytest -o filterwarnings= $(LOWEST) $(ARGS)
+
 settings: .venv/made-for-lint
 	$(BIN)/python -c "from acclimate.cli.settings import write; write()"
 
 clean:
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-lowest build .pytest_cache .mypy_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made-for-test: EXTRA := [test]
