@@ -17,9 +17,9 @@ BIN := .venv/bin
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part: 950 seconds of a core. All contestants have the same steps,
-# and encoders read 96 tokens of a text, where 48 cut nine texts of ten and cost their probes 7 points; TF-IDF reads whole
+# and encoders read 96 tokens of a text, where 48 cut nine texts of ten; TF-IDF reads whole
 # texts. What chooses nothing went instead: random weights, and all looks at dev but the last (dev and test are read in
-# float32, half as fast as training). Four seeds of one epoch cost the same, and spread further.
+# float32, half as fast as training). What was tried and seen before: docs/embedded.md.
 # The rate of adapting is that of BERT-base, 1e-4, times (768 / 384)^2, as fine-tuning has it. Both races adapt alike on the
 # same text, so the second takes DAPT and its losses from the first.
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=8 plan.rate=4e-4
