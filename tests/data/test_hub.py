@@ -222,6 +222,35 @@ def test_configs_have_the_folders_and_patterns_that_the_readme_states():
     assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.csv"}]})[0] == {}
 
 
+def test_that_the_hub_converted_the_beginning_only_is_noted(online, monkeypatch):
+    made = {"default/partial-train/0000.parquet": table(60)}
+    monkeypatch.setitem(CONVERTED, "films/converted", ("f" * 40, made))
+    [note, *_] = read_files(labelled_files("films/converted", STATED)).notes
+    assert note == "films/converted: of train the hub has converted the beginning only; only that was read."
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"sha": "main"}, "the hub names the commit 'main'"), ({"files": {"../a.parquet": b""}}, "leads out of its rep")],
+)
+def test_an_untrue_answer_of_the_hub_is_refused(online, monkeypatch, changed, said):
+    monkeypatch.setitem(REPOSITORIES, "films/reviews", {**REPOSITORIES["films/reviews"], **changed})
+    with pytest.raises(ValueError, match=said):
+        labelled_files("films/reviews", STATED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        (huggingface_hub.errors.LocalEntryNotFoundError("no"), hub._UnreachableError, "the hub cannot be reached"),
+        (OSError(28, "No space left on device"), ValueError, "cache cannot be written .No space left"),
+    ],
+)
+def test_a_missing_network_and_a_full_disk_are_named_as_what_they_are(fault, kind, said):
+    with pytest.raises(kind, match=said), hub._errors_named("films/reviews", ""):
+        raise fault
+
+
 def test_a_dataset_can_be_raw_text(online):
     path = raw_text("films/reviews")
     assert parquet.read_table(path).column_names == ["text"]
@@ -262,10 +291,11 @@ def test_a_dataset_of_the_hub_is_one_of_several(online):
     assert dataset_of(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
 
 
-def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch):
+def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch, caplog):
     given = labelled_files("films/reviews", STATED)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert labelled_files("films/reviews", STATED).paths == given.paths
+    assert "is read at the commit aaaaaaaaaaaa" in caplog.text
     with pytest.raises(
         ValueError, match=r"films/glue: there is no such file here, and the hub is not asked, because HF"
     ):

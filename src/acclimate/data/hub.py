@@ -11,10 +11,12 @@ The names of classes are in the metadata of the Parquet files, which `datasets` 
 
 from __future__ import annotations
 
+import errno
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
 NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?P<revision>[\w./+-]+))?")
 CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet files of what a repository holds
 PATIENCE = 20.0  # seconds for the hub's answer
+COMMIT = re.compile(r"[0-9a-f]{40}")
+LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # faults of this machine, not of the hub
 FILE_ENDINGS = re.compile(
     r"\.(csv|tsv|txt|json|jsonl|parquet|arrow|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
 )
@@ -50,12 +54,17 @@ class Listing:
     configs   config -> split -> Parquet files
     default   the config to take if none is stated; "" if there are several and none is the usual one
     classes   config -> column -> names of classes, by the README
+    partial   config -> splits of which the hub has converted the beginning only
     """
 
     commit: str
     configs: Mapping[str, Mapping[str, Sequence[str]]]
     default: str
     classes: Mapping[str, Mapping[str, Sequence[str]]]
+    partial: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+_log = logging.getLogger(__name__)
 
 
 def parsed(text: str) -> HubName | None:
@@ -105,7 +114,10 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
         name: partial(_rows, stated.repo, listing.commit, tuple(paths), listing.classes.get(config, {}))
         for name, paths in listing.configs[config].items()
     }
-    facts = {"dataset": stated.repo, "config": config, "revision": revision, "commit": listing.commit}
+    facts: dict[str, Any] = {"dataset": stated.repo, "config": config, "revision": revision, "commit": listing.commit}
+    if cut := listing.partial.get(config):
+        listed = ", ".join(cut)
+        facts["notes"] = [f"{about}: of {listed} the hub has converted the beginning only; only that was read."]
     return Source(_file_name(stated.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
 
 
@@ -119,9 +131,10 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 def _listing(repo: str, revision: str) -> Listing:
     """Return what the hub says; if it cannot be asked, what it said before."""
-    from huggingface_hub import HfApi, errors
+    from huggingface_hub import HfApi, constants, errors
 
-    kept = files.cache() / INPUTS / "hub" / f"{digest([repo, revision])[:24]}.json"
+    kept = files.cache() / INPUTS / "hub" / f"{digest([constants.ENDPOINT, repo, revision])[:24]}.json"
+    partial_splits: dict[str, list[str]] = {}
     try:
         with _errors_named(repo, revision):
             api = HfApi()
@@ -129,32 +142,50 @@ def _listing(repo: str, revision: str) -> Listing:
             about: Any = info.card_data
             card: dict[str, Any] = about.to_dict() if about is not None else {}
             configs, default = _of_repository(_parquet(info.siblings), card)
-            commit = str(info.sha)
+            commit = _commit(repo, info)
             if not configs and not revision:
                 try:
                     made = api.dataset_info(repo, revision=CONVERTED, timeout=PATIENCE)
-                    configs, commit = _converted(_parquet(made.siblings)), str(made.sha)
+                    configs, partial_splits = _converted(_parquet(made.siblings))
+                    commit = _commit(repo, made)
                 except errors.RevisionNotFoundError:
                     configs = {}
                 default = _default(configs, default)
     except _UnreachableError as error:
         if not kept.is_file():
             raise ValueError(str(error)) from error.__cause__
-        return Listing(**files.read_json(kept))
+        listing = Listing(**files.read_json(kept))
+        _log.warning(
+            f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, as the hub listed it before."
+        )
+        return listing
     if not configs:
         where = f"at {revision} " if revision else ""
         raise ValueError(
             f"{repo}: {where}has no Parquet files, nor has the hub converted it. Download it (hf download {repo} "
             f"--repo-type dataset) and name its labelled file"
         )
-    listing = Listing(commit, configs, default, _classes(card, configs))
+    listing = Listing(commit, configs, default, _classes(card, configs), partial_splits)
     kept.parent.mkdir(parents=True, exist_ok=True)
     files.write_json(kept, asdict(listing))
     return listing
 
 
+def _commit(repo: str, info: Any) -> str:
+    if not COMMIT.fullmatch(str(info.sha)):
+        raise ValueError(
+            f"{repo}: the hub names the commit {printable(str(info.sha))[:60]!r}, which is none. Try again"
+        )
+    return str(info.sha)
+
+
 def _parquet(siblings: Any) -> list[str]:
-    return sorted(each.rfilename for each in siblings or () if each.rfilename.endswith(".parquet"))
+    """Return the Parquet files, ordered. Raises ValueError for a path that leads out of the repository."""
+    paths = sorted(each.rfilename for each in siblings or () if each.rfilename.endswith(".parquet"))
+    for path in paths:
+        if path.startswith("/") or "\\" in path or ".." in path.split("/"):
+            raise ValueError(f"the hub lists the file {printable(path)[:120]!r}, which leads out of its repository")
+    return paths
 
 
 def _of_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[str, dict[str, list[str]]], str]:
@@ -213,16 +244,20 @@ def _patterns(stated: Any) -> Iterator[tuple[str, list[str]]]:
             )
 
 
-def _converted(paths: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """Return the configs of the hub's own Parquet files, `config/split/0000.parquet`. Of a large split it converts the
-    beginning only, and calls it `partial-train`.
+def _converted(paths: Sequence[str]) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]]]:
+    """Return the configs of the hub's own Parquet files, `config/split/0000.parquet`, and config -> splits of which it
+    converted the beginning only, which it calls `partial-train`.
     """
+    cut: dict[str, list[str]] = {}
     found: dict[str, dict[str, list[str]]] = {}
     for path in paths:
         config, _, rest = path.partition("/")
-        split = rest.partition("/")[0].removeprefix("partial-")
+        folder = rest.partition("/")[0]
+        split = folder.removeprefix("partial-")
+        if split != folder and split not in cut.setdefault(config, []):
+            cut[config].append(split)
         found.setdefault(config, {}).setdefault(split, []).append(path)
-    return found
+    return found, cut
 
 
 def _default(configs: Mapping[str, Any], stated: str) -> str:
@@ -298,6 +333,10 @@ def _errors_named(repo: str, revision: str) -> Iterator[None]:
         ) from error
     except errors.RevisionNotFoundError as error:
         raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another --revision") from error
+    except errors.LocalEntryNotFoundError as error:  # a subclass of EntryNotFoundError
+        raise _UnreachableError(
+            f"{repo}: a file of it is not in the hub's cache, and the hub cannot be reached. Try again, or {way_out}"
+        ) from error
     except errors.EntryNotFoundError as error:
         raise ValueError(f"{repo}: a file is gone from the hub ({printable(str(error))[:120]}). Try again") from error
     except errors.RepositoryNotFoundError as error:
@@ -313,6 +352,11 @@ def _errors_named(repo: str, revision: str) -> Iterator[None]:
     except errors.HFValidationError as error:
         raise ValueError(f"{repo}: is no name of a dataset on the hub (owner/name). Correct it") from error
     except unreachable as error:
+        if isinstance(error, OSError) and error.errno in LOCAL:
+            raise ValueError(
+                f"{repo}: the hub's cache cannot be written ({error.strerror}). Make room there, or set HF_HOME to "
+                f"another folder"
+            ) from error
         status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
         if status in (401, 403):
             raise ValueError(f"{repo}: the hub refuses ({status}). Run `hf auth login`, or set HF_TOKEN") from error

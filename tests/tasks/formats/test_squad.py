@@ -235,6 +235,14 @@ def test_ids_may_be_whole_numbers(tmp_path):
     assert [row.id for row in squad_examples(path)] == ["7", "0"]
 
 
+@pytest.mark.parametrize(("said", "spans"), [(600, None), (-1, None), (7, None), (5, ((4, 5),)), (9, ((10, 11),))])
+def test_an_answer_that_stands_twice_moves_a_few_characters_only(tmp_path, said, spans):
+    context = "The 5 or, 5 of them; " + "a" * 600  # the fives stand at 4 and 10
+    path = written(tmp_path / "questions.json", document((context, [asked("q", ("5", said))])))
+    [(_, row)] = placed_questions(path, mended=Counter())
+    assert getattr(row, "spans", None) == (((said, said + 1),) if context[said : said + 1] == "5" else spans)
+
+
 def test_an_answer_moves_to_the_nearest_place_where_it_stands_if_that_is_asked_for(tmp_path):
     early = asked("early", ("Poland", 24))
     path = written(

@@ -29,6 +29,7 @@ from acclimate.text.untrusted import named, printable, shown, unsound
 
 IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"
+NEAR = 10  # characters that an answer may move where it stands more than once
 MOVED = "answers moved to where they stand in their context"  # of what `mended` counts
 
 _Group = Callable[[str, str], str]
@@ -77,8 +78,8 @@ def placed_questions(
     """Yield the rows of `squad_examples`, each with its place.
 
     way_out  end of the error for a file in another form
-    mended   counts what was mended: an answer that is not where it is said to be moves to the nearest place where it
-             stands. None: nothing is mended, and such a question is rejected
+    mended   counts what was mended: an answer that is not where it is said to be moves to where it stands, if it stands
+             once, or nearest and at most NEAR characters away. None: nothing is mended, and such a question is rejected
     """
     for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
@@ -212,20 +213,17 @@ def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, 
     if start < 0 or context[start:end] != text:
         stretch = context[max(start, 0) : end]
         sought = text.strip() if context.find(text) < 0 else text
-        near = _nearest(context, sought, start)
-        if mended is not None and near >= 0:
+        places = [match.start() for match in re.finditer(re.escape(sought), context)]
+        near = min(places, key=lambda place: abs(place - start), default=-1)
+        nearest = sum(abs(place - start) == abs(near - start) for place in places) == 1 and abs(near - start) <= NEAR
+        certain = len(places) == 1 or (start >= 0 and nearest)
+        if mended is not None and certain:
             mended[MOVED] += 1
             return near, near + len(sought)
         hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
-        way_out = ", or have it mended (--repair)" if near >= 0 else ""
+        way_out = ", or have it mended (--repair)" if certain else ""
         return (
             f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
             f"{hint}. Correct answer_start{way_out}"
         )
     return start, end
-
-
-def _nearest(context: str, text: str, start: int) -> int:
-    """Return the place of the text that is nearest to `start`; -1 if it stands nowhere."""
-    places = [match.start() for match in re.finditer(re.escape(text), context)]
-    return min(places, key=lambda place: abs(place - start), default=-1)
