@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from dataclasses import replace
@@ -17,6 +18,7 @@ from acclimate.methods import finetune
 from acclimate.shipping import predict as predicting
 from acclimate.shipping.predict import Predictor, load_predictor, predict, predict_file
 from acclimate.shipping.ship import ship
+from acclimate.shipping.texts import Asking, asking_of
 from acclimate.tasks.prepared import open_prepared
 from finished import LABELS, finished_race
 from studies import recorded
@@ -125,19 +127,55 @@ def test_formats_hold_the_same_rows(run, loaded, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("head", "line"),
-    [("", "{}\n"), ("id,text\n", "1,{}\n"), ("text\tid\n", "{}\t1\n"), ("", '{{"text": "{}"}}\n')],
-    ids=["lines", "csv", "tsv", "jsonl"],
+    ("head", "line", "packed"),
+    [
+        ("id,text\n", "1,{}\n", True),
+        ("text\tid\n", "{}\t1\n", False),
+        ("id;text\n", "1;{}\n", False),
+        ("text\n", "{}\n", False),
+        ("", '{{"text": "{}"}}\n', False),
+    ],
+    ids=["csv.gz", "tsv", "semicolons", "one column", "jsonl"],
 )
-def test_standard_input_is_told_by_its_first_line_and_standard_output_is_json_lines(loaded, head, line):
+def test_the_content_of_standard_input_tells_its_format_and_standard_output_is_json_lines(loaded, head, line, packed):
     text = "word1 word2 word3"
-    given = io.BytesIO((head + 2 * line.format(text)).encode())
+    content = (head + 2 * line.format(text)).encode()
+    given = io.BytesIO(gzip.compress(content) if packed else content)
     out = io.BytesIO()
     predict_file(loaded, "-", "-", stdin=given, stdout=out)
     first, second = map(json.loads, out.getvalue().decode().splitlines())
     expected, _ = predict(loaded, [text, text])
     assert first["predicted"] == second["predicted"] == expected.label
     assert first["probability"] == round(expected.probability, 6)
+
+
+def test_the_content_of_a_file_tells_its_format_before_its_ending(loaded, tmp_path):
+    expected = predict(loaded, ["word1 word2", "word3"])
+    (tmp_path / "table.txt").write_text("id\ttext\tlabel\n1\tword1 word2\tacid\n2\tword3\tbase\n")
+    (tmp_path / "table.txt.gz").write_bytes(gzip.compress(b"text|label\nword1 word2|acid\nword3|base\n"))
+    (tmp_path / "list.json").write_text(json.dumps([{"text": "word1 word2"}, {"text": "word3"}]))
+    for name in ("table.txt", "table.txt.gz", "list.json"):
+        assert predict(loaded, tmp_path / name) == expected, name
+    made = predict_file(loaded, tmp_path / "table.txt", tmp_path / "out.csv", format="txt")
+    assert made.rows == 3  # the user says that a line is a text
+    with pytest.raises(ValueError, match=r"standard input begins with 'word1,word2', .* State --format \(txt for"):
+        predict_file(loaded, "-", "-", stdin=io.BytesIO(b"word1,word2\n"))
+
+
+def test_rows_that_would_lose_a_text_are_refused(loaded):
+    for rows in ({"text": ["word1", "word2"]}, {"train": [{"text": "word1"}]}):
+        with pytest.raises(ValueError, match="these are no rows, but a mapping with"):
+            predict(loaded, rows)
+    paired = replace(loaded, asking=replace(loaded.asking, paired=True, text="premise", pair="hypothesis"))
+    with pytest.raises(ValueError, match=r"row 1: no column 'hypothesis'; the nearest is 'hypotesis'"):
+        predict(paired, [{"premise": "word1", "hypotesis": "word2"}])
+
+
+def test_where_the_record_of_a_model_cannot_be_reached_the_user_states_the_columns(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))  # empty; HF_HUB_OFFLINE is set
+    with pytest.raises(ValueError, match=r"ada/salts: its race\.json, .* is not in the cache.* state --text"):
+        asking_of("ada/salts")
+    assert asking_of("ada/salts", stated=True) == Asking()
 
 
 def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, loaded, tmp_path, monkeypatch):
@@ -197,6 +235,15 @@ def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_pa
             predict_file(loaded, source, out, text="texts")
     with pytest.raises(ValueError, match="--keep predicted: the output has a column of that name"):
         predict_file(loaded, source, "-", keep=["predicted"])
+    (tmp_path / "in.txt").write_text("word1\n")
+    for name, keep, told in (
+        ("in.csv", ["id"], "--keep id: state --id id instead"),
+        ("in.csv", ["other", "other"], "--keep other is stated twice"),
+        ("in.csv", [f"probability of {LABELS[0]}"], "the output has a column of that name"),
+        ("in.txt", ["other"], r"--keep other: .*in\.txt.* has no columns"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            predict_file(loaded, tmp_path / name, "-", text="texts", keep=keep)
     with pytest.raises(ValueError, match="holds no fine-tuned model"):
         predict(tmp_path, ["word1"])
     with pytest.raises(ValueError, match=r"row 1: 'word1': give a mapping with 'text' and 'pair', or a pair of texts$"):
@@ -221,10 +268,13 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     assert predict(predictor, ["word1 word2", "word3"]) == expected
     (tmp_path / "in.conll").write_text("-DOCSTART-\n\nword1 O\nword2 O\n\nword3 B-acid\n")
     (tmp_path / "bare.conll").write_text("word1\nword2\n\n\nword3\n")
+    (tmp_path / "bare.txt").write_text("word1\nword2\n\nword3\n")
     (tmp_path / "in.txt").write_text("word1   word2\n\nword3\n")
-    for name in ("in.conll", "bare.conll", "in.txt"):
+    for name in ("in.conll", "bare.conll", "bare.txt"):
         assert predict(predictor, tmp_path / name) == expected, name
-    predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv")
+    with pytest.raises(ValueError, match=r"in\.txt:1: .* For a sentence a line state --format txt"):
+        predict(predictor, tmp_path / "in.txt")
+    predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv", format="txt")
     [row, _] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
     assert row["words"] == "word1 word2"
     assert tuple(row["predicted"].split()) == expected[0].label

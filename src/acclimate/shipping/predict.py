@@ -45,7 +45,7 @@ from acclimate.shipping.texts import (
     read_texts,
     texts_of_rows,
 )
-from acclimate.shipping.writers import Predicted, check_out, written
+from acclimate.shipping.writers import Predicted, check_columns, check_out, written
 from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.rows import by_word, encode_rows
 from acclimate.tasks.spans import ranked_answers
@@ -169,15 +169,16 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     return Prediction(tuple(answer for answer, _ in best), found[0], answers=answers)
 
 
-def load_predictor(model: str | Path) -> Predictor:
+def load_predictor(model: str | Path, *, stated: bool = False) -> Predictor:
     """Return a fine-tuned model, ready to predict, on this process's device.
 
-    model: a shipment, the out folder of a race (its winner), a checkpoint of fine-tuning, or the hub id of one
+    model   a shipment, the out folder of a race (its winner), a checkpoint of fine-tuning, or the hub id of one
+    stated  as of `asking_of`
 
     Raises ValueError for what is none of these.
     """
     where = checkpoint_in(model)
-    asking = asking_of(where)
+    asking = asking_of(where, stated=stated)
     tokenizer, loaded = load_tokenizer(where), load_finetuned(where)
     kind = cast(Kind, classifier_kind(loaded))
     loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
@@ -204,7 +205,7 @@ def predict(
     Raises ValueError for a row that cannot be read, with its place and the way out. `predict_file` writes a file, for
     any number of rows.
     """
-    predictor = model if isinstance(model, Predictor) else load_predictor(model)
+    predictor = model if isinstance(model, Predictor) else load_predictor(model, stated=bool(text or pair))
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
     if isinstance(rows, str | Path):
@@ -244,11 +245,12 @@ def predict_file(
     """
     check_out(out, file, keep)
     where = model if isinstance(model, Predictor) else checkpoint_in(model)
-    asking = (where.asking if isinstance(where, Predictor) else asking_of(where)).with_columns(
-        text=text, pair=pair, id=id
-    )
+    stated = bool(text or pair)
+    recorded = where.asking if isinstance(where, Predictor) else asking_of(where, stated=stated)
+    asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
     with named_input(file, asking, format, stdin) as path:
-        predictor = where if isinstance(where, Predictor) else load_predictor(where)
+        predictor = where if isinstance(where, Predictor) else load_predictor(where, stated=stated)
+        check_columns(predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
         if not skip_bad:

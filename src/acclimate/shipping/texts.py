@@ -1,9 +1,10 @@
 """Texts to predict: read row by row from a file or from standard input, with the columns that the race had.
 
 kind        files
-any         .csv, .tsv, .jsonl (each also with .gz or .zst after it), .parquet: columns by name
-no pairs    .txt (also packed): a text a line
-tokens      also .conll, .bio, .iob, .iob2, .iobes, .tags: a word a line, the first field; an empty line ends a
+any         CSV, TSV, JSON Lines (each also packed), a JSON list, Parquet: columns by name. As in a race, the content
+            tells the format, and the ending only where the content leaves it open
+no pairs    .txt (also packed) with no such content: a text a line
+tokens      .txt, .conll, .bio, .iob, .iob2, .iobes, .tags: a word a line, the first field; an empty line ends a
             sentence. In a column words stand in a list, or in a string with white space between them
 span        also .json in SQuAD's form; answers are not read. A column may hold several contexts in a list
 
@@ -12,8 +13,8 @@ Labels are not looked at. A row that cannot be read is a `Rejected`, with its pl
 
 from __future__ import annotations
 
-import csv
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from acclimate.jobs.lock import OUTCOME, WINNER
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.tables import ColumnError, Row, row_of, table_rows
+from acclimate.tasks.tables import ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
 from acclimate.tasks.tagged import LINES
 from acclimate.tasks.tags import text_of
 from acclimate.tasks.task import Kind
@@ -57,6 +58,7 @@ WORD_LINES = tuple(ending for ending in LINES if ending not in {".tsv", ".txt"})
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
 QUESTION, CONTEXT = "question", "context"  # columns of a question, where none are stated
 MENTIONS = 2
+TAG = re.compile(r"O$|[BIESLUM]-")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class Asking:
     text, pair, id  names of columns; None: not stated, nor in the race
     separator  what stands between several labels of a field
     stated     the columns that the user named: these must be there
+    form       format that the user states, a key of FORMS; "": the file tells it
     """
 
     kind: Kind | None = None
@@ -79,6 +82,7 @@ class Asking:
     id: str | None = None
     separator: str = ""
     stated: frozenset[str] = frozenset()
+    form: str = ""
 
     def with_columns(self, **columns: str | None) -> Asking:
         """Return the same with the columns that are not None."""
@@ -133,11 +137,16 @@ def checkpoint_in(model: str | Path) -> str:
     )
 
 
-def asking_of(checkpoint: str) -> Asking:
-    """Return how the race of a checkpoint read its texts; the defaults where nothing was recorded."""
+def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
+    """Return how the race of a checkpoint read its texts; the defaults where nothing was recorded.
+
+    stated: True if the user names the columns, so that a record that cannot be reached is not needed
+
+    Raises ValueError if the record of a model on the hub cannot be reached.
+    """
     record = Path(checkpoint) / RECORD
     if not Path(checkpoint).is_dir():
-        record = _from_hub(checkpoint) or record
+        record = _from_hub(checkpoint, stated=stated) or record
     task = files.read_json(record).get("task", {}) if record.is_file() else {}
     if not task:
         return Asking()
@@ -149,14 +158,26 @@ def asking_of(checkpoint: str) -> Asking:
     )
 
 
-def _from_hub(hub_id: str) -> Path | None:
-    """Return the record of a model on the hub, in the hub's cache; None if it has none or the hub is out of reach."""
+def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
+    """Return the record of a model on the hub, in the hub's cache; None if it has none, or if it cannot be reached and
+    the user states the columns.
+    """
     import huggingface_hub as hub
     from huggingface_hub import errors
 
     try:
         return Path(hub.hf_hub_download(hub_id, RECORD))
-    except (errors.EntryNotFoundError, errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+    except (
+        errors.LocalEntryNotFoundError,
+        errors.OfflineModeIsEnabled,
+    ) as error:  # before EntryNotFoundError: its base
+        if stated or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub said it has none
+            return None
+        raise ValueError(
+            f"{hub_id}: its {RECORD}, which says whether a row has one text or two, is not in the cache, and the hub "
+            f"cannot be reached. Connect to the hub once, or state --text (and --pair, if rows have two texts)"
+        ) from error
+    except errors.EntryNotFoundError:
         return None
 
 
@@ -164,7 +185,9 @@ def _from_hub(hub_id: str) -> Path | None:
 def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[bytes] | None = None) -> Iterator[Path]:
     """Yield the path of the file, or of a temporary file with what standard input holds if `file` is "-".
 
-    form: ending of the format, a key of FORMS; "": by the file's ending, and of standard input by its first line
+    form: the format, a key of FORMS; "": the content tells it, and of a file the ending
+
+    Raises ValueError if `form` is not known, if the file cannot be read, and if standard input is no table.
     """
     if form and form not in FORMS:
         raise ValueError(f"--format {form}: known are {', '.join(FORMS)}")
@@ -188,9 +211,7 @@ def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[byte
             shutil.copyfileobj(stdin or sys.stdin.buffer, out)
         if not held.stat().st_size:
             raise ValueError("standard input is empty. Give rows, or name a file")
-        with open(held, "rb") as begun:
-            head = begun.readline(1 << 20)
-        path = held.rename(Path(place) / f"stdin{ending or ending_of(head, asking)}")
+        path = held.rename(Path(place) / f"stdin{ending or ending_of(held, asking)}")
         with _short_names(place):
             yield path
 
@@ -204,18 +225,42 @@ def _short_names(place: str) -> Iterator[None]:
         raise type(error)(str(error).replace(f"{place}/", "")) from None
 
 
-def ending_of(head: bytes, asking: Asking) -> str:
-    """Return the ending of the format that begins with this line; ".txt" if no other fits."""
-    if head.startswith(b"PAR1"):
-        return ".parquet"
-    line = head.decode(errors="replace").removeprefix("\ufeff").strip("\r\n")
-    if line.lstrip().startswith("{"):
+def ending_of(path: Path, asking: Asking) -> str:
+    """Return the ending of the format of a file without one, by its content.
+
+    Raises ValueError if it is no JSON, no Parquet, and no table whose header has a column of the race.
+    """
+    if asking.kind == "span" and holds_questions(path):
+        return ".json"
+    roles = asking.roles()
+    if form := form_of(path, [*roles.values()]):
+        return {"\t": ".tsv"}.get(form, form if form.startswith(".") else ".csv")
+    line = next(text_lines(path), (1, ""))[1].removeprefix("\ufeff").strip()
+    if line.startswith("{"):
         return ".jsonl"
-    wanted = asking.roles()["text"]
-    for delimiter, ending in (("\t", ".tsv"), (",", ".csv")):
-        if wanted in next(csv.reader([line], delimiter=delimiter), []):
-            return ending
-    return ".txt"
+    if line.strip('"') == roles["text"]:  # a table with one column
+        return ".csv"
+    plain = "conll for a word a line, txt for a sentence a line" if asking.kind == "tokens" else "txt for a text a line"
+    raise ValueError(
+        f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
+        f"{roles['text']!r}. State --format ({plain}), or name the column with --text"
+    )
+
+
+def _shape(path: Path, asking: Asking) -> str:
+    """Return what a file holds: "questions" in SQuAD's form, "words" (one a line), "rows" with columns, "lines" of
+    text; "" if neither content nor ending tells.
+    """
+    ending = Path(unpacked_name(path)).suffix
+    if asking.form == "txt":
+        return "lines"
+    if asking.kind == "span" and holds_questions(path):
+        return "questions"
+    if asking.kind == "tokens" and ending in {*WORD_LINES, ".txt"}:
+        return "words"
+    if form_of(path, [*asking.roles().values()]):
+        return "rows"
+    return "lines" if ending == ".txt" else ""
 
 
 def read_texts(
@@ -228,19 +273,24 @@ def read_texts(
     Raises ValueError for a file that cannot be read, or lacks a column.
     """
     asking = replace(asking, kind=kind)
-    ending = Path(unpacked_name(path)).suffix
-    if kind == "span" and ending == ".json":
+    check_file(path)
+    shape = _shape(path, asking)
+    if keep and shape in ("questions", "words", "lines"):
+        raise ValueError(
+            f"--keep {keep[0]}: {named(path)} has no columns. Leave --keep out, or give a file with columns"
+        )
+    if shape == "questions":
         yield from _questions(path)
-    elif kind == "tokens" and ending in WORD_LINES:
-        yield from _word_lines(path)
-    elif ending == ".txt":
+    elif shape == "words":
+        yield from _word_lines(path, asking)
+    elif shape == "lines":
         if "pair" in asking.roles():
             raise ValueError(
                 f"{named(path)}: this model reads two texts a row, where a .txt file has one a line. Give a .csv, "
                 f".tsv, .jsonl or .parquet file with the columns {' and '.join(map(repr, asking.roles().values()))}"
             )
         yield from _lines(path, kind)
-    elif ending in TABLES:
+    elif shape == "rows":
         yield from _rows(path, asking, kind, keep, mentions)
     else:
         more = {"span": ", .json in SQuAD's form", "tokens": f", {', '.join(WORD_LINES)}"}.get(kind, "")
@@ -255,8 +305,15 @@ def texts_of_rows(
 ) -> Iterator[Text | Rejected]:
     """Yield what `read_texts` does for values in memory: texts, lists of words, pairs of texts, or mappings from the
     names of columns.
+
+    Raises ValueError if the rows are a mapping, such as columns or splits.
     """
     roles = replace(asking, kind=kind).roles()
+    if isinstance(rows, Mapping):
+        raise ValueError(
+            f"these are no rows, but a mapping with {', '.join(map(repr, [*rows][:5]))}. Give a list with a mapping "
+            f"for each row, such as [{{{roles['text']!r}: ...}}]; of several splits, give one"
+        )
     for number, row in enumerate(rows, 1):
         place = f"row {number}"
         values: RowValues | Any = row
@@ -267,6 +324,9 @@ def texts_of_rows(
                 yield Rejected(place, f"{shown(row)}: give a mapping with {wanted}, or a pair of texts")
                 continue
             values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: row}
+        if "pair" in roles and roles["pair"] not in values:
+            yield Rejected(place, str(no_column("", roles["pair"], [*values])).removeprefix(": "))
+            continue
         present = {role: column for role, column in roles.items() if role != "id" or column in values}
         yield _text((number, place), values, present, kind, mentions=mentions)
 
@@ -295,13 +355,14 @@ def ids_in(path: Path, asking: Asking) -> bool:
 
     Questions in SQuAD's form have ids. A column that the user named must be there, which `read_texts` checks.
     """
-    ending = Path(unpacked_name(path)).suffix
-    if ending not in TABLES or asking.id is None:
-        return ending == ".json"
+    shape = _shape(path, asking)
+    if shape != "rows" or asking.id is None:
+        return shape == "questions"
     if "id" in asking.stated:
         return True
+    columns = [asking.roles()["text"], asking.id]  # of both, the text's may be the one that tells the format
     try:
-        return all(asking.id in values for _, values in islice(table_rows(path, [asking.id], LIMITS), 1))
+        return all(asking.id in values for _, values in islice(table_rows(path, columns, LIMITS), 1))
     except ColumnError:
         return False
 
@@ -394,12 +455,18 @@ def _lines(path: Path, kind: Kind) -> Iterator[Text | Rejected]:
         raise ValueError(f"{named(path)}: holds no text. Write it anew or name another file")
 
 
-def _word_lines(path: Path) -> Iterator[Text | Rejected]:
+def _word_lines(path: Path, asking: Asking) -> Iterator[Text | Rejected]:
     number = began = 0
+    plain = Path(unpacked_name(path)).suffix == ".txt"
     words: list[str] = []
     for line, content in _with_an_end(path):
         fields = content.split("\t") if "\t" in content else content.split()
         if content.strip() and not content.startswith("-DOCSTART-"):
+            if plain and len(fields) > 1 and not (TAG.match(fields[-1]) or fields[-1] in asking.labels):
+                raise ValueError(
+                    f"{named(path)}:{line}: a line of such a file has a word, and after it a tag if there is one; this "
+                    f"one is {shown(content)}. For a sentence a line state --format txt, or give lists of words"
+                )
             began = began if words else line
             words.append(fields[0].strip())
         elif words:

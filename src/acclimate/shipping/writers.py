@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -52,10 +53,14 @@ class Predicted:
 
 
 def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> None:
-    """Raises ValueError for an ending that is not known, a folder that is not there, the input itself, and a kept
-    column with the name of one that is written.
+    """Raises ValueError for an ending that is not known, a folder that is not there, the input itself, a column that is
+    kept twice, and a kept column with the name of one that is written.
     """
     path = Path(out)
+    if "id" in keep:
+        raise ValueError("--keep id: state --id id instead. Each row of the output then begins with it")
+    if twice := [column for column, count in Counter(keep).items() if count > 1]:
+        raise ValueError(f"--keep {twice[0]} is stated twice. State it once")
     if taken := sorted({*keep} & MADE):
         raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
     if str(out) == STDOUT:
@@ -68,6 +73,12 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         raise ValueError(f"--out {named(path)}: there is no folder {named(path.parent)}. Make it first")
     if path.exists() and Path(source).exists() and path.samefile(source):
         raise ValueError(f"--out {named(path)} is the input itself. Name another file")
+
+
+def check_columns(kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
+    """Raises ValueError for a kept column with the name of a label's probability."""
+    if taken := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
+        raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
 
 
 def written(
