@@ -109,6 +109,9 @@ def test_a_command_keeps_its_words_and_the_hub_id_but_no_path():
     told = markdown.command_without_paths(command, "org/model")
     assert told == "acclimate race train.csv --model org/model --out=a --text 'the text' rate=1e-5"
     assert markdown.command_without_paths("race(Recipe(), '/home/ada/x.csv')") == "race(Recipe(), 'x.csv')"
+    call = "acclimate.race('data/ada', model='org/model', out='runs/a', text='the text', separator='\\n')"
+    told = markdown.command_without_paths(call, "org/model")
+    assert told == "acclimate.race('ada', model='org/model', out='a', text='the text', separator='\\n')"
 
 
 def test_no_run_of_backticks_ends_a_block():
@@ -260,6 +263,7 @@ def test_a_number_and_several_labels_are_told_as_such():
     several = render(made_up(kind="multilabel"))
     assert "none, one or several" in several
     assert "its probability is over .5" in several
+    assert "the probabilities are relative to the threshold" in several
     assert "Reads two texts" in render(made_up(paired=True))
 
 

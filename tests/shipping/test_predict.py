@@ -208,14 +208,17 @@ def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, 
         ('{"text": "word1"}\n{"text"\n', r"in\.jsonl:2: not valid JSON at column 8"),
     ],
 )
-def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loaded, tmp_path, rows, told):
+def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loaded, tmp_path, monkeypatch, rows, told):
     source = tmp_path / "in.jsonl"
     source.write_text(rows)
     with pytest.raises(ValueError, match=f"{told}.*--skip-bad"):
         predict_file(loaded, source, tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
     made = predict_file(loaded, source, tmp_path / "out.csv", skip_bad=True)
-    assert made.rows == 1
+    assert (made.rows, made.left_out) == (1, 1)
+    monkeypatch.setattr(predicting, "NAMED", 0)
+    many = predict_file(loaded, source, tmp_path / "out.csv", skip_bad=True)
+    assert (many.left_out, many.skipped) == (1, ())
     assert [row.place for row in made.skipped] == ["in.jsonl:2"]
     assert len((tmp_path / "out.csv").read_text().splitlines()) == 2
 

@@ -90,7 +90,7 @@ def predict(
         )
     for row in made.skipped[:LEFT_OUT]:
         session.say(f"Left out: {row.place}: {row.reason}")
-    left_out = f", {len(made.skipped):,} rows left out" if made.skipped else ""
+    left_out = f", {made.left_out:,} rows left out" if made.left_out else ""
     session.say(f"Predicted: {made.rows:,} rows{left_out}{'' if out == '-' else f', in {out}'}")
 
 

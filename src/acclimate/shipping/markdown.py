@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import PurePosixPath, PureWindowsPath
@@ -13,6 +14,7 @@ SPECIAL = re.compile(r"[\\`*\[\]<>#|~&$^@]|(?<![^\W_])_|_(?![^\W_])|:(?=\S)")
 STARTS = re.compile(r"^( ?\d*)([-+.=])(?=[-=\s]|$)")  # of a list, a rule or the line below a heading
 JOINERS = "\u200c\u200d"  # zero width, but part of words in Persian, Hindi and others
 
+_QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"")
 _ADDRESS = re.compile(r"\b\w+://\S+")
 # up to the last slash; names may have spaces within, but what follows an ending such as ".csv" is another word
 _ROOTED = re.compile(r"(?<![\w/<])(?:~|\.{1,2})?/(?=[^\s/])(?:(?:(?!\.\w{1,8}\s)[^/\n,;:|<>\"'])*(?<!\s)/)*")
@@ -53,10 +55,21 @@ def without_paths(text: str) -> str:
 
 
 def command_without_paths(command: str, keep: str | None = None) -> str:
-    """Return a command line with the last name of each path in its place. keep: a hub id, which stays as it is."""
-    if not command.startswith("acclimate "):  # a call in Python, or words
+    """Return a command line, or a call in Python, with the last name of each path in its place.
+
+    keep: a hub id, which stays as it is
+    """
+    if re.match(r"[\w.]+\(", command):  # a call in Python
+        return without_paths(_QUOTED.sub(lambda quoted: _string(quoted[0], keep), command))
+    if not command.startswith("acclimate "):  # words
         return without_paths(command)
     return shlex.join(_word(word, keep) for word in shlex.split(command))
+
+
+def _string(literal: str, keep: str | None) -> str:
+    """Return a string literal of Python with the last name if it is a path. What has white space may be words."""
+    value = ast.literal_eval(literal)
+    return literal if re.search(r"\s", value) else repr(_name(value, keep))
 
 
 def _word(word: str, keep: str | None) -> str:

@@ -6,7 +6,8 @@ memory does not grow with the file. The last digits of a number depend on which 
 
 kind        probability
 sequence    softmax of the outputs
-multilabel  sigmoid of each output; each label above .5 is predicted
+multilabel  sigmoid of each output; each label above .5 is predicted. With finetune.threshold=dev the outputs are
+            shifted so that the threshold which dev chose lies at .5
 score       none
 tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags
 span        softmax over the different answers among the 20 best spans of every window
@@ -45,7 +46,7 @@ from acclimate.shipping.texts import (
     read_texts,
     texts_of_rows,
 )
-from acclimate.shipping.writers import Predicted, check_columns, check_out, written
+from acclimate.shipping.writers import NAMED, Predicted, check_columns, check_out, written
 from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.rows import by_word, encode_rows
 from acclimate.tasks.spans import ranked_answers
@@ -256,7 +257,7 @@ def predict_file(
         if not skip_bad:
             for _ in _usable(read(), skipped=None, way_out=". To leave out such rows: --skip-bad"):
                 pass
-        skipped: list[Rejected] = []
+        skipped = Skipped()
         made = (
             one
             for chunk in chunked(_usable(read(), skipped=skipped), watch)
@@ -272,14 +273,27 @@ def predict_file(
             ids=ids_in(path, asking),
             stdout=stdout,
         )
-    return Predicted(str(out), rows, tuple(skipped))
+    return Predicted(str(out), rows, tuple(skipped.first), skipped.number)
+
+
+@dataclass
+class Skipped:
+    """Rows that were left out: their number, and the first of them."""
+
+    number: int = 0
+    first: list[Rejected] = field(default_factory=list)
+
+    def add(self, row: Rejected) -> None:
+        self.number += 1
+        if self.number <= NAMED:
+            self.first.append(row)
 
 
 def _of_chunk(predictor: Predictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
     return predictor.predict([text.example for text in chunk], watch=watch)
 
 
-def _usable(texts: Iterable[Text | Rejected], *, skipped: list[Rejected] | None, way_out: str = "") -> Iterator[Text]:
+def _usable(texts: Iterable[Text | Rejected], *, skipped: Skipped | None, way_out: str = "") -> Iterator[Text]:
     """Yield the texts; those that were rejected go to `skipped`, or raise ValueError if that is None.
 
     way_out: of the message
@@ -290,7 +304,7 @@ def _usable(texts: Iterable[Text | Rejected], *, skipped: list[Rejected] | None,
         elif skipped is None:
             raise ValueError(f"{text.place}: {text.reason}{way_out}")
         else:
-            skipped.append(text)
+            skipped.add(text)
 
 
 def chunked(texts: Iterator[Text], watch: Watch = unwatched) -> Iterator[list[Text]]:

@@ -38,6 +38,7 @@ STDOUT = "-"
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 DIGITS = 6
 SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none
+NAMED = 100  # rows left out whose place and reason are kept
 AT_ONCE = 4096  # rows of a group in Parquet
 MADE = frozenset({"row", "id", "words", "predicted", "probability", "probabilities", "entities", "answers"})
 Made = Iterable[tuple["Text", "Prediction"]]
@@ -45,11 +46,18 @@ Made = Iterable[tuple["Text", "Prediction"]]
 
 @dataclass(frozen=True)
 class Predicted:
-    """What was written: the path, the number of rows, and the rows that were left out."""
+    """What was written.
+
+    out       the path
+    rows      number of rows
+    skipped   the first rows that were left out, at most NAMED
+    left_out  number of all rows that were left out
+    """
 
     out: str
     rows: int
     skipped: tuple[Rejected, ...] = ()
+    left_out: int = 0
 
 
 def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> None:
