@@ -337,6 +337,12 @@ def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_tas
     assert len(finetune.predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
 
 
+def test_a_record_that_does_not_say_which_attempt_counts_is_refused(tmp_path):
+    files.write_json(tmp_path / finetune.LEARNT, {"learnt": True, "again": True})
+    with pytest.raises(ValueError, match="'counts' is missing: another release wrote this"):
+        finetune.last_attempt(tmp_path)
+
+
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):
     task = toy_task("sequence")
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED
+from acclimate.methods import perturbation
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.perturbation import NOISE, gaussian, row_of_tokens, symmetric, with_noise
 from acclimate.models.heads import masked_logits
@@ -203,6 +204,14 @@ def test_a_family_whose_embeddings_are_elsewhere_is_refused_before_training():
     del model.bert.embeddings
     with pytest.raises(ValueError, match="where the embeddings of a 'bert' come out is not known"):
         AdversarialLoss(model, reading="released")
+
+
+def test_a_gpu_of_apple_is_refused_before_training_under_the_paper_s_reading(monkeypatch):
+    """The search repeats dropout, and only CPU and CUDA have a state of their generators to repeat it from."""
+    monkeypatch.setattr(perturbation, "device", lambda: torch.device("mps"))
+    with pytest.raises(ValueError, match="not possible on ACCLIMATE_DEVICE=mps"):
+        AdversarialLoss(FAMILIES["bert"]())
+    AdversarialLoss(FAMILIES["bert"](), reading="released")
 
 
 def test_predictions_of_the_search_are_the_model_s_own():

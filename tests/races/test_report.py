@@ -327,6 +327,12 @@ def test_equal_chances_are_said_to_be_equal() -> None:
     )
 
 
+def test_a_baseline_that_may_weigh_classes_is_said_to() -> None:
+    given = {"TF-IDF": {"settings tried": 4, "fine-tuning": "the best on dev: C 1, equal classes, words"}}
+    said = search_remark([searched(studies.trials(["untouched", "DAPT"]))], given)
+    assert said.endswith(" TF-IDF may weigh classes (tfidf.class_weights), encoders never do.")
+
+
 def test_unequal_chances_are_said_to_be_unequal() -> None:
     extra = Trial("DAPT", "rate 9e-05", 0, 60, 1, 0.7, False)
     given = {"untouched": {"settings tried": 4}, "TF-IDF": {"settings tried": 2}}

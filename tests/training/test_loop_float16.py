@@ -95,6 +95,15 @@ def test_a_gradient_that_is_infinite_without_scaling_stops_the_run():
         list(train(objective, rows, plan, adamw(objective, plan)))
 
 
+def test_a_run_saved_in_float32_goes_on_in_float16_with_a_new_scale(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    plan = replace(PLAN, precision="float32")
+    for _ in checkpoint.resumable(Layer(0.01), rows, plan, tmp_path, until=2):
+        pass
+    steps = [step.number for step in checkpoint.resumable(Layer(0.01), rows, PLAN, tmp_path)]
+    assert steps == [3, 4, 5, 6]
+    assert "was saved in another precision: the scale of the loss begins anew" in caplog.text
+
+
 def test_the_precision_is_chosen_by_device(monkeypatch: pytest.MonkeyPatch):
     cuda, mps = torch.device("cuda"), torch.device("mps")
     for supported, kind in ((True, torch.bfloat16), (False, torch.float16)):

@@ -263,6 +263,7 @@ class SmartLoss(Objective):
         self.weights = {"task": 1.0, "smooth": weight}
         self.shares_lines = self.task.shares_lines
         self.perturbation = Perturbation(step, noise, radius, ascents)
+        self.perturbation.place(model)
 
     def rate_multiple(self, name: str) -> float:
         return self.task.rate_multiple(name.removeprefix("task."))

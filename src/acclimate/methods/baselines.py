@@ -102,8 +102,8 @@ class TfidfRecipe:
         """Return the settings tried for a task of this kind, the preferred one first.
 
         Preferred is a small sum of the places in the three lists; of equals the one whose strength, then whose weights
-        come first. Lists and rule were fixed on the dev sets of eleven published datasets
-        (benchmarks/reports/2026-11-23-tfidf.md).
+        come first. So a few trials vary each of the three, which is not the order of the dev scores: those of
+        eleven published datasets are in benchmarks/reports/2026-11-23-tfidf.md.
         """
         places = {
             (strength, weights, longest): (at_strength + at_weights + at_longest, at_strength, at_weights)

@@ -405,8 +405,16 @@ def once_more(recipe: FinetuneRecipe, rate: float) -> FinetuneRecipe:
 
 
 def last_attempt(out: Path) -> Path:
-    """Return where the looks at dev lie that count: in `out`, or in `out/again`."""
-    return out / files.read_json(out / LEARNT).get("counts", "") if (out / LEARNT).exists() else out
+    """Return where the looks at dev lie that count: in `out`, or in `out/again`.
+
+    Raises ValueError where `out/learnt.json` does not say which of two attempts counts.
+    """
+    if not (out / LEARNT).exists():
+        return out
+    about = files.read_json(out / LEARNT)
+    if about["again"] and "counts" not in about:
+        raise ValueError(f"{out / LEARNT}: 'counts' is missing: another release wrote this")
+    return out / about["counts"] if about["again"] else out
 
 
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:

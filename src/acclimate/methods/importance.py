@@ -69,7 +69,8 @@ def head_importance(
     Raises ValueError where the model has no dropout, for a family whose heads are not known, and without texts.
     """
     where, rows = device(), 0
-    sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=where) for part in parts}
+    held = torch.device("cpu") if where.type == "mps" else where  # Apple's GPUs have no float64
+    sums = {part: torch.zeros(gate_shape(model, part), dtype=torch.float64, device=held) for part in parts}
     most = piece_tokens(plan or Plan(), where) // 2  # two passes are held at once
     lay = pack if keeps_rows_apart(model) else pieces_of_rows
     model.to(where)  # type: ignore[arg-type]  # transformers' wrapper hides the signature
@@ -81,7 +82,7 @@ def head_importance(
                 with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
                     torch.manual_seed(noise_seed(seed, step, index))
                     for part, gradients in row_gradients(model, piece, len(layout.rows_R), parts).items():
-                        sums[part] += gradients.abs().sum(0, dtype=torch.float64)  # the sum of Eq. 6
+                        sums[part] += gradients.abs().to(held).sum(0, dtype=torch.float64)  # the sum of Eq. 6
             rows += len(batch)
     if not rows:
         raise ValueError("there are no texts to compute the importance of heads from. Give some of the domain")

@@ -36,6 +36,7 @@ from acclimate.core.types import Batch
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
+from acclimate.training.plan import device
 
 SearchReading = Literal["paper", "released"]
 StepSize = Annotated[float, Range(above=0)]
@@ -64,8 +65,16 @@ class Perturbation:
         check_ranges(self)
 
     def place(self, model: PreTrainedModel) -> nn.Module:
-        """Return the module whose output x is. Raises ValueError where the model's family has no such module."""
+        """Return the module whose output x is.
+
+        Raises ValueError where the model's family has no such module, and under "paper" on a GPU of Apple.
+        """
         if self.reading == "paper":
+            if device().type == "mps":
+                raise ValueError(
+                    "the search for an adversary repeats dropout, which is not possible on ACCLIMATE_DEVICE=mps. Set "
+                    "ACCLIMATE_DEVICE=cpu, or leave adversarial training (ALUM, SMART) out"
+                )
             words: Any = model.get_input_embeddings()
             place: nn.Module = words
             return place

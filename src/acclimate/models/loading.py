@@ -236,8 +236,8 @@ def locate(model: str | Path) -> str:
         return str(embedded())
     if model == SCRATCH:
         raise ValueError(
-            f"'{SCRATCH}' is no model: race --model {SCRATCH}, and study tlm without --model, pretrain a small encoder "
-            f"first. State a directory or a hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
+            f"'{SCRATCH}' is no model: race --model {SCRATCH} pretrains a small encoder first. State a directory or a "
+            f"hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
         )
     path = Path(model).expanduser()
     if path.is_dir():

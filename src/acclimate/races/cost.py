@@ -102,7 +102,7 @@ def estimate_of_jobs(jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, mate
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
-    if torch.cuda.is_available():
+    if device().type == "cuda":
         peak = float(torch.cuda.max_memory_allocated())
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments

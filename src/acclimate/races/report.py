@@ -15,6 +15,7 @@ from acclimate.core.figures import listed, metric_text, percent, points, span_te
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
+from acclimate.methods.baselines import BASELINE
 from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
 from acclimate.races.outcome import (
@@ -187,11 +188,17 @@ def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[
     different = set(numbers.values())
     if different <= {"1"}:
         return ""
+    # a baseline of numbers or of tagged words has no class weights
+    has_weights = "classes" in given.get(BASELINE, {}).get("fine-tuning", "")
+    weights = f" {BASELINE} may weigh classes (tfidf.class_weights), encoders never do." if has_weights else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
-        return f"Each contestant had {different.pop()} settings tried{where}, with dev alone to choose among them."
+        number = different.pop()
+        return f"Each contestant had {number} settings tried{where}, with dev alone to choose among them.{weights}"
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
-    return f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances."
+    return (
+        f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances.{weights}"
+    )
 
 
 def write_page(path: Path, page: Page) -> Path:

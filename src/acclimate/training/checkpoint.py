@@ -271,6 +271,7 @@ def restore(
 ) -> int:
     """Load the newest whole state into the objective, the optimiser and the scaler of the loss, if there is one.
 
+    A state that was saved in another precision than float16 has no scale of the loss: the scaler stays as it is.
     Return the number of its steps, 0 for none.
 
     plan: if given, states in which the rate had begun to fall towards another end are removed
@@ -279,7 +280,11 @@ def restore(
     if chosen is not None:
         _load(objective, optimiser, directory / chosen / "state.safetensors")
         if scaler is not None:
-            scaler.load_state_dict(files.read_json(directory / chosen / "state.json")["scaler"])
+            about = files.read_json(directory / chosen / "state.json")
+            if "scaler" in about:
+                scaler.load_state_dict(about["scaler"])
+            else:
+                logger.warning("%s was saved in another precision: the scale of the loss begins anew", chosen)
     return number
 
 
