@@ -205,6 +205,8 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
         ({"seeds": 1}, ValueError, "one seed says nothing about chance"),
         ({"budget": "20parsecs"}, ValueError, "budget '20parsecs' is not understood"),
         ({"model": "./nowhere"}, ValueError, "./nowhere: there is no such directory"),
+        ({"pretrain__plan__steps": 9}, ValueError, "settings of pretrain do nothing here: add model='scratch'"),
+        ({"data": "x", "revision": "v1"}, ValueError, "has files and splits already. Leave revision out"),
         ({"label": "topc"}, ValueError, "the list of 2 rows: no column 'topc'; the nearest is 'topic'"),
         ({"track": ["paper"]}, ValueError, "no tracker is called 'paper'"),
     ],
@@ -255,6 +257,9 @@ def test_a_budget_too_small_is_refused_before_any_training(toy_inputs, base, tmp
 def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path, toy_inputs):
     with pytest.raises(ValueError, match="has files, columns, metric and corpora already"):
         acclimate.race("docstrings", metric="accuracy", out=tmp_path)
+    for name, value in (("dev", [{"text": "a", "label": "b"}]), ("config", "plain")):
+        with pytest.raises(ValueError, match=f"docstrings has files and splits already. Leave {name} out"):
+            acclimate.race("docstrings", **{name: value}, out=tmp_path)
     with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
         acclimate.race(toy_inputs / "train.jsonl", labels_per_class=3, out=tmp_path)
 

@@ -241,6 +241,20 @@ def test_of_a_folder_with_several_splits_the_training_texts_are_raw_text(tmp_pat
     assert raw_text(tmp_path / "films") == tmp_path / "films"
 
 
+def test_numbers_of_classes_may_be_whole_floats_and_have_to_have_names():
+    def held(*labels: float) -> pa.Table:
+        table = pa.table({"text": [f"text {n}" for n in range(len(labels))], "label": [*labels]})
+        return table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": FEATURES}})})
+
+    given = labelled_files(held(0.0, 1.0, -1.0), STATED)
+    assert parquet.read_table(given.train)["label"].to_pylist() == ["neg", "pos", None]
+    with pytest.raises(ValueError, match=r"2 is no number of a class: there are 2"):
+        labelled_files(held(0, 1, 2), STATED)
+    splits = {"train": held(0, 1), "heldout": held(-1, -1)}
+    with pytest.raises(ValueError, match=r"the labels of heldout are withheld"):
+        labelled_files(splits, STATED, test="heldout")
+
+
 def test_raw_text_comes_from_tables_lists_and_generators(tmp_path):
     for held, rows in ((Frame(ROWS), 60), (pa.table({"body": ["x", "y"]}), 2)):
         table = parquet.read_table(raw_text(held))

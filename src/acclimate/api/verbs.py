@@ -37,6 +37,7 @@ from acclimate.tasks.labels import Stated
 if TYPE_CHECKING:
     from acclimate.core.types import Checkpoint, Watch
     from acclimate.data.examination import Examination
+    from acclimate.data.published import CatalogueCounts
     from acclimate.data.sources import Inputs
     from acclimate.methods import Method
     from acclimate.races.recipe import RaceRecipe
@@ -265,26 +266,38 @@ def doctor(
     model: str | Path | None = None,
     seeds: int = SEEDS,
     contestants: int = 4,
+    run: str | Path | Study | None = None,
+    data: str | Path | None = None,
     progress: bool | None = None,
     watch: Watch | None = None,
-) -> Examination:
+) -> Examination | CatalogueCounts:
     """Check labelled data and corpora, and estimate what a race on them could detect; changes nothing.
 
+    model                the encoder whose tokens are counted; None: the one that comes with acclimate
     seeds, contestants   of the race to come
+    run                  a finished race on this task, whose scores' spread counts instead of a guess
+    data                 folder of a benchmark, which `task` names: its splits are counted beside those of its paper
     others               as of `race`
 
-    Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first.
+    Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first. With `data`,
+    returns the counts.
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
+    given = dict(locals())
+    from acclimate.cli.race import spread_of
     from acclimate.data.inputs import examined
+    from acclimate.data.published import count_catalogue
+    from acclimate.models.loading import EMBEDDED
     from acclimate.tasks.labelled import read_files
 
-    given = locals()
     with _watched(progress, watch, (), Path(), "") as shown:
-        labelled, raw = _labelled(given), _raw(given)
-        stated = None if model is None else str(model)
-        return examined(read_files(labelled), raw, model=stated, seeds=seeds, comparisons=contestants, watch=shown)
+        if data is not None:
+            return count_catalogue(str(task), Path(data), watch=shown)
+        labelled, raw = read_files(_labelled(given)), _raw(given)
+        spread = None if run is None else spread_of(_directory(run), labelled)
+        planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
+        return examined(labelled, raw, model=EMBEDDED if model is None else str(model), **planned, watch=shown)
 
 
 def adapt(
@@ -465,9 +478,14 @@ def _race_recipe(
             names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
         values["contestants"] = names
     if isinstance(recipe, RaceRecipe):
-        stated: RaceRecipe = _stated(with_methods(methods, recipe), values, None, "race()")
-        return stated
-    return heeded(lambda base: _stated(base, values, recipe, "race()"), recipe_for(start, methods))
+        base = with_methods(methods, recipe)
+        stated: RaceRecipe = _stated(base, values, None, "race()")
+    else:
+        base = recipe_for(start, methods)
+        stated = heeded(lambda base: _stated(base, values, recipe, "race()"), base)
+    if start is not None and stated.pretrain != base.pretrain:
+        raise ValueError("settings of pretrain do nothing here: add model='scratch', or leave them out")
+    return stated
 
 
 def _check_names(verb: str, function: Callable[..., Any], recipe: str, values: Mapping[str, Any]) -> None:
@@ -492,10 +510,11 @@ def _stated(base: Any, values: Mapping[str, Any], recipe: str | Path | None, whe
 
 def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch) -> Inputs:
     """Return what a race runs on. given: the arguments of `race`"""
-    from acclimate.cli.verb import EMBEDDED_TASKS, check_models
+    from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
     from acclimate.data.sources import Inputs
 
     check_models([start])
+    check_ready(given)
     task, data = given["task"], given["data"]
     if data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):
         labelled = _stated_files(given, Path(task))

@@ -64,7 +64,7 @@ def doctor(
     from acclimate.tasks.labelled import read_files
 
     read = read_files(labelled)
-    spread = None if run is None else _spread_of(run, read)
+    spread = None if run is None else spread_of(run, read)
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
@@ -76,7 +76,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _spread_of(run: Path, labelled: Labelled) -> PowerDesign:
+def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
     """Return the spread of a race's scores. Raises ValueError if the race is on another task or shows no spread."""
     from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import RACE

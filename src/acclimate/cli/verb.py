@@ -220,6 +220,7 @@ def _as_files(given: dict[str, Any]) -> dict[str, Any]:
     from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 
     made = dict(given)
+    check_ready(given)
     task, stated = str(given.get("task") or ""), {name: given[name] for name in HUB if name in given}
     if task and stated and given.get("data") is None and task not in EMBEDDED_TASKS:
         files = labelled_files(task, _labelled(given), dev=given["dev"], test=given["test"], choice=HubChoice(**stated))
@@ -228,6 +229,19 @@ def _as_files(given: dict[str, Any]) -> dict[str, Any]:
         if name in given and isinstance(given[name], Path):
             made[name] = raw_text(given[name], column=given.get("text", "text"))
     return made
+
+
+def check_ready(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for parts of a dataset that are stated beside an embedded task or one of a benchmark, whose
+    files and splits are settled.
+    """
+    task = given.get("task")
+    if given.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
+        return
+    unread = [name for name in HUB if given.get(name)]
+    unread += [name for name in ("dev", "test") if not isinstance(given.get(name), str | Path | None)]
+    if unread:
+        raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
 
 
 def _labelled(parameters: Mapping[str, Any]) -> LabelledFiles:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
@@ -30,8 +31,8 @@ from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.tables import Columns, no_column
-from acclimate.text.documents import dataset_files, files_of, is_dataset
-from acclimate.text.untrusted import INPUTS, RECORD, named, nearest, printable, shown
+from acclimate.text.documents import check_size, dataset_files, files_of, is_dataset
+from acclimate.text.untrusted import INPUTS, LIMITS, RECORD, named, nearest, printable, shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,6 +45,7 @@ SPLIT_NAMES: Mapping[Split, tuple[str, ...]] = {  # as published datasets call t
 QUESTIONS = ("context", "question", "answers")  # columns of the hub's SQuAD
 SAVED_SPLITS = "dataset_dict.json"  # which `DatasetDict.save_to_disk` writes
 ROWS = 10_000  # of a batch that is written
+READ = 1_000  # rows of a Parquet file that are in memory at once
 UNLABELLED = -1  # a ClassLabel where the label is withheld
 WAYS = (
     "Give a file, a dataset of the hub (owner/name), a folder that `datasets` saved, a DataFrame, an Arrow table, a "
@@ -56,12 +58,12 @@ class Table:
     """Rows in Arrow's form.
 
     schema   its columns; the metadata of `datasets` says which hold numbers of classes
-    batches  returns the rows
+    batches  (names of columns) -> the rows with these columns, in this order
     classes  column -> names of its classes, beside those that the schema's metadata has
     """
 
     schema: pa.Schema
-    batches: Callable[[], Iterable[pa.RecordBatch]]
+    batches: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def names(self) -> Mapping[str, Sequence[str]]:
@@ -124,6 +126,11 @@ def labelled_files(
         given = replace(stated, kind=_kind(rows["train"], stated), dev=None, test=None)
         used, notes = {*chosen.values()}, [*source.facts.get("notes", ())]
         if "test" in rows and _withheld(rows["test"], given):
+            if test is not None:
+                raise ValueError(
+                    f"{source.about}: the labels of {chosen['test']} are withheld. Name another split as test, or "
+                    f"none: then test rows are drawn from train"
+                )
             notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
         if unread := source.splits.keys() - used:
             listed = ", ".join(name for name in source.splits if name in unread)
@@ -202,11 +209,9 @@ def dicts_of(held: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a table in memory."""
     rows = _table_or_rows(held)[1]()
     assert isinstance(rows, Table)
-    for batch in rows.batches():
-        columns = _columns(rows)
-        yield from _named_classes(
-            batch.select(columns), rows.names(), dict(zip(columns, columns, strict=True))
-        ).to_pylist()
+    columns = _columns(rows)
+    for batch in rows.batches(columns):
+        yield from _named_classes(batch, rows.names(), dict(zip(columns, columns, strict=True))).to_pylist()
 
 
 def is_hub_id(held: str | Path) -> bool:
@@ -302,7 +307,7 @@ def _of_dataset(held: Any) -> Table:
     schema = table.schema
     if hasattr(held.features, "arrow_schema"):  # its metadata have the names of classes
         schema = schema.with_metadata(held.features.arrow_schema.metadata)
-    return Table(schema, table.to_batches)
+    return Table(schema, lambda columns: table.select([*columns]).to_batches())
 
 
 def _of_arrow(held: Any, about: str) -> Table:
@@ -319,7 +324,7 @@ def _of_arrow(held: Any, about: str) -> Table:
         raise ValueError(
             f"{about} cannot be handed over: {printable(str(error))[:200]}. Give each column one type, such as str"
         ) from error
-    return Table(table.schema, partial(table.to_batches, max_chunksize=ROWS))
+    return Table(table.schema, lambda columns: table.select([*columns]).to_batches(max_chunksize=ROWS))
 
 
 def _saved(folder: Path) -> Table:
@@ -330,10 +335,10 @@ def _saved(folder: Path) -> Table:
         raise ValueError(f"{named(folder)}: `datasets` has saved no split here. Save the dataset anew")
     arrow = dataset_files(folder)
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for file in arrow:
             with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
-                yield from stream
+                yield from (batch.select([*columns]) for batch in stream)
 
     try:
         with pa.OSFile(str(arrow[0])) as opened, pa.ipc.open_stream(opened) as stream:
@@ -354,10 +359,14 @@ def parquet_table(paths: Sequence[Path], classes: Mapping[str, Sequence[str]]) -
     import pyarrow as pa
     from pyarrow import parquet
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in paths:
+            unpacked = 0
             with parquet.ParquetFile(path) as file:
-                yield from file.iter_batches(batch_size=ROWS)
+                for batch in file.iter_batches(batch_size=READ, columns=[*columns]):
+                    unpacked += batch.nbytes
+                    check_size(path, unpacked, LIMITS)
+                    yield batch.select([*columns])
 
     try:
         return Table(parquet.read_schema(paths[0]), batches, classes)
@@ -485,7 +494,7 @@ def _withheld(rows: Rows, stated: LabelledFiles) -> bool:
     """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
     if not isinstance(rows, Table) or stated.label not in rows.names():
         return False
-    values = (value for batch in rows.batches() for value in batch.column(stated.label).to_pylist())
+    values = (value for batch in rows.batches([stated.label]) for value in batch.column(0).to_pylist())
     return all(value == UNLABELLED for value in values)
 
 
@@ -525,8 +534,8 @@ def _write_rows(rows: Rows, columns: Mapping[str, str], path: Path) -> None:
 
     with _read_safely(rows):
         writer = None
-        for batch in rows.batches():
-            kept = _named_classes(batch.select([*columns]), rows.names(), columns)
+        for batch in rows.batches([*columns]):
+            kept = _named_classes(batch, rows.names(), columns)
             writer = writer or parquet.ParquetWriter(path, kept.schema)
             writer.write_table(kept)
         if writer is None:
@@ -554,10 +563,21 @@ def _named_classes(batch: pa.RecordBatch, classes: Mapping[str, Sequence[str]], 
 
 
 def _class_of(value: Any, names: Sequence[str]) -> Any:
-    """Return the name of a class by its number, of a list those of its elements; None where the label is withheld."""
+    """Return the name of a class by its number, of a list those of its elements; None where the label is withheld.
+
+    Raises ValueError for another value.
+    """
     if isinstance(value, list):
         return [_class_of(each, names) for each in value]
-    return names[value] if isinstance(value, int) and 0 <= value < len(names) else None
+    if isinstance(value, str):
+        return value
+    if (
+        value is None or value == UNLABELLED or (isinstance(value, float) and math.isnan(value))
+    ):  # NaN is what pandas makes of None
+        return None
+    if not isinstance(value, int | float) or not float(value).is_integer() or not 0 <= value < len(names):
+        raise ValueError(f"{shown(value)} is no number of a class: there are {len(names)}, from 0. Correct the row")
+    return names[int(value)]
 
 
 def _json_line(row: Mapping[str, Any], number: int) -> str:
@@ -612,9 +632,8 @@ def _read_safely(rows: Rows) -> Iterator[None]:
 
 def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:
     with _read_safely(table):
-        for batch in table.batches():
-            wanted = [name for name in ("id", "title", *QUESTIONS) if name in batch.schema.names]
-            yield from batch.select(wanted).to_pylist()
+        for batch in table.batches([name for name in ("id", "title", *QUESTIONS) if name in table.schema.names]):
+            yield from batch.to_pylist()
 
 
 def _in_cache(name: str, ending: str, write: Callable[[Path], None], record: Mapping[str, Any]) -> Path:

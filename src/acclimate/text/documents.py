@@ -279,7 +279,7 @@ def parquet_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
         raise ValueError(f"{named(path)}: not a Parquet file, whatever its name says; it is {kind}. {way_out}")
     with _damage_named(path), pyarrow.parquet.ParquetFile(path) as file:
         groups = range(file.metadata.num_row_groups)
-        _check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
+        check_size(path, sum(file.metadata.row_group(group).total_byte_size for group in groups), limits)
         return list(file.schema_arrow.names)
 
 
@@ -373,11 +373,11 @@ def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[di
     for batch in batches:
         rows = batch.to_pylist()
         taken += batch.nbytes
-        _check_size(path, taken, limits)
+        check_size(path, taken, limits)
         yield from rows
 
 
-def _check_size(path: Path, unpacked: int, limits: ReadLimits) -> None:
+def check_size(path: Path, unpacked: int, limits: ReadLimits) -> None:
     size = path.stat().st_size
     if unpacked > limits.content or unpacked > max(limits.grace, limits.ratio * size):
         raise ValueError(
