@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import acclimate
 from acclimate.shipping.hub import push
 from acclimate.shipping.ship import ship
 from finished import finished_race
@@ -135,3 +136,5 @@ def test_a_dry_run_lists_the_files_and_asks_nobody(shipped):
     assert made.size == sum(size for _, size in made.files)
     with pytest.raises(ValueError, match="'a b/c' is no name of a model on the hub"):
         push(shipped, "a b/c", dry_run=True)
+    with pytest.raises(ValueError, match="'a b/c' is no name of a model on the hub"):
+        acclimate.ship("no race", "nowhere", push="a b/c")  # before it looks at the race

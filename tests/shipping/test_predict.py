@@ -156,6 +156,8 @@ def test_the_content_of_a_file_tells_its_format_before_its_ending(loaded, tmp_pa
     (tmp_path / "list.json").write_text(json.dumps([{"text": "word1 word2"}, {"text": "word3"}]))
     for name in ("table.txt", "table.txt.gz", "list.json"):
         assert predict(loaded, tmp_path / name) == expected, name
+    (tmp_path / "bracket.txt").write_text("[1] word1\nword3\n")
+    assert len(predict(loaded, tmp_path / "bracket.txt")) == 2
     made = predict_file(loaded, tmp_path / "table.txt", tmp_path / "out.csv", format="txt")
     assert made.rows == 3  # the user says that a line is a text
     with pytest.raises(ValueError, match=r"standard input begins with 'word1,word2', .* State --format \(txt for"):

@@ -409,9 +409,12 @@ def ship(
 
     >>> acclimate.ship("runs/race", "shipped", license="apache-2.0").card
     """
+    from acclimate.shipping.hub import check_repository
     from acclimate.shipping.hub import push as upload
     from acclimate.shipping.ship import ship as make
 
+    if push is not None:
+        check_repository(push)
     with _watched(progress, None, (), Path(), "") as shown:
         codes = [language] if isinstance(language, str) else language
         card: dict[str, Any] = {"license": license, "language": codes}

@@ -94,7 +94,15 @@ def predict(
     session.say(f"Predicted: {made.rows:,} rows{left_out}{'' if out == '-' else f', in {out}'}")
 
 
-@verb(check=check_ended)
+def _check_ship(given: Mapping[str, Any]) -> None:
+    from acclimate.shipping.hub import check_repository
+
+    check_ended(given)
+    if given["push"] is not None:
+        check_repository(given["push"])
+
+
+@verb(check=_check_ship)
 def ship(
     session: Session,
     run: options.RaceDirectory,

@@ -44,8 +44,7 @@ def push(
 
     directory = Path(shipped)
     check_shipment(directory)
-    if not HUB_ID.fullmatch(repository):
-        raise ValueError(f"'{repository}' is no name of a model on the hub. Write it as owner/name")
+    check_repository(repository)
     there = sorted(file for file in directory.rglob("*") if file.is_file())
     listed = tuple((str(file.relative_to(directory)), file.stat().st_size) for file in there)
     if dry_run:
@@ -66,6 +65,12 @@ def push(
     except failures as error:
         raise ValueError(f"{directory} was not uploaded to {repository}: {_reason(error)}") from error
     return Upload(str(made), listed)
+
+
+def check_repository(repository: str) -> None:
+    """Raises ValueError if this is no hub id."""
+    if not HUB_ID.fullmatch(repository):
+        raise ValueError(f"'{repository}' is no name of a model on the hub. Write it as owner/name")
 
 
 def check_shipment(directory: Path) -> None:

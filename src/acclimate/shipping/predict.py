@@ -184,8 +184,8 @@ def load_predictor(model: str | Path, *, stated: bool = False) -> Predictor:
     kind = cast(Kind, classifier_kind(loaded))
     loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     room = longest_of_config(loaded.config) or UNSTATED
-    stated = tokenizer.model_max_length - prompt_length(tokenizer)
-    return Predictor(loaded, tokenizer, kind, labels_of(loaded), min(stated, room), replace(asking, kind=kind))
+    of_tokenizer = tokenizer.model_max_length - prompt_length(tokenizer)
+    return Predictor(loaded, tokenizer, kind, labels_of(loaded), min(of_tokenizer, room), replace(asking, kind=kind))
 
 
 def predict(

@@ -212,7 +212,7 @@ def form_of(path: Path, columns: Sequence[str] = ()) -> str:
     if usual == ".parquet" or not magic:
         return usual
     head = next(read_blocks(path), b"")[:BEGINNING].removeprefix(MARK).lstrip()
-    if head.startswith(b"["):
+    if re.match(rb"\[\s*[{\]]", head):  # of objects; a text or a header may begin with a bracket too
         return ".json"
     if _are_objects(head):
         return ".jsonl"
