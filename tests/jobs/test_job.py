@@ -64,6 +64,7 @@ def test_a_name_is_readable_and_depends_on_settings_contents_needs_and_work(chai
     assert len({job.name for job in [first, *others]}) == 5
     changed = replace(second, needs={"before": others[0]})
     assert changed.name != second.name
+    assert replace(first, work=replace(count, rule=1)).name != first.name
 
 
 def test_a_name_does_not_depend_on_places_nor_on_the_order_of_settings(chain):

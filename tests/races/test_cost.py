@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import toys
 from acclimate.methods.finetune import FinetuneRecipe
@@ -52,11 +53,14 @@ def test_what_is_done_costs_nothing_more(toy_race):
     assert (found.left, found.done, found.seconds) == (0, len(everything), 0)
 
 
-def test_some_jobs_are_left_where_a_setting_changed(toy_race):
+def test_some_jobs_are_left_where_a_setting_changed(toy_race, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_DEVICE", "cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a GPU that is not taken has no say on the memory
     recipe = replace(toy_race.recipe, tapt=replace(toy_race.recipe.tapt, masking=0.2))
     waiting = left(recipe, toy_race.materials, toy_race.run)
     found = estimate(recipe, toy_race.materials, toy_race.run)
     assert [stage.label for stage in found.stages] == [job.label for job, _ in waiting]
+    assert found.memory > 0
 
 
 def test_tokens_and_flops_are_within_15_percent_of_what_the_race_counted(before, toy_race):

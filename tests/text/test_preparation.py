@@ -5,7 +5,7 @@ import random
 import pytest
 
 from acclimate.core.types import Progress
-from acclimate.text import filters
+from acclimate.text import filters, preparation
 from acclimate.text.overlap.near_duplicates import grams
 from acclimate.text.overlap.references import jaccard
 from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare_corpus
@@ -170,6 +170,12 @@ def test_other_settings_or_files_in_the_same_place_are_refused(raw, done):
         prepare_corpus([raw], done.path, CorpusRecipe())
     with pytest.raises(ValueError, match="holds a preparation with other files"):
         prepare_corpus([raw / "0.jsonl"], done.path, RECIPE)
+
+
+def test_a_corpus_that_another_recogniser_of_languages_filtered_is_refused(raw, done, monkeypatch):
+    monkeypatch.setattr(preparation, "RECOGNISER", "py3langid 0")
+    with pytest.raises(ValueError, match="holds a preparation with other recogniser"):
+        prepare_corpus([raw], done.path, RECIPE)
 
 
 def test_a_file_that_was_refused_may_be_mended_and_the_same_call_goes_on(tmp_path):

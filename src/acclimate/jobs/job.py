@@ -49,6 +49,7 @@ class Work:
     """A kind of job: its function, and all that names, budgets, cost estimates and status need to know of it.
 
     name        short; the names of its jobs depend on it
+    rule        raised where `do` comes to give other results with equal settings; the names of its jobs depend on it
     do          (out=, watch=, **arguments) -> a result that JSON can hold
     begin       does a first share of the work (share=), from which `do` goes on; None: the work cannot be split
     estimate    (trial, job, share) -> what the job takes, as races/cost.py counts it
@@ -69,6 +70,7 @@ class Work:
     opens_test: bool = False
     draws: bool = False
     quick: bool = False
+    rule: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Job:
         """Return all that the result depends on, as it is written to `job.json`."""
         return {
             "work": self.work.name,
+            **({"rule": self.work.rule} if self.work.rule else {}),
             "versions": dict(_versions()),
             "settings": dict(self.settings),
             "contents": dict(self.contents),

@@ -11,10 +11,12 @@ mostly found in lists and tables in English.
 from __future__ import annotations
 
 from functools import cache
+from importlib.metadata import version
 
 import numpy as np
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
+RECOGNISER = f"py3langid {version('py3langid')}"
 UNKNOWN = "und"  # as BCP 47 has it
 READ = 2000  # first characters of a text, from which the sample is taken
 SAMPLE = 150

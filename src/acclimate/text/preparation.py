@@ -41,7 +41,7 @@ from acclimate.text.filters import (
     total_counts,
     units,
 )
-from acclimate.text.language import check_language
+from acclimate.text.language import RECOGNISER, check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
 from acclimate.text.overlap.references import jaccard
 from acclimate.text.pubmed import superseded
@@ -166,12 +166,15 @@ def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
 def _check_plan(
     out: Path, listed: Sequence[tuple[Path, Path]], recipe: CorpusRecipe, separated: Separated, watch: Watch
 ) -> None:
-    """Write the plan of the parts: settings and files. If files changed since an unfinished run, drop its parts.
+    """Write the plan of the parts: settings, files, and what recognises their language.
 
+    If files changed since an unfinished run, drop its parts.
     Raises ValueError if `out` has another preparation, finished or not.
     """
     facts = [(str(file.relative_to(above)), file.stat()) for file, above in listed]
     plan: dict[str, Any] = {"settings": settings.to_mapping(recipe), "separated": separated}
+    if recipe.language:
+        plan["recogniser"] = RECOGNISER
     plan["files"] = settings.digest([(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts])
     file = out / _PLAN
     before = files.read_json(file) if file.exists() else {}
@@ -185,7 +188,7 @@ def _check_plan(
         files.write_json(file, plan)
         return
     if before != plan:
-        differing = ", ".join(name for name in plan if before.get(name) != plan[name])
+        differing = ", ".join(name for name in plan | before if before.get(name) != plan.get(name))
         raise ValueError(f"{out} holds a preparation with other {differing}. Name another --out, or remove that folder")
 
 

@@ -38,7 +38,10 @@ PLACES = ("model", "corpus", "task", "tokenizer", "dev", "general", "vectors", "
 REPORTED = ("loss", "losses", "rate", "tokens", "seconds", "spent")  # fields of a step that the watch gets
 FEW = 8  # texts, or settings, that a message names
 CURVE, LOOKS = "curve.json", "looks.json"  # see `LossCurve`
-PACKAGES = ("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn")
+PACKAGES = (
+    *("acclimate", "torch", "transformers", "tokenizers", "numpy", "numba", "llvmlite", "scipy", "scikit-learn"),
+    "py3langid",
+)
 
 
 def run(
