@@ -318,6 +318,25 @@ def test_a_run_whose_loss_is_not_finite_is_made_once_more_at_a_third_of_the_rate
         finetune.adapt(recipe, tmp_path / "lost")
 
 
+def test_a_run_killed_in_its_second_attempt_ends_with_the_same_bytes(encoder, toy_task, tmp_path):
+    plan = replace(PLAN, steps=4, rate=1e-9)
+    recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)
+    began_again = []
+
+    def killed(progress):
+        began_again.extend(["note"] if "once more" in progress.values.get("note", "") else [])
+        if began_again and progress.done >= 3:
+            raise KeyboardInterrupt
+
+    finetune.adapt(recipe, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        finetune.adapt(recipe, tmp_path / "killed", watch=killed)
+    assert not (tmp_path / "killed" / finetune.LEARNT).exists()
+    finetune.adapt(recipe, tmp_path / "killed")
+    for name in (finetune.LEARNT, "checkpoint/model.safetensors", f"again/{finetune.DEV}", "again/predicted_dev.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
 def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_task, tmp_path, monkeypatch):
     finish = Tuning.finish
 
