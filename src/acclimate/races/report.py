@@ -193,8 +193,8 @@ def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[
     weights = f" {BASELINE} may weigh classes (tfidf.class_weights), encoders never do." if has_weights else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
-        number = different.pop()
-        return f"Each contestant had {number} settings tried{where}, with dev alone to choose among them.{weights}"
+        [alike] = different
+        return f"Each contestant had {alike} settings tried{where}, with dev alone to choose among them.{weights}"
     named = ", ".join(f"{name} {number}" for name, number in numbers.items())
     return (
         f"The contestants had unequal numbers of settings tried ({named}): those with more had better chances.{weights}"
