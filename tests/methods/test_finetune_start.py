@@ -318,6 +318,16 @@ def test_a_run_whose_loss_is_not_finite_is_made_once_more_at_a_third_of_the_rate
         finetune.adapt(recipe, tmp_path / "lost")
 
 
+def test_a_run_of_which_both_attempts_overflow_stops_in_the_second(encoder, toy_task, tmp_path):
+    plan = replace(PLAN, steps=4, rate=1e38)
+    recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)
+    notes = []
+    with pytest.raises(NotFiniteError, match="the loss is not finite"):
+        finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
+    assert "it has learnt nothing: once more with twice the steps, at a third of the rate, as its loss rose" in notes
+    assert (tmp_path / "again").is_dir()
+
+
 def test_a_run_killed_in_its_second_attempt_ends_with_the_same_bytes(encoder, toy_task, tmp_path):
     plan = replace(PLAN, steps=4, rate=1e-9)
     recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)

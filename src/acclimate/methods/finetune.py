@@ -557,6 +557,10 @@ class Tuning:
         def after(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
                 look = self.look()
+                if not np.isfinite(look.loss):
+                    raise NotFiniteError(
+                        f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
+                    )
                 self.looks.add(step.number, look, self.model)
             return {"dev": look.score, "dev loss": look.loss}
 
