@@ -255,6 +255,17 @@ def test_numbers_of_classes_may_be_whole_floats_and_have_to_have_names():
         labelled_files(splits, STATED, test="heldout")
 
 
+def test_of_a_data_frame_a_column_of_several_types_is_refused_only_if_it_is_read():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([{**row, "more": [1, "one", {}][number % 3]} for number, row in enumerate(NAMED)])
+    assert len(read_files(labelled_files(frame, STATED)).splits["train"]) > 30
+    with pytest.raises(ValueError, match="column 'more' cannot be handed over"):
+        labelled_files(frame, LabelledFiles(train=Path(), text="more"))
+    assert raw_text(frame["text"]).read_text().count("\n") == 60
+    with pytest.raises(ValueError, match="the pandas Series: holds no rows"):
+        labelled_files(frame["text"], STATED)
+
+
 def test_raw_text_comes_from_tables_lists_and_generators(tmp_path):
     for held, rows in ((Frame(ROWS), 60), (pa.table({"body": ["x", "y"]}), 2)):
         table = parquet.read_table(raw_text(held))

@@ -313,6 +313,7 @@ def test_what_looks_like_a_file_is_no_dataset(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     assert hub.parsed("nofile.csv") is None
     assert hub.parsed("owner/rows.jsonl.gz") is None
+    assert [hub.parsed(f"owner/rows.{ending}") for ending in ("ndjson", "xlsx", "tags")] == [None] * 3
     assert hub.parsed("data/train") is None
     assert hub.parsed("imdb") is None
     assert hub.parsed("hf://datasets/imdb") == hub.HubName("imdb")

@@ -176,6 +176,14 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert sum(taken) == pytest.approx(LIMITS.ratio * path.stat().st_size, abs=2 << 20)
 
 
+def test_a_first_column_in_brackets_is_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("[id],text,label\n1,x,y\n")
+    [row] = read_rows(path, Columns())
+    assert isinstance(row, Row)
+    assert (row.text, row.label) == ("x", "y")
+
+
 def garbage(rng: random.Random, ending: str) -> bytes:
     """A file that begins well and has anything in it."""
     pieces = [b"a", b"b,c", b",", b"\n", b"\r", b'"', b"\t", b"\0", b"\xe9", "é".encode(), b"{", b"}", b"[", b"\\u"]

@@ -163,7 +163,7 @@ def race(
     command = _call("race", race, given)
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
-    with _watched(progress, watch, track, place, command) as shown:
+    with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
         inputs = _inputs(given, start, place, shown)
         if dry_run:
             plan = races.dry_run_text
@@ -371,7 +371,7 @@ def predict(
     from acclimate.shipping.predict import predict_file
 
     columns = {"text": text, "pair": pair, "id": id}
-    rows = [*dicts_of(file)] if is_table(file) else file
+    rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with _watched(progress, None, (), Path(), "") as shown:
         where = _directory(model) if isinstance(model, Study) else model
         if out is None:
@@ -383,7 +383,9 @@ def predict(
                 )
             return make(where, rows, **columns, watch=shown)
         if not isinstance(rows, str | Path):
-            raise TypeError("predict(): with out= the texts have to be in a file. Leave out= out, or write them to one")
+            raise TypeError(
+                "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
+            )
         stated: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
         return predict_file(where, rows, out, **stated, watch=shown)
 
@@ -585,9 +587,12 @@ def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> 
 
 @contextmanager
 def _watched(
-    progress: bool | None, watch: Watch | None, track: Sequence[str], out: Path, command: str
+    progress: bool | None, watch: Watch | None, track: Sequence[str], out: Path, command: str, *, several: bool = False
 ) -> Iterator[Watch]:
-    """Within the block, progress goes to `watch`, to the screen where it is wanted, and to the trackers."""
+    """Within the block, progress goes to `watch`, to the screen where it is wanted, and to the trackers.
+
+    several: True if jobs will run side by side
+    """
     from rich.console import Console
 
     from acclimate.cli.screen import watching
@@ -600,7 +605,7 @@ def _watched(
     with contextlib.ExitStack() as stack:
         watches = [watch] if watch is not None else []
         if wanted:
-            watches.append(stack.enter_context(watching(console, several=current_workers() is not None)))
+            watches.append(stack.enter_context(watching(console, several=several or current_workers() is not None)))
         watches += [stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))) for name in track]
 
         def listen(progress: Any) -> None:

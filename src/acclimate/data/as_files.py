@@ -5,10 +5,10 @@ polars, DuckDB and others), in the older interchange form (`__dataframe__`), or 
 (`with_format`). None of these libraries is imported here. Several splits come as a mapping such as a `DatasetDict`, or
 as three tables.
 
-Each split becomes one file in a directory of the cache that is named by a hash of the file: the same rows are the same
-file, so jobs, seals, leaks and resuming know nothing of where rows came from. A record beside it says where. Of a table
-only the columns that the task reads are written; numbers that stand for names of classes (`ClassLabel`) are written as
-the names. Questions in the form of the hub's SQuAD become a file in SQuAD's form.
+Each split becomes one file in a directory of the cache, named by a hash of the file, its name and its record: the
+same rows are the same file, so jobs, seals, leaks and resuming know nothing of where rows came from. A record beside it
+says where. Of a table only the columns that the task reads are written; numbers that stand for names of classes
+(`ClassLabel`) are written as the names. Questions in the form of the hub's SQuAD become a file in SQuAD's form.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     if isinstance(held, str | Path) and not is_hub_id(held) and not _has_splits(Path(held).expanduser()):
         return Path(held)
     if not isinstance(held, str | Path | Mapping) and isinstance(held, Iterable) and not is_table(held):
-        held = list(held)
+        held = held.tolist() if hasattr(held, "tolist") else list(held)  # pandas', NumPy's and Arrow's columns
         if held and all(isinstance(text, str) for text in held):
             held = [{"text": text} for text in held]
     source = source_of(held, choice)
@@ -198,7 +198,14 @@ def _has_splits(folder: Path) -> bool:
 
 def is_table(held: Any) -> bool:
     """Return True for a table in memory."""
+    if is_column(held):
+        return False
     return hasattr(held, "__arrow_c_stream__") or hasattr(held, "__dataframe__") or _is_dataset_object(held)
+
+
+def is_column(held: Any) -> bool:
+    """Return True for a single column in memory: a Series, an array."""
+    return not isinstance(held, type) and (hasattr(held, "to_list") or hasattr(held, "tolist"))
 
 
 def _is_dataset_object(held: Any) -> bool:
@@ -293,7 +300,7 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
                 f"{about} is streamed and may have no end. Give some of its rows: list(dataset.take(5000))"
             )
         return about, partial(_of_dataset, held)
-    if hasattr(held, "__arrow_c_stream__") or hasattr(held, "__dataframe__"):
+    if is_table(held):
         return about, partial(_of_arrow, held, about)
     if isinstance(held, Sequence) and not isinstance(held, bytes) and all(isinstance(row, Mapping) for row in held):
         if not held:
@@ -321,10 +328,37 @@ def _of_arrow(held: Any, about: str) -> Table:
 
             table = from_dataframe(held)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise ValueError(
+        refused = (
             f"{about} cannot be handed over: {printable(str(error))[:200]}. Give each column one type, such as str"
-        ) from error
+        )
+        if not hasattr(held, "columns"):
+            raise ValueError(refused) from error
+        return _of_each_column(held, about)
     return Table(table.schema, lambda columns: table.select([*columns]).to_batches(max_chunksize=ROWS))
+
+
+def _of_each_column(held: Any, about: str) -> Table:
+    """Return a data frame of which some columns cannot be handed over. Reading one of these raises ValueError."""
+    import pyarrow as pa
+
+    good: dict[str, Any] = {}
+    faults: dict[str, str] = {}
+    for name in map(str, held.columns):
+        try:
+            good[name] = pa.RecordBatchReader.from_stream(held[[name]]).read_all()[name]
+        except (pa.ArrowException, TypeError, ValueError, KeyError) as error:
+            faults[name] = printable(str(error))[:200]
+
+    def batches(columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for name in columns:
+            if name in faults:
+                raise ValueError(
+                    f"{about}: column {name!r} cannot be handed over: {faults[name]}. Give it one type, such as str"
+                )
+        yield from pa.table({name: good[name] for name in columns}).to_batches(max_chunksize=ROWS)
+
+    types = {name: good[name].type if name in good else pa.null() for name in map(str, held.columns)}
+    return Table(pa.schema(types.items()), batches)
 
 
 def _saved(folder: Path) -> Table:

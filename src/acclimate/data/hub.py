@@ -33,7 +33,7 @@ PATIENCE = 20.0  # seconds for the hub's answer
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # faults of this machine, not of the hub
 FILE_ENDINGS = re.compile(
-    r"\.(csv|tsv|txt|json|jsonl|parquet|arrow|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
+    r"\.(csv|tsv|txt|tags|json|jsonl|ndjson|parquet|arrow|feather|xls|xlsx|ods|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
 )
 
 
