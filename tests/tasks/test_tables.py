@@ -66,9 +66,9 @@ PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.txt.gz", gzip.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
+        ("a.txt.gz", gzip.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n", mtime=0)),
         ("a.csv", b"body\tclass\none, two\tneg\nthree; four\tpos\n"),
-        ("a.csv", gzip.compress(b'body,class\n"one, two",neg\nthree; four,pos\n')),
+        ("a.csv", gzip.compress(b'body,class\n"one, two",neg\nthree; four,pos\n', mtime=0)),
         ("a.csv", "\n".join(map(json.dumps, PLAIN)).encode()),
         ("a.tsv", b'class;body\nneg;one, two\npos;"three; four"\n'),
         ("a.gz", b"class|body\nneg|one, two\npos|three; four\n"),
