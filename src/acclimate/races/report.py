@@ -15,7 +15,6 @@ from acclimate.core.figures import listed, metric_text, percent, points, span_te
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
-from acclimate.methods.baselines import BASELINE
 from acclimate.races.compare import MAIN
 from acclimate.races.leakage import Leakage, leakage_of
 from acclimate.races.outcome import (
@@ -189,8 +188,8 @@ def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[
     if different <= {"1"}:
         return ""
     # a baseline of numbers or of tagged words has no class weights
-    has_weights = "classes" in given.get(BASELINE, {}).get("fine-tuning", "")
-    weights = f" {BASELINE} may weigh classes (tfidf.class_weights), encoders never do." if has_weights else ""
+    weighing = [name for name, about in given.items() if "classes" in about.get("fine-tuning", "")]
+    weights = f" {listed(weighing)} may weigh classes (tfidf.class_weights), encoders never do." if weighing else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
         [alike] = different
