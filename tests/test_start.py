@@ -170,7 +170,7 @@ predict some/model nowhere.csv -> nowhere.csv: there is no such file
 predict some/model train.csv --out train.csv -> --out train.csv is the input itself
 predict some/model train.csv --out out.xlsx -> does not tell a known format
 push task ada/model -> task is no shipment. Write one with: acclimate ship
-doctor train.csv --txt sentence -> No such option: --txt
+doctor train.csv --txt sentence -> No such option
 """
 REFUSED = dict(line.replace("CSV", CSV).split(" -> ") for line in REFUSED_LINES.strip().splitlines())
 # what stands before settings, in each command that takes some

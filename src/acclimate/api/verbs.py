@@ -297,6 +297,7 @@ def doctor(
         labelled, raw = read_files(_labelled(given)), _raw(given)
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
+        planned |= {"finetune": stand_in_of("finetune")}
         return examined(labelled, raw, model=EMBEDDED if model is None else str(model), **planned, watch=shown)
 
 

@@ -59,6 +59,7 @@ def doctor(
     if data is not None:
         _count_splits(session, str(task), data)
         return
+    from acclimate.cli.settings import stand_in_of
     from acclimate.data.inputs import examined
     from acclimate.models.loading import EMBEDDED
     from acclimate.tasks.labelled import read_files
@@ -67,6 +68,7 @@ def doctor(
     spread = None if run is None else spread_of(run, read)
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
+        planned |= {"finetune": stand_in_of("finetune")}
         found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     if json:
         session.give({"in_order": not found.errors, **found.to_json()})

@@ -11,7 +11,7 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -21,8 +21,19 @@ from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
 from acclimate.data import corpus_scan, leaks, lengths
 from acclimate.data.corpus_scan import Scanned, grouped
-from acclimate.data.examination import LEVELS, Copies, Examination, FileFacts, Finding, Lengths, Level, Pieces
+from acclimate.data.examination import (
+    LEVELS,
+    Copies,
+    Examination,
+    FileFacts,
+    Finding,
+    Lengths,
+    Level,
+    ModelFacts,
+    Pieces,
+)
 from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
+from acclimate.data.model import model_facts, on_checkpoint, on_rows
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
@@ -75,6 +86,7 @@ def examine(
     comparisons: int = 1,
     spread: PowerDesign | None = None,
     folds: int = 0,
+    finetune: Any = None,
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
@@ -84,6 +96,7 @@ def examine(
     spread               of scores over items and seeds, from a race on this task (statistics/power.py); None:
                          it is guessed, by the metric and the labels of the test set
     folds                of the planned cross-validation, in which every labelled row is a test text; 0: one test set
+    finetune             the recipe of the planned fine-tunings, or its stand-in; None: their steps are not known
     near                 least Jaccard similarity of a near-duplicate; 0: only exact ones and shared runs of words
 
     A fault becomes a finding of level "error" and raises nothing.
@@ -104,10 +117,11 @@ def examine(
         for name, path in (corpora or {}).items()
     ]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
-    measured, broken, on_model = _measured(labelled, model, scans)
+    measured, broken, checkpoint, on_model = _measured(labelled, model, scans)
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
     findings = [
         *on_model,
+        *(on_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
         *on_leaks(in_rows, scans, sizes, folds),
         *on_copies(twice),
         *_on_labelled(labelled, counts, folds),
@@ -130,6 +144,7 @@ def examine(
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
         detectable=detectable,
         reach=reach,
+        model=checkpoint,
     )
 
 
@@ -172,16 +187,17 @@ def _facts(labelled: Labelled, model: str | None) -> dict[str, str]:
 
 def _measured(
     labelled: Labelled, model: str | None, scans: Sequence[Scanned]
-) -> tuple[Lengths | None, list[Pieces], list[Finding]]:
-    """Return lengths, pieces and the findings on them; a finding "error" if the model cannot be read."""
+) -> tuple[Lengths | None, list[Pieces], ModelFacts | None, list[Finding]]:
+    """Return lengths, pieces, what the model consists of, and findings; an "error" if the model cannot be read."""
     sampled = lengths.bounded_sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
     if model is None or in_words is None:
-        return in_words, [], []
+        return in_words, [], None, []
     try:
         by = lengths.reader(model)
+        checkpoint = model_facts(model)
     except ValueError as error:
-        return in_words, [], [Finding("error", f"The model cannot be used: {error}")]
+        return in_words, [], None, [Finding("error", f"The model cannot be used: {error}")]
     encoded = lengths.tokenised(sampled, by)
     measured = lengths.lengths(sampled, encoded, labelled.max_tokens, by)
     if labelled.kind in WINDOWED:
@@ -192,7 +208,8 @@ def _measured(
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
     found = lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
-    return measured, with_words, [*found, *findings_on_emptied(labelled, by)]
+    found += on_checkpoint(checkpoint, labelled.kind)
+    return measured, with_words, checkpoint, [*found, *findings_on_emptied(labelled, by)]
 
 
 def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from acclimate.core.figures import metric_text
+from acclimate.core.figures import metric_text, si
 from acclimate.core.records import from_plain, to_plain
 from acclimate.reports.page import Item, Section, amount, beginning, page, share
 
@@ -106,6 +106,24 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What a checkpoint consists of; None where that is not known.
+
+    parameters  number of its weights, those of heads included
+    head        True if it has a language modelling head, which predicts masked words
+    pooler      True if it has a trained pooler; None also for families whose classifiers read none
+    """
+
+    family: str
+    parameters: int | None
+    layers: int | None
+    hidden: int | None
+    vocabulary: int | None
+    head: bool | None
+    pooler: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class CorpusFacts:
     """Counts of a corpus.
 
@@ -193,6 +211,7 @@ class Examination:
     detectable    the smallest true difference that the race would detect, in units of the metric; None if unknown
     reach         the same as a sentence, with what would make it smaller
     dropped       True if the rows of train and dev with a test item were removed after this examination
+    model         None if none was given, or if it cannot be read
     """
 
     task: Mapping[str, str]
@@ -210,6 +229,7 @@ class Examination:
     detectable: float | None = None
     reach: str = ""
     dropped: bool = False
+    model: ModelFacts | None = None
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -249,8 +269,8 @@ def sections(examined: Examination) -> list[Section]:
 
 def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -> list[Section]:
     """Return the findings and the sections on the files that are not empty, without leaks between files."""
-    parts = [_files(examined), _labels(examined, most_labels), _numbers(examined), _lengths(examined)]
-    parts += [_pieces(examined), _corpora(examined), _copies(examined)]
+    parts = [_files(examined), _labels(examined, most_labels), _numbers(examined), _model(examined)]
+    parts += [_lengths(examined), _pieces(examined), _corpora(examined), _copies(examined)]
     return [_findings(examined), *(part for part in parts if part.rows)]
 
 
@@ -302,6 +322,30 @@ def _numbers(examined: Examination) -> Section:
         for split, values in examined.quantiles.items()
     )
     return Section("Numbers to predict", ("split", "rows", "least", "quarter", "median", "3/4", "most"), rows)
+
+
+def _model(examined: Examination) -> Section:
+    model = examined.model
+    if model is None:
+        return Section("The model")
+    reads = examined.lengths.reads if examined.lengths else None
+    sizes = (
+        "unknown" if size is None else f"{size:,}" for size in (model.layers, model.hidden, model.vocabulary, reads)
+    )
+    there = {True: "yes", False: "no", None: "unknown"}
+    pooler = "-" if model.pooler is None and model.head is not None else there[model.pooler]
+    weights = "unknown" if model.parameters is None else si(model.parameters)
+    columns = (
+        "family",
+        "weights",
+        "layers",
+        "width",
+        "vocabulary",
+        "tokens it reads",
+        "head for masked words",
+        "pooler",
+    )
+    return Section("The model", columns, ((model.family, weights, *sizes, there[model.head], pooler),))
 
 
 def _lengths(examined: Examination) -> Section:

@@ -62,6 +62,7 @@ def examined(
     comparisons: int,
     spread: PowerDesign | None = None,
     folds: int = 0,
+    finetune: Any = None,
     watch: Watch = unwatched,
 ) -> Examination:
     """Return the doctor's examination of a task. Parameters as those of `doctor.examine`."""
@@ -75,6 +76,7 @@ def examined(
         comparisons=comparisons,
         spread=spread,
         folds=folds,
+        finetune=finetune,
         watch=watch,
     )
 
@@ -89,6 +91,7 @@ def made_ready(
     seeds: int = SEEDS,
     comparisons: int = 4,
     folds: int = 0,
+    finetune: Any = None,
     watch: Watch = unwatched,
 ) -> tuple[Prepared, Labelled, Examination]:
     """Read, examine and prepare labelled files in `run/data`; write the examination to `run/examination.json`.
@@ -98,7 +101,7 @@ def made_ready(
     model = resolved(model) if model else None
     labelled = stated if isinstance(stated, Labelled) else read_files(stated)
     settings: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds}
-    settings |= {"model": model, "watch": watch}
+    settings |= {"model": model, "finetune": finetune, "watch": watch}
     # an examination may take a minute of all cores: the first of several processes does it and sends the result
     plain = ranks.agree(examined(labelled, raw, **settings).to_json() if ranks.is_first() else {})
     examination = Examination.from_json(plain)
@@ -128,6 +131,7 @@ def gather(
     comparisons: int = 4,
     folds: int = 0,
     split_seed: int = 0,
+    finetune: Any = None,
     watch: Watch = unwatched,
 ) -> Materials:
     """Return the materials of a race, and write the doctor's examination to `run/examination.json`.
@@ -139,6 +143,7 @@ def gather(
     leaks   what to do with labelled rows that contain a test text: "keep" scores the race with and without them,
             "drop" removes them
     folds   of a cross-validation that is repeated `seeds` times; 0: none. split_seed: of their division
+    finetune  the recipe of the fine-tunings, of whose steps the doctor speaks
 
     Raises ValueError for faults of the files, before anything is trained.
     """
@@ -149,7 +154,7 @@ def gather(
         )
     model = resolved(model) if model else None
     settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "folds": folds}
-    settings |= {"watch": watch}
+    settings |= {"finetune": finetune, "watch": watch}
     task, labelled, examined = made_ready(run, stated, raw, model=model, **settings)
     place = run / "corpora"
     task_text = corpus_of_split(task, "train", place, watch)

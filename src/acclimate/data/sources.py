@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from acclimate.core.types import Watch, unwatched
 from acclimate.data import materials
@@ -49,12 +50,13 @@ class Inputs:
         return self.models[0] if self.models else None
 
 
-def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0) -> Materials:
+def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0, finetune: Any = None) -> Materials:
     """Return the materials of a study of one task: the user's files, or the dataset of that name in the folder
     `inputs.data`, or an embedded task if the labelled file is called "docstrings" or "sections".
 
     seeds, comparisons: of the study, from which the doctor estimates what it could detect
     folds: of a cross-validation that is repeated `seeds` times; 0: none
+    finetune: the recipe of the fine-tunings, of whose steps the doctor speaks
 
     Raises ValueError for options that a dataset or the embedded default would ignore, and as `gather` does.
     """
@@ -77,6 +79,7 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
             comparisons=comparisons,
             folds=folds,
             split_seed=labelled.seed,
+            finetune=finetune,
             watch=inputs.watch,
         )
     if rows:

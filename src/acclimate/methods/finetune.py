@@ -72,6 +72,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import files, ranks, settings
 from acclimate.core.prompt import prompt_length
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
+from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import (
     NOT_PREDICTED,
     TAGS,
@@ -92,7 +93,7 @@ from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss, check_smart
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.method import Method
-from acclimate.methods.mlm import Epochs, check_length, with_steps
+from acclimate.methods.mlm import Epochs, check_length
 from acclimate.methods.perturbation import Ascents, with_noise
 from acclimate.methods.task_loss import (
     Tagging,
@@ -680,10 +681,7 @@ def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
     """Return the plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
-    plan = with_steps(recipe.plan, recipe.epochs, rows)
-    if recipe.epochs:
-        most = with_steps(recipe.plan, recipe.most_epochs, rows).steps if recipe.most_epochs else math.inf
-        plan = replace(plan, steps=int(min(max(plan.steps, recipe.least_steps), most)))
+    plan = replace(recipe.plan, steps=finetuning_steps(recipe, rows))
     return replace(plan, rate=plan.rate * (WIDTH / hidden) ** 2) if recipe.rate_by_width else plan
 
 

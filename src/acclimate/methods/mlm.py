@@ -22,7 +22,6 @@ Deviations
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks
 from acclimate.core.settings import Dropout, Range, check_ranges
+from acclimate.core.steps import steps_of_epochs
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
@@ -183,7 +183,7 @@ def masked_run(tokens: Tokens, recipe: Masked) -> tuple[Stream, Plan]:
 
 def with_steps(plan: Plan, epochs: float, rows: float) -> Plan:
     """Return the plan with the steps that `epochs` passes over `rows` rows take; unchanged where epochs is 0."""
-    return plan if epochs == 0 else replace(plan, steps=max(1, math.ceil(epochs * rows / plan.batch)))
+    return plan if epochs == 0 else replace(plan, steps=steps_of_epochs(epochs, rows, plan.batch))
 
 
 def check_length(epochs: float, plan: Plan) -> None:

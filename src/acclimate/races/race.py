@@ -69,7 +69,8 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
     """Return what the race runs on. Raises ValueError as `materials_of` does."""
     raw = inputs.raw
     racing = recipe.names(domain=raw.domain is not None, general=raw.general is not None)
-    return materials_of(inputs, seeds=recipe.seeds, comparisons=len(racing), folds=recipe.folds)
+    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing), "folds": recipe.folds}
+    return materials_of(inputs, **about, finetune=recipe.finetune)
 
 
 def run_and_write(

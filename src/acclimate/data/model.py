@@ -1,0 +1,151 @@
+"""What a checkpoint consists of, read from its config and the headers of its weights: torch is not loaded."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.files import read_json
+from acclimate.core.steps import finetuning_steps
+from acclimate.data.examination import Finding, ModelFacts
+from acclimate.models.loading import hub_answers
+from acclimate.reports.page import amount
+from acclimate.tasks.task import Kind
+
+HEADS = {  # family -> the matrix that only its language modelling head has, by the end of its name in a checkpoint
+    "albert": "predictions.dense.weight",
+    "bert": "cls.predictions.transform.dense.weight",
+    "camembert": "lm_head.dense.weight",
+    "deberta": "cls.predictions.transform.dense.weight",
+    "deberta-v2": "cls.predictions.transform.dense.weight",
+    "distilbert": "vocab_transform.weight",
+    "electra": "generator_predictions.dense.weight",
+    "ernie": "cls.predictions.transform.dense.weight",
+    "modernbert": "head.dense.weight",
+    "mpnet": "lm_head.dense.weight",
+    "roberta": "lm_head.dense.weight",
+    "xlm-roberta": "lm_head.dense.weight",
+}
+NOT_LEGACY = "lm_predictions.lm_head.dense.weight"  # of a DeBERTa whose config states "legacy": false
+POOLERS = {"albert": "pooler.weight", "bert": "pooler.dense.weight", "ernie": "pooler.dense.weight"}
+FEW_ROWS = 1_000  # training rows below which seeds differ widely
+MANY_STEPS = 5_000  # of one fine-tuning
+SAMPLE = 5_000  # rows that are advised where there are many
+POOLED: tuple[Kind, ...] = ("sequence", "multilabel", "score")  # kinds of tasks whose classifier may read a pooler
+
+
+def model_facts(model: str) -> ModelFacts:
+    """Return what the checkpoint in a directory, or of a hub id whose config is in the hub's cache, consists of.
+
+    What cannot be known without the weights is None where they are on the hub and it does not answer, and where the
+    family is none of HEADS. Raises ValueError for a config or weights that cannot be read.
+    """
+    directory = _directory(model)
+    config: Any = read_json(directory / "config.json")
+    if not isinstance(config, dict):
+        raise ValueError(f"{directory / 'config.json'}: not the config of a model, which is an object of JSON")
+    shapes = _shapes(directory, model)
+    family = str(config.get("model_type", ""))
+    head, pooler = HEADS.get(family), POOLERS.get(family)
+    if head is not None and config.get("legacy", True) is False:
+        head = NOT_LEGACY
+    return ModelFacts(
+        family=family,
+        parameters=None if shapes is None else sum(map(prod, shapes.values())),
+        layers=config.get("num_hidden_layers", config.get("n_layers")),
+        hidden=config.get("hidden_size", config.get("dim")),
+        vocabulary=config.get("vocab_size"),
+        head=None if shapes is None or head is None else any(name.endswith(head) for name in shapes),
+        pooler=None if shapes is None or pooler is None else any(name.endswith(pooler) for name in shapes),
+    )
+
+
+def _directory(model: str) -> Path:
+    """Return the directory of a checkpoint; for a hub id, that in the hub's cache."""
+    from huggingface_hub import try_to_load_from_cache
+
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return path
+    cached = try_to_load_from_cache(model, "config.json")
+    assert isinstance(cached, str), model  # whoever counts its tokens has loaded it
+    return Path(cached).parent
+
+
+def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
+    """Return name -> shape of the weights; None if only the hub has them and it does not give their headers."""
+    import huggingface_hub as hub
+    from safetensors import SafetensorError, safe_open
+
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in sorted(directory.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="np") as weights:
+                for name in weights.keys():  # noqa: SIM118  # no mapping
+                    part = weights.get_slice(name)
+                    if part.get_dtype().startswith(("F", "BF")):  # not position ids
+                        shapes[name] = tuple(part.get_shape())
+        except (SafetensorError, OSError) as error:
+            raise ValueError(f"{file}: cannot be read as safetensors weights: {error}. Copy the model again") from error
+    if shapes or Path(model).expanduser().is_dir():
+        return shapes
+    if not hub_answers():
+        return None
+    refusals = (hub.errors.HTTPError, hub.errors.OfflineModeIsEnabled, hub.errors.NotASafetensorsRepoError)
+    try:
+        found = hub.get_safetensors_metadata(model)
+    except refusals:  # whether it can be loaded is for the run to say, which downloads it
+        return None
+    files = found.files_metadata.values()
+    return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}
+
+
+def on_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
+    """Return findings on a head or pooler that the checkpoint lacks. kind: of the task"""
+    findings = []
+    if facts.head is False:
+        text = (
+            "The model has no language modelling head, which predicts masked words. So adapting on raw text (TAPT, "
+            "DAPT and the others) begins with a random head: its first steps train that head rather than the encoder, "
+            "and what adapting forgets of general text cannot be measured."
+        )
+        way_out = (
+            "Adapt for more steps, or take a checkpoint that kept its head, such as the one for masked language "
+            "modelling that this model was made from. Fine-tuning needs no such head."
+        )
+        findings.append(Finding("warning", text, way_out))
+    if facts.pooler is False and kind in POOLED:
+        text = "The model has no trained pooler, the layer on the first token that next sentence prediction leaves."
+        way_out = (
+            "Nothing needs doing: fine-tuning reads the first token or the mean of all, whichever a probe reads best. "
+            "Only finetune.preset=papers trains a pooler, from random weights."
+        )
+        findings.append(Finding("note", text, way_out))
+    return findings
+
+
+def on_rows(rows: int, recipe: Any) -> list[Finding]:
+    """Return a finding on training rows that are few, or many, for the steps of a fine-tuning.
+
+    recipe: a FinetuneRecipe or its stand-in (core/schema.py)
+    """
+    steps, batch = finetuning_steps(recipe, rows), recipe.plan.batch
+    if rows < FEW_ROWS:
+        passes = steps * batch / rows
+        text = (
+            f"{amount(rows, 'training row')} {'is' if rows == 1 else 'are'} few: a fine-tuning of {steps:,} steps of "
+            f"{batch} rows reads each of them {passes:.0f} times, and its score depends much on the seed."
+        )
+        way_out = (
+            "Take five seeds or more, compare with TF-IDF and the probes, which few rows suit better, and label more "
+            "if you can."
+        )
+        return [Finding("note", text, way_out)]
+    if steps < MANY_STEPS:
+        return []
+    text = (
+        f"With {rows:,} training rows a fine-tuning takes {steps:,} steps of {batch} rows, for each setting and seed."
+    )
+    way_out = f"If that takes too long, try a sample first (race --rows {SAMPLE}), or state finetune.epochs=3."
+    return [Finding("note", text, way_out)]
