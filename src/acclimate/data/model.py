@@ -92,10 +92,10 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return shapes
     if not hub_answers():
         return None
-    refusals = (hub.errors.HTTPError, hub.errors.OfflineModeIsEnabled, hub.errors.NotASafetensorsRepoError)
+    failed = hub.errors.HTTPError  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
     try:
         found = hub.get_safetensors_metadata(model)
-    except refusals:  # whether it can be loaded is for the run to say, which downloads it
+    except (failed, hub.errors.NotASafetensorsRepoError):  # whether it can be loaded says the run, which downloads it
         return None
     files = found.files_metadata.values()
     return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}
