@@ -214,6 +214,7 @@ def _race(
 
     curves: True if learning curves follow; given: fields of `Inputs`
     """
+    from acclimate.cli.screen import watching
     from acclimate.data.sources import Inputs
     from acclimate.jobs.job import check_format
     from acclimate.races import race
@@ -223,7 +224,8 @@ def _race(
         plan = race.dry_run_for
         if curves:
             from acclimate.studies.learning_curve import dry_run_for as plan
-        left = plan(Inputs(out, **given), stated, budget=budget, probe_only=probe_only)
+        with watching(session.console) as watch:
+            left = plan(Inputs(out, **given, watch=watch), stated, budget=budget, probe_only=probe_only)
         if session.parameters.get("json"):
             session.give(left.as_document())
         else:

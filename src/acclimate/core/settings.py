@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import json
 import math
@@ -70,6 +71,7 @@ AboveZero = Annotated[float, Range(above=0)]
 Dropout = Annotated[float, Range(least=0, below=1)]
 
 
+@functools.cache  # resolving hints takes milliseconds, and a race makes thousands of recipes
 def ranges_of(kind: type) -> Mapping[str, Range]:
     """Return the Range of each field of a dataclass that has one, also of `Count | None` and of `tuple[Count, ...]`."""
     by_field: dict[str, Range] = {}

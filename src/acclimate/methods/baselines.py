@@ -36,18 +36,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge
 
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.thresholds import Threshold, best_threshold, labels_above, log_odds
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # of tasks in which words have tags
@@ -208,6 +209,8 @@ class _Features:
     """
 
     def __init__(self, texts: Sequence[str], longest: int) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second, and a dry run fits nothing
+
         self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
         terms_of = self.vectorizer.build_analyzer()
         self.blank = not any(terms_of(text) for text in texts)
@@ -265,6 +268,8 @@ def _always(answer: float, rows: Any) -> np.ndarray:
 
 
 def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
+    from sklearn.linear_model import Ridge
+
     model = Ridge(alpha=setting.strength, solver="sparse_cg", tol=1e-6).fit(rows, np.asarray(gold, dtype=np.float64))
     return lambda others: [float(number) for number in model.predict(others)]
 
@@ -278,6 +283,8 @@ FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], TfidfSetting], Pr
 
 
 def _logistic(setting: TfidfSetting) -> LogisticRegression:
+    from sklearn.linear_model import LogisticRegression
+
     weights = "balanced" if setting.class_weights == "balanced" else None
     return LogisticRegression(C=setting.strength, class_weight=weights, max_iter=2000, random_state=0)
 

@@ -18,7 +18,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.files import read_json, sha256_of
+from acclimate.core.files import read_json, sha256_of_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -342,7 +342,7 @@ def identity(model: str | Path) -> str:
     content = hashlib.sha256()
     for file in sorted(directory.iterdir()):
         if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
-            content.update(f"{file.name} {sha256_of(file)}\n".encode())
+            content.update(f"{file.name} {sha256_of_input(file)}\n".encode())
     return content.hexdigest()
 
 

@@ -1,9 +1,10 @@
 """What jobs are going to cost, before they start: tokens, FLOPs, seconds, memory and disk.
 
-A few real steps of each kind are tried on this machine as it is now. Masked language modelling is tried on rows of
-random ids that are as long as those of a sample of the texts. Fine-tuning is tried as it will be, with its head on rows
-of the task; the trained weights are thrown away. races/estimates.py says which of these a job consists of
-(`Work.estimate`). Nothing is written into the run.
+Short trials (races/trials.py) say how fast this machine trains and reads. Masked language modelling is tried on rows of
+random ids that are as long as those of a sample of the texts. Fine-tuning is tried with its head on rows of the task;
+the trained weights are thrown away. What decides the speed names a trial, so contestants and settings share it, and it
+is kept for the next forecast. races/estimates.py says which of these a job consists of (`Work.estimate`). Nothing is
+written into the run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import islice
@@ -25,33 +26,34 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from acclimate.core import ranks, settings
 from acclimate.core.figures import listed
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import NOT_PREDICTED, Batch, Document, Stream, unwatched
+from acclimate.core.types import NOT_PREDICTED, Batch, Document, Progress, Split, Stream, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, Method, finetune, mlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import SPANS, Tuning
+from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.races import estimates
+from acclimate.races import estimates, trials
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
+from acclimate.races.trials import Speed
+from acclimate.tasks.prepared import with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.streams import rows_stream
 from acclimate.text.vocabulary import train_tokenizer
-from acclimate.training.loop import Step, adamw, train
-from acclimate.training.objective import MaskedLanguageLoss, Objective
+from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan, device, piece_tokens
 
 SAMPLE = 1_500  # documents
-PATIENCE = 6.0  # seconds; slow models are tried for three steps at least
-TRIED = 6  # steps; the first two warm up
-TOKENS = 6_144  # of a tried step, about: a few pieces of a CPU, after which the speed is that of a full step
-READ = 64  # examples that are read to see how long predicting takes
+SAMPLED_ROWS = 400  # of train and of dev, whose lengths stand for those of all
+TRIED_ROWS = {"train": 256, "dev": 64}  # of a task, on which fine-tuning and reading are tried
+WRITTEN_A_SECOND = 2.5e8  # bytes of weights; not measured here
+WRITTEN_LOOKS = 0.5  # share of the looks at dev whose weights are written, because they are among the best so far
 MOST_OF_IT = 0.5  # of the time
 
 
@@ -74,11 +76,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What jobs take. memory and disk in bytes."""
+    """What jobs take. memory and disk in bytes.
+
+    busy  how many times as long everything takes as on the machine on its own, at least 1; the stages include it
+    """
 
     stages: tuple[Stage, ...]
     memory: float
     disk: float
+    busy: float = 1.0
 
 
 def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
@@ -92,29 +98,34 @@ def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estim
     return estimate_of_jobs(left_of(entries, run, budgeted=budgeted), recipe, materials)
 
 
-def estimate_of_jobs(jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials) -> Estimate:
-    """Return what these jobs take. jobs: each with the share of it that will be done."""
+def estimate_of_jobs(
+    jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials, *, watch: Watch = unwatched
+) -> Estimate:
+    """Return what these jobs take. jobs: each with the share of it that will be done. watch: gets what trials show"""
     with _shared_directory() as scratch:
-        begun = time.perf_counter()
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
-        loading = time.perf_counter() - begun - preparing
-        trial = SpeedTest(recipe, materials, base, tokenizer, scratch, loading=loading, preparing=preparing)
+        trial = SpeedTest(recipe, materials, base, tokenizer, scratch, preparing=preparing, watch=watch)
         planned = tuple(trial.stage(job, share) for job, share in jobs)
-        weights = sum(weight.numel() for weight in load_masked_language_model(base).parameters())
+        weights = trial.weights
+        busy = max(1.0, float(ranks.agree(trials.busy()))) if jobs else 1.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
     if device().type == "cuda":
         peak = float(torch.cuda.max_memory_allocated())
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    return Estimate(planned, peak, disk)
+    slowed = tuple(replace(each, seconds=each.seconds * busy, reading=each.reading * busy) for each in planned)
+    return Estimate(slowed, peak, disk, busy)
 
 
-def costs_of(unit: Literal["seconds", "flops"]) -> Callable[[RaceRecipe, Materials, Path], Costs]:
+def costs_of(
+    unit: Literal["seconds", "flops"], watch: Watch = unwatched
+) -> Callable[[RaceRecipe, Materials, Path], Costs]:
     """Return the function that estimates the costs of a race with a budget, in the unit of the budget."""
 
     def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
-        found = estimate(recipe, materials, run, budgeted=True).stages
+        jobs = left_of(enter(recipe, materials), run, budgeted=True)
+        found = estimate_of_jobs(jobs, recipe, materials, watch=watch).stages
         kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "test": []}
         for stage in found:
             trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
@@ -182,14 +193,6 @@ def _make(recipe: RaceRecipe, materials: Materials, place: Path) -> float:
 
 
 @dataclass(frozen=True)
-class _Speed:
-    """Seconds and FLOPs a token, of training or of reading."""
-
-    seconds: float
-    flops: float
-
-
-@dataclass(frozen=True)
 class _TuningSpeed:
     """What some steps of fine-tuning showed.
 
@@ -198,14 +201,17 @@ class _TuningSpeed:
     """
 
     loading: float
-    training: _Speed
-    reading: _Speed
+    training: Speed
+    reading: Speed
     row: float
-    dev: int
+    dev: float
 
 
 class SpeedTest:
-    """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see."""
+    """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see.
+
+    Seconds are those of this machine on its own: races/trials.py.
+    """
 
     def __init__(
         self,
@@ -215,13 +221,47 @@ class SpeedTest:
         tokenizer: PreTrainedTokenizerBase,
         scratch: Path,
         *,
-        loading: float,
         preparing: float,
+        watch: Watch = unwatched,
     ) -> None:
         self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
-        self.scratch, self.loading, self.preparing = scratch, loading, preparing
-        self.speeds: dict[str, _Speed] = {}
-        self.speeds_of_tuning: dict[str, _TuningSpeed] = {}
+        self.scratch, self.preparing, self.watch = scratch, preparing, watch
+        self.model = trials.model_key(base)
+        self.started: set[str] = (
+            set()
+        )  # what models' fine-tunings were counted with the probe that their head begins as
+        self.lengths: dict[tuple[Any, ...], np.ndarray] = {}
+        self.trials: dict[str, Mapping[str, Any]] = {}
+
+    @property
+    def loading(self) -> float:
+        """Seconds that loading the model takes."""
+        return float(self._loaded()["seconds"])
+
+    @property
+    def weights(self) -> int:
+        """Number of the model's weights."""
+        return int(self._loaded()["weights"])
+
+    def _loaded(self) -> Mapping[str, Any]:
+        def load() -> dict[str, Any]:
+            with trials.clock() as taken:
+                model = load_masked_language_model(self.base)
+            return {"seconds": taken(), "weights": sum(weight.numel() for weight in model.parameters())}
+
+        return self._kept({"kind": "loading"}, load, lambda found: f"{found['weights'] / 1e6:,.1f} M weights")
+
+    def _kept(
+        self, about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]], words: Callable[[Any], str]
+    ) -> Mapping[str, Any]:
+        """Return what the trial shows, which is made once for the same model and `about`, and tell the watch of it."""
+        key = settings.digest(dict(about))
+        if key not in self.trials:
+            found, earlier = trials.kept({"model": self.model, **about}, measure)
+            self.trials[key] = ranks.agree(found)
+            source = "as kept from an earlier trial" if earlier else "tried"
+            self.watch(Progress(f"speed of {about['kind']}", 0, 0, "steps", {"note": f"{words(found)}, {source}"}))
+        return self.trials[key]
 
     def stage(self, job: Job, share: float) -> Stage:
         """Return what the first share of the job takes; 1: the whole job."""
@@ -255,7 +295,9 @@ class SpeedTest:
             looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
-        seconds = before + self.loading + (trained + tokens * again) * speed.seconds + reading
+        updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
+        seconds = before + self.loading + (trained + tokens * again) * speed.seconds + updates + reading
+        seconds += self._writing(1)
         return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
 
     def tuning(self, job: Job, share: float) -> Stage:
@@ -265,10 +307,30 @@ class SpeedTest:
         plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
         tokens = share * plan.steps * plan.batch * tried.row
         looks = share * min(stated.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
+        looks += 2 if stated.averaged > 1 and share == 1 else 0  # of the mean of the best looks, and the last
         reading = looks * tried.dev * tried.reading.seconds
-        seconds = tried.loading + tokens * tried.training.seconds + reading
+        written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
+        seconds = tried.loading + tokens * tried.training.seconds + share * plan.steps * tried.training.step + reading
+        seconds += self._writing(written + 1) + self._start(job, stated, tried)
         label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
         return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
+
+    def _writing(self, times: float) -> float:
+        """Return the seconds that writing the weights takes, so many times."""
+        return times * 4.0 * self.weights / WRITTEN_A_SECOND
+
+    def _start(self, job: Job, stated: finetune.FinetuneRecipe, tried: _TuningSpeed) -> float:
+        """Return the seconds of the probe that a head begins as; 0 for all but a model's first fine-tuning, and where
+        there is none.
+        """
+        task = self.materials.task
+        model = job.needs["model"].name if "model" in job.needs else ""
+        probed = stated.head == "probe" or (stated.pooling == "auto" and stated.head != "kept")
+        if model in self.started or not probed or task.kind not in PROBED:
+            return 0.0
+        self.started.add(model)
+        rows = task.sizes["train"]
+        return rows * tried.row * tried.reading.seconds + rows / estimates.PROBED_A_SECOND
 
     def reading(self, job: Job, stated: finetune.FinetuneRecipe, tokens: float, kind: str) -> Stage:
         """Return the stage of a job that reads that number of tokens and trains on none of them."""
@@ -284,65 +346,93 @@ class SpeedTest:
         return max(added, *(self.prompt(needed) for needed in job.needs.values()), 0)
 
     def tried(self, stated: finetune.FinetuneRecipe, prompt: int = 0) -> _TuningSpeed:
-        """Try some steps of fine-tuning, once for all recipes that differ only in length, rate and seed.
+        """Try a step of fine-tuning, once for all recipes that differ only in length, batch, rate and seed.
 
         prompt: number of tokens behind each row; which ones they are does not matter
         """
         task, usual = self.materials.task, finetune.FinetuneRecipe()
-        plan = replace(stated.plan, steps=TRIED, rate=usual.plan.rate, seed=0, compile=False)
-        length: dict[str, Any] = {"epochs": 0.0, "least_steps": 0, "most_epochs": 0.0, "looks": 1}
-        alike = replace(stated, model=str(self.base), task=task.path, choose="best", plan=plan, **length)
+        plan = replace(usual.plan, precision=stated.plan.precision, piece_tokens=stated.plan.piece_tokens)
+        plan = replace(plan, recompute=stated.plan.recompute, steps=1)
+        length: dict[str, Any] = {"epochs": 0.0, "least_steps": 0, "most_epochs": 0.0, "looks": 1, "patience": 0}
+        alike = replace(stated, model="", task=Path(), choose="best", averaged=1, retry=False, plan=plan, **length)
         alike = replace(alike, head="fresh")  # as large as one that is kept, which the base has not yet
         if stated.pooling == "auto":
             alike = replace(alike, pooling="pooler" if task.kind in ("tokens", "span") else "mean")
-        key = settings.digest(settings.to_mapping(alike) | {"prompt": prompt})[:12]
-        if key not in self.speeds_of_tuning:
-            begun = time.perf_counter()
-            tuning = Tuning(alike, task, self.scratch / key, unwatched)
-            loading = time.perf_counter() - begun
+        spans = SPANS[stated.pooling]
+        train_rows, dev_rows = (self._rows(split, spans) + prompt for split in ("train", "dev"))
+        row = float(np.mean(train_rows))
+
+        def measure() -> dict[str, Any]:
+            sizes = {split: task.sizes[split] for split in TRIED_ROWS}
+            places = {split: _spread(sizes[split], most) for split, most in TRIED_ROWS.items()}
+            some = with_fewer(task, places["train"], self.scratch / f"some-{task.kind}", dev=places["dev"])
+            with trials.clock() as taken:
+                tuning = Tuning(replace(alike, model=str(self.base), task=some.path), some, self.scratch, unwatched)
             behind = [self.tokenizer.sep_token_id or 0] * prompt
             learnt = appended(tuning.rows, behind)
-            stream = rows_stream(learnt, batch=self._rows_tried(plan, learnt.lengths), seed=0)
-            training = _speed_of(tuning.objective(), stream, plan)
-            dev = task.examples("dev")[:READ]
-            rows = appended(
-                encode_rows(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling]), behind
-            )
+
+            def rows(number: int) -> Batch:
+                return learnt.take(np.array(_cycled(len(learnt), number)))
+
+            training = trials.trained_speed(tuning.objective(), rows, plan)
+            dev = some.examples("dev")
+            read = appended(encode_rows(dev, tuning.tokenizer, task.max_tokens, task.kind, spans=spans), behind)
             texts = [example.text for example in dev]
-            predict(tuning.model, rows, tuning.labels, texts=texts)
-            begun = time.perf_counter()
-            predict(tuning.model, rows, tuning.labels, texts=texts)
-            taken, tokens = time.perf_counter() - begun, len(rows.ids)
-            reading = _Speed(taken / tokens, TaskLoss(tuning.model).flops(rows) / 3 / tokens)
-            row, whole = float(np.mean(learnt.lengths)), len(tuning.dev_rows.ids) + prompt * len(tuning.dev_rows)
-            self.speeds_of_tuning[key] = _TuningSpeed(loading, training, reading, row, whole)
-        return self.speeds_of_tuning[key]
+
+            def predicts(batch: Batch) -> None:
+                predict(tuning.model, batch, tuning.labels, texts=texts)
+
+            whole = task.kind in ("tokens", "span")  # an example may have several rows, which belong together
+            flops = TaskLoss(tuning.model).flops(read) / len(read.ids)
+            reading = trials.read_speed(predicts, read, flops, whole=whole)
+            return {"loading": taken(), "training": vars(training), "reading": vars(reading)}
+
+        # a spread of lengths costs more than rows of one length, because attention grows with their square
+        spread = trials.in_steps(float(np.mean(train_rows**2)) / row)
+        about = {"kind": "fine-tuning", "task": task.kind, "labels": len(task.labels), "prompt": prompt}
+        about |= {"recipe": settings.to_mapping(alike), "tokens": [trials.in_steps(row), spread]}
+        found = self._kept(about, measure, _training_words)
+        training, reading = (Speed(**found[name]) for name in ("training", "reading"))
+        dev_tokens = float(np.sum(dev_rows)) * task.sizes["dev"] / min(task.sizes["dev"], SAMPLED_ROWS)
+        return _TuningSpeed(found["loading"], training, reading, row, dev_tokens)
 
     def test_tokens(self, stated: finetune.FinetuneRecipe, prompt: int) -> float:
         """Return the tokens of the test set, extrapolated from a sample of it. prompt: tokens behind each row"""
-        task = self.materials.task
-        examples = task.examples("test")
-        sampled = examples[:: max(1, len(examples) // SAMPLE)]
-        rows = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[stated.pooling])
-        return (len(rows.ids) + prompt * len(rows)) * len(examples) / len(sampled)
+        rows = self._rows("test", SPANS[stated.pooling]) + prompt
+        size = self.materials.task.sizes["test"]
+        return float(np.sum(rows)) * size / min(size, SAMPLED_ROWS)
 
-    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> _Speed:
+    def _rows(self, split: Split, spans: Any) -> np.ndarray:
+        """Return the tokens of each row of SAMPLED_ROWS examples of the split."""
+        key = (split, spans)
+        if key not in self.lengths:
+            task = self.materials.task
+            examples = task.examples(split)
+            sampled = [examples[place] for place in _spread(len(examples), SAMPLED_ROWS)]
+            self.lengths[key] = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind, spans=spans).lengths
+        return self.lengths[key]
+
+    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> Speed:
         """Return the speed of masked language modelling. prompt: tokens behind each row, never predicted"""
-        stated = settings.to_mapping(recipe)
-        if method.new_model is None:  # other settings do not change the speed of these steps
-            stated = {each.name: stated[each.name] for each in fields(mlm.MlmRecipe) if each.name in stated}
-        key = settings.digest(stated | {"prompt": prompt})
-        if key not in self.speeds:
-            rows = self._rows_tried(plan, lengths)
-            bare = random_rows(lengths - prompt, rows, len(self.tokenizer))
-            behind = [self.tokenizer.sep_token_id or 0] * prompt
-            stream: Stream = lambda step: appended(bare(step), behind)  # noqa: E731
-            self.speeds[key] = _speed_of(MaskedLanguageLoss(self._encoder(recipe, method)), stream, plan)
-        return self.speeds[key]
+        drawn = method.new_model is not None and not method.starts(recipe)
+        row = float(np.mean(lengths))
+        about: dict[str, Any] = {"kind": "masked language modelling", "prompt": prompt, "precision": plan.precision}
+        about |= {"pieces": plan.piece_tokens, "recompute": plan.recompute, "tokens": trials.in_steps(row)}
+        if drawn:  # of the size that the recipe states
+            stated = {each.name: getattr(recipe, each.name) for each in fields(recipe)}
+            sizes = {name: value for name, value in stated.items() if name != "plan" and not isinstance(value, Path)}
+            about["recipe"] = {name: str(value) for name, value in sizes.items()}
 
-    def _rows_tried(self, plan: Plan, lengths: np.ndarray) -> int:
-        """Return the rows of a tried step: enough for the speed of the plan's steps."""
-        return min(plan.batch, max(4, round(TOKENS / float(np.mean(lengths)))))
+        def measure() -> dict[str, Any]:
+            behind = [self.tokenizer.sep_token_id or 0] * prompt
+
+            def rows(number: int) -> Batch:
+                return appended(random_rows(lengths - prompt, number, len(self.tokenizer))(0), behind)
+
+            objective = MaskedLanguageLoss(self._encoder(recipe, method))
+            return {"training": vars(trials.trained_speed(objective, rows, plan))}
+
+        return Speed(**self._kept(about, measure, _training_words)["training"])
 
     def tokens(self, corpus: Path, max_tokens: int, most: int, *, more: int = 0) -> float:
         """Return the tokens of at most `most` rows of a corpus, each with `more` tokens behind it."""
@@ -351,12 +441,15 @@ class SpeedTest:
 
     def _lengths(self, corpus: Corpus, longest: int) -> np.ndarray:
         """Return the tokens of each row of a sample of the corpus, an array. longest: tokens that a row has at most"""
-        texts = [document.text for document in sample(corpus)]
-        counts = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
-        room = longest - 2
-        cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
-        lengths: np.ndarray = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
-        return lengths + prompt_length(self.tokenizer)
+        key = (corpus.path, longest)
+        if key not in self.lengths:
+            texts = [document.text for document in sample(corpus)]
+            counts = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+            room = longest - 2
+            cut = [np.full(max(1, -(-count // room)), count / max(1, -(-count // room))) for count in counts]
+            lengths = np.maximum(1, np.concatenate(cut) + 2).astype(np.int64)
+            self.lengths[key] = lengths + prompt_length(self.tokenizer)
+        return self.lengths[key]
 
     def _encoder(self, recipe: Any, method: Method) -> PreTrainedModel:
         if method.new_model is not None and not method.starts(recipe):
@@ -367,22 +460,22 @@ class SpeedTest:
         )
 
 
-def _speed_of(objective: Objective, stream: Stream, plan: Plan) -> _Speed:
-    """Train some steps and return their speed; the model is thrown away."""
-    tried = replace(plan, steps=TRIED, compile=False)
-    done = after_warming_up(train(objective, stream, tried, adamw(objective, tried)))
-    seconds = np.median([step.seconds / step.tokens for step in done])
-    return _Speed(float(seconds), float(np.mean([step.flops / step.tokens for step in done])))
+def _training_words(found: Mapping[str, Any]) -> str:
+    return f"{1 / found['training']['seconds']:,.0f} tokens a second"
 
 
-def after_warming_up(steps: Iterator[Step]) -> list[Step]:
-    """Return the steps after those that warm up: all, or fewer where they take longer than PATIENCE."""
-    begun, done = time.perf_counter(), []
-    for step in steps:
-        done.append(step)
-        if len(done) >= 3 and time.perf_counter() - begun > PATIENCE:
-            break
-    return done[2:]
+def _spread(number: int, most: int) -> list[int]:
+    """Return at most `most` places among a number of rows, evenly spaced, ascending."""
+    return [*range(number)] if number <= most else [place * number // most for place in range(most)]
+
+
+def _cycled(rows: int, number: int) -> list[int]:
+    """Return so many places among the rows, evenly spaced, and all of them again where there are too few."""
+    return (
+        [place * rows // number for place in range(number)]
+        if number <= rows
+        else [place % rows for place in range(number)]
+    )
 
 
 def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from acclimate.core.figures import duration, si
+from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.races.contestants import Entries
@@ -16,12 +18,14 @@ from acclimate.races.design import Design, WithinBudget
 from acclimate.races.estimates import tuning_of
 from acclimate.races.outcome import best_on_dev, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.search import foreseen_of, left_of
+from acclimate.races.search import foreseen_of, left_among, left_of
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 PROBES = "probes"  # their line in the plan
+UNCERTAIN = 0.3  # of the time: benchmarks/reports/2026-11-23-forecast.md
+BUSY = 1.25  # from which on a dry run says what the machine on its own would take
 REFIT = "on the usual split"  # line of the training whose checkpoint a race by cross-validation hands over
 
 
@@ -45,7 +49,10 @@ class DryRunLine:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What is left of a study. done, left: numbers of jobs; memory, disk: bytes."""
+    """What is left of a study. done, left: numbers of jobs; memory, disk: bytes.
+
+    busy  how many times as long everything takes now as on the machine on its own, at least 1
+    """
 
     design: Design
     lines: tuple[DryRunLine, ...]
@@ -54,11 +61,26 @@ class DryRun:
     memory: float
     disk: float
     notes: tuple[str, ...]
+    busy: float = 1.0
 
     @property
     def seconds(self) -> float:
         """Time of all lines together."""
         return sum(line.seconds for line in self.lines)
+
+    @property
+    def uncertain(self) -> float:
+        """Seconds that the time may be off in either direction: UNCERTAIN of it, more on a busy machine."""
+        return self.seconds * math.hypot(UNCERTAIN, 0.5 * (1 - 1 / self.busy))
+
+    @property
+    def answer(self) -> str:
+        """The time in a sentence: one number of minutes and how far it may be off."""
+        busy = f" The machine is busy: on its own it would take {minutes(self.seconds / self.busy)}."
+        return (
+            f"Together about {minutes(self.seconds)} on this machine, give or take {minutes(self.uncertain)}."
+            f"{busy if self.busy > BUSY else ''}"
+        )
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints; seconds, bytes, and numbers of jobs."""
@@ -66,6 +88,8 @@ class DryRun:
             "title": self.design.title,
             "lines": [asdict(line) for line in self.lines],
             "seconds": self.seconds,
+            "uncertain_seconds": self.uncertain,
+            "busy": self.busy,
             "memory": self.memory,
             "disk": self.disk,
             "jobs_left": self.left,
@@ -83,9 +107,9 @@ class DryRun:
         probed = any(line.label.endswith(PROBES) for line in self.lines)
         columns = ("", "train", "seeds", "tunings", "tokens", "FLOP", "time")
         sentences = [
-            f"Together {duration(self.seconds)} on this machine, memory {self.memory / 1e9:.1f} GB, disk "
-            f"{self.disk / 1e9:.2f} GB; {self.left} jobs are left, {self.done} are done. Tunings: fine-tunings that "
-            f"are left, those too that are given up on the way. What several lines share stands in the first.",
+            f"{self.answer} Memory {self.memory / 1e9:.1f} GB, disk {self.disk / 1e9:.2f} GB; {self.left} jobs are "
+            f"left, {self.done} are done. Tunings: fine-tunings that are left, those too that are given up on the way. "
+            f"What several lines share stands in the first.",
             *([f"{PROBES}: of each frozen encoder, before fine-tuning; they have no seed."] if probed else []),
             *self.notes,
             *self.design.notes,
@@ -105,8 +129,15 @@ class _Waiting:
     race: RaceRecipe
 
 
-def dry_run(design: Design, out: Path) -> DryRun:
-    """Return what `run` would still do in `out`, and its cost. Tries a few steps; writes nothing there."""
+def minutes(seconds: float) -> str:
+    """Return a time in minutes, as many digits as a forecast is good for: `less than a minute`, `12 min`, `340 min`."""
+    if seconds < 45:
+        return "less than a minute"
+    return f"{float(f'{seconds / 60:.2g}'):,.0f} min"
+
+
+def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
+    """Return what `run` would still do in `out`, and its cost. Tries two steps of each kind; writes nothing there."""
     lines: dict[str, DryRunLine] = {}
     waiting: dict[str, _Waiting] = {}
     everything: list[Job] = []
@@ -132,8 +163,9 @@ def dry_run(design: Design, out: Path) -> DryRun:
             line(place + PROBES, entries.materials.task, 0)
         probes = [*entries.probes.values(), *entries.probe_tests().values()]
         probing = {job.name for jobs in probes for job in jobs}
-        everything += (job for job, _ in foreseen_of(entries, out, budgeted=budgeted))
-        for job, share in left_of(entries, out, budgeted=budgeted):
+        foreseen = foreseen_of(entries, out, budgeted=budgeted)
+        everything += (job for job, _ in foreseen)
+        for job, share in left_among(foreseen, out):
             label = place + (PROBES if job.name in probing else search.row or _contestant_of(job, names))
             waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
@@ -151,7 +183,7 @@ def dry_run(design: Design, out: Path) -> DryRun:
         waiting |= {each.job.name: each for each in refit}
         everything += (each.job for each in refit)
         notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: the training of the winner, counted for {name}.")
-    stages, memory, disk = _estimated([*waiting.values()])
+    stages, memory, disk, busy = _estimated([*waiting.values()], watch)
     for label, stage in stages:
         counted = lines[label]
         lines[label] = replace(
@@ -170,7 +202,7 @@ def dry_run(design: Design, out: Path) -> DryRun:
     if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
-    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes))
+    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy)
 
 
 def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:
@@ -216,9 +248,9 @@ def _contestant_of(job: Job, names: Mapping[str, str]) -> str:
     return next((names[name] for name in chain if name in names), next(iter(names.values())))
 
 
-def _estimated(waiting: Sequence[_Waiting]) -> tuple[list[tuple[str, Stage]], float, float]:
-    """Return line and stage of each job, and memory and disk in bytes. Jobs of one model on one task are estimated
-    together.
+def _estimated(waiting: Sequence[_Waiting], watch: Watch) -> tuple[list[tuple[str, Stage]], float, float, float]:
+    """Return line and stage of each job, memory and disk in bytes, and how busy the machine is. Jobs of one model on
+    one task are estimated together.
     """
     lots: dict[tuple[Any, ...], list[_Waiting]] = {}
     for each in waiting:
@@ -226,11 +258,13 @@ def _estimated(waiting: Sequence[_Waiting]) -> tuple[list[tuple[str, Stage]], fl
         lots.setdefault((task, each.materials.model, id(each.race)), []).append(each)
     stages: list[tuple[str, Stage]] = []
     memory = disk = 0.0
+    busy: list[float] = []
     for (task, *_), lot in lots.items():
         materials = lot[0].materials
         if task != materials.task.path:
             materials = replace(materials, task=open_prepared(task))
-        estimate = estimate_of_jobs([(each.job, each.share) for each in lot], lot[0].race, materials)
+        estimate = estimate_of_jobs([(each.job, each.share) for each in lot], lot[0].race, materials, watch=watch)
+        busy.append(estimate.busy)
         stages += zip([each.line for each in lot], estimate.stages, strict=True)
         memory, disk = max(memory, estimate.memory), disk + estimate.disk
-    return stages, memory, disk
+    return stages, memory, disk, sum(busy) / len(busy) if busy else 1.0

@@ -87,7 +87,7 @@ def run_and_write(
     if recipe.contestants == ():
         watch = _alone(watch)
     limit = parse_budget(budget) if budget else None
-    estimator = costs_of(limit.unit) if limit else None
+    estimator = costs_of(limit.unit, watch) if limit else None
     stated: dict[str, Any] = {"command": command, "budget": limit, "estimator": estimator, "probe_only": probe_only}
     run_race(recipe, materials, out, **stated, watch=watch)
     return report.write_race_pages(out)
@@ -108,9 +108,9 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
-        estimator = costs_of(limit.unit) if limit else None
+        estimator = costs_of(limit.unit, inputs.watch) if limit else None
         made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
-        return dry_run_of(made, inputs.out)
+        return dry_run_of(made, inputs.out, watch=inputs.watch)
 
 
 def run_race(

@@ -43,14 +43,6 @@ from acclimate.reports.page import (
     beginning,
     fact_text,
 )
-from acclimate.reports.plots import (
-    colours_of,
-    difference_plot,
-    gold_against_predicted,
-    heldout_losses,
-    learning_curves,
-    score_against_cost,
-)
 from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, over_adaptations
 
 RACE = "race"  # name of its design
@@ -212,6 +204,8 @@ def write_page(path: Path, page: Page) -> Path:
 
 def race_page(report: RaceReport) -> Page:
     """Return the page of a race: the tables of every study, then what only a race has. What is empty is left out."""
+    from acclimate.reports.plots import gold_against_predicted
+
     sections = [*tables_of(report), Section("Plots", parts=(*_losses(report), *_moved(report)))]
     sections += _label_by_label(report)
     if report.predictions:
@@ -263,6 +257,9 @@ def _as_printed(outcome: Outcome) -> Outcome:
 
 
 def _plots(report: RaceReport) -> list[Drawing]:
+    # these import matplotlib, which a dry run does without
+    from acclimate.reports.plots import colours_of, difference_plot, heldout_losses, learning_curves, score_against_cost
+
     drawn = [("Score against cost", score_against_cost(report.rows))]
     if any(row.comparison for row in report.rows):
         drawn.append(("Differences to the untouched model", difference_plot(report.rows)))

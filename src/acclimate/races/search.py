@@ -617,7 +617,12 @@ def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool 
 
 def left_of(entries: Entries, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
     """Return the jobs of these entries that are still to do, as `left`."""
-    shares = {job.name: (job, share) for job, share in foreseen_of(entries, run, budgeted=budgeted)}
+    return left_among(foreseen_of(entries, run, budgeted=budgeted), run)
+
+
+def left_among(foreseen: Sequence[tuple[Job, float]], run: Path) -> list[tuple[Job, float]]:
+    """Return those of the jobs of `foreseen_of` that are still to do, and those of their needs that are."""
+    shares = {job.name: (job, share) for job, share in foreseen}
     waiting = missing((job for job, _ in shares.values()), run)
     planned = [shares.get(job.name, (job, 1.0)) for job in waiting]
     return [(job, share) for job, share in planned if share == 1 or not (job.directory(run) / finetune.BEGUN).exists()]

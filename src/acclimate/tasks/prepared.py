@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -165,22 +165,28 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
     return open_prepared(path)
 
 
-def with_fewer(task: Prepared, rows: Sequence[int], path: Path) -> Prepared:
+def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence[int] | None = None) -> Prepared:
     """Write the task with these rows of train alone, by their ascending places, to `path`, and return it.
 
-    Dev and test are copied as they are, and the labels of test stay sealed. A second call changes nothing.
+    dev: the rows of dev, likewise; None: all. What is left of dev and test is copied as it is, and the labels of test
+    stay sealed. A second call changes nothing.
     """
     if (path / files.MANIFEST).exists():
         return open_prepared(path)
-    train = task.examples("train")
-    lines = _lines([train[row] for row in rows])
     about = files.read_json(task.path / _ABOUT)
-    about["hashes"]["train"] = files.sha256_of_bytes(lines)
-    about["sizes"]["train"] = len(rows)
+    copied = ["test.jsonl", _SEALED, *(["dev.jsonl"] if dev is None else [])]
     with files.new_directory(path) as temporary:
-        for name in ("dev.jsonl", "test.jsonl", _SEALED):
+        for name in copied:
             files.write_bytes(temporary / name, (task.path / name).read_bytes())
-        files.write_bytes(temporary / "train.jsonl", lines)
+        kept: list[tuple[Split, Sequence[int] | None]] = [("train", rows), ("dev", dev)]
+        for split, places in kept:
+            if places is None:
+                continue
+            examples = task.examples(split)
+            lines = _lines([examples[place] for place in places])
+            files.write_bytes(temporary / f"{split}.jsonl", lines)
+            about["hashes"][split] = files.sha256_of_bytes(lines)
+            about["sizes"][split] = len(places)
         files.write_json(temporary / _ABOUT, about)
     return open_prepared(path)
 
@@ -229,7 +235,8 @@ def check_unprepared(path: Path) -> None:
 
 
 def _lines(examples: Sequence[Example]) -> bytes:
-    rows = [asdict(example) for example in examples]
+    names = [field.name for field in fields(Example)]
+    rows = [{name: getattr(example, name) for name in names} for example in examples]  # asdict takes ten times as long
     for row in rows:
         if not row["spans"]:  # most tasks have none, and their files and hashes are older than the field
             del row["spans"]

@@ -1,0 +1,149 @@
+"""How fast this machine trains and reads with a model: short trials, and their results, which are kept for next time.
+
+A trial trains one small step and one larger step, and reads a few rows: about a second of processor time each. The
+difference between the two steps is the time a token, and what is left of the small one is the time of an update.
+
+Where one thread computes, a trial counts processor time, so that other programs on a busy machine do not change it;
+with several threads it counts seconds, divided by how busy the machine is. So a kept result holds for the machine on
+its own, and whoever forecasts multiplies it by `busy()`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from acclimate.core import files, machines, settings
+from acclimate.core.types import Batch
+from acclimate.training.loop import adamw, train
+from acclimate.training.objective import Objective
+from acclimate.training.plan import Plan, device
+
+FIRST = 256  # tokens of the small step
+MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after which the speed is that of a full step
+SPENT = 0.8  # seconds that the larger step, and reading, may take
+SPIN = 0.25  # seconds in which `busy` computes
+KEPT = "speeds"  # folder in core.files.cache()
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What training or reading takes on this machine on its own.
+
+    seconds  a token
+    flops    a token
+    step     seconds of an update, however many tokens its batch has
+    """
+
+    seconds: float
+    flops: float
+    step: float = 0.0
+
+
+def trained_speed(objective: Objective, rows: Callable[[int], Batch], plan: Plan) -> Speed:
+    """Return the speed of training. The model is changed, so throw it away. rows: number -> a batch of so many rows"""
+    plan = replace(plan, steps=1, compile=False)
+    optimiser = adamw(objective, plan)
+
+    def step(batch: Batch) -> tuple[float, float, int]:
+        with clock() as taken:
+            [done] = train(objective, lambda _: batch, plan, optimiser)
+        return taken(), done.flops, done.tokens
+
+    width = float(np.mean(rows(64).lengths))
+    few = max(2, round(FIRST / width))
+    small = rows(few)
+    step(small)  # allocates memory and the optimiser's state
+    small_seconds, small_flops, small_tokens = step(small)
+    many = max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / width))
+    sample = rows(256)
+    flops = objective.flops(sample) / len(sample.ids)
+    seconds, large_flops, _ = step(rows(many))
+    a_flop = (seconds - small_seconds) / (large_flops - small_flops)
+    if a_flop <= 0:  # the clock was disturbed
+        return Speed(seconds / large_flops * flops, flops)
+    return Speed(a_flop * flops, flops, max(0.0, small_seconds - a_flop * small_flops))
+
+
+def read_speed(read: Callable[[Batch], Any], rows: Batch, flops: float, *, whole: bool) -> Speed:
+    """Return the speed of `read`, which takes rows. flops: of training on a token, of which reading takes a third
+
+    whole: True if `read` needs all rows at once
+    """
+    few = rows if whole else rows.take(np.arange(min(4, len(rows))))
+    with clock() as warming:
+        read(few)
+    many = round(SPENT / max(warming(), 1e-4) * len(few))
+    some = rows if whole else rows.take(np.arange(min(len(rows), max(len(few), many))))
+    with clock() as taken:
+        read(some)
+    return Speed(taken() / len(some.ids), flops / 3)
+
+
+@contextlib.contextmanager
+def clock() -> Iterator[Callable[[], float]]:
+    """Yield a function that returns, after the block, the seconds that it would take on this machine on its own."""
+    alone = device().type == "cpu" and torch.get_num_threads() == 1
+    load = 1.0 if alone or device().type != "cpu" else busy()
+    wall, processor = time.perf_counter(), time.process_time()
+    ended: list[float] = []
+    yield lambda: ended[0]
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+    ended.append(time.process_time() - processor if alone else (time.perf_counter() - wall) / load)
+
+
+def busy() -> float:
+    """Return how many times as long a computation takes here now as on the machine on its own, at least 1."""
+    if device().type != "cpu":
+        return 1.0
+    wall, processor = time.perf_counter(), time.thread_time()
+    while time.perf_counter() - wall < SPIN:
+        pass
+    return max(1.0, (time.perf_counter() - wall) / max(time.thread_time() - processor, 1e-6))
+
+
+def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """Return what was measured for `about` on this machine, and True if it was kept from an earlier time.
+
+    about: what decides the speed beside processor, threads, device and the version of PyTorch, as plain values
+    """
+    where = device()
+    machine = {
+        "machine": [platform.node(), platform.machine(), machines.processors()],
+        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+    asked = {**machine, **about}
+    path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
+    if path.exists():
+        with contextlib.suppress(files.DamagedError):
+            return dict(files.read_json(path)["measured"]), True
+    measured = dict(measure())
+    with contextlib.suppress(OSError):  # a forecast works without a cache
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, {"of": asked, "measured": measured})
+    return measured, False
+
+
+def in_steps(length: float) -> float:
+    """Return a length of rows in steps of a quarter octave, so that tasks of like lengths share a trial."""
+    return float(round(2 ** (round(4 * np.log2(max(length, 1.0))) / 4), 1))
+
+
+def model_key(model: str | Path) -> str:
+    """Return what of a model decides its speed: a digest of its configuration, without its name and dropout."""
+    from acclimate.models.encoder import configuration_of
+
+    stated = configuration_of(model).to_dict()
+    ignored = ("_name_or_path", "transformers_version", "id2label", "label2id", "architectures")
+    return settings.digest({name: str(value) for name, value in stated.items() if name not in ignored})[:16]
