@@ -30,7 +30,8 @@ _HOMES = {
     "Contestant": "methods",
     "Method": "methods",
     "Study": "api.study",
-    **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "predict", "ship", "push", "report"), "api.verbs"),
+    **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "predict", "ship", "report"), "api.verbs"),
+    "push": "shipping.hub",
     "retrieve": "data.retrieve",
 }
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604  every name in it is a string

@@ -18,12 +18,19 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+import acclimate
 from acclimate import cli
+from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 from acclimate.data.sources import dataset_of
+from acclimate.shipping import predict
+from acclimate.shipping import texts as shipping
+from acclimate.shipping.writers import Predicted
 from acclimate.tasks.labelled import LabelledFiles, read_files
+from acclimate.text.corpus import Corpus
 
+DONE = Predicted("-", 1, (), 0)
 LABELS = {"_type": "ClassLabel", "names": ["neg", "pos"]}
 STATED = LabelledFiles(train=Path(), label="label")
 
@@ -242,12 +249,12 @@ def test_an_untrue_answer_of_the_hub_is_refused(online, monkeypatch, changed, sa
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
-        (huggingface_hub.errors.LocalEntryNotFoundError("no"), hub._UnreachableError, "the hub cannot be reached"),
+        (huggingface_hub.errors.LocalEntryNotFoundError("no"), UnreachableError, "the hub cannot be reached"),
         (OSError(28, "No space left on device"), ValueError, "cache cannot be written .No space left"),
     ],
 )
 def test_a_missing_network_and_a_full_disk_are_named_as_what_they_are(fault, kind, said):
-    with pytest.raises(kind, match=said), hub._errors_named("films/reviews", ""):
+    with pytest.raises(kind, match=said), hub_errors("films/reviews", "dataset", way_out=""):
         raise fault
 
 
@@ -329,3 +336,32 @@ def test_the_command_line_takes_a_dataset_where_it_takes_a_file(online, tmp_path
     done = CliRunner().invoke(cli.app, ["race", "films/glue", "--config", "col"])
     assert done.exit_code == 2
     assert "films/glue: has no config 'col'; the nearest is 'cola'" in done.output
+
+
+def test_raw_text_of_a_method_may_be_a_dataset_of_the_hub(online, tmp_path):
+    shape = ["layers=1", "hidden=16", "heads=2", "vocabulary=200", "plan.steps=1", "plan.batch=2", "max_tokens=16"]
+    typed = ["adapt", "scratch", "corpus=films/reviews", *shape, "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(cli.app, typed)
+    assert done.exit_code == 0, done.output
+    [corpus] = tmp_path.glob("run/corpora/*/corpus.json")
+    assert len(Corpus(corpus.parent)) == 80
+    done = CliRunner().invoke(cli.app, ["adapt", "mlm", "corpus=films/nothing"])
+    assert (done.exit_code, done.output.count("films/nothing: there is no such file here, and no such")) == (2, 1)
+
+
+def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):
+    read = []
+    monkeypatch.setattr(shipping, "checkpoint_in", Path)
+    monkeypatch.setattr(predict, "predict_file", lambda model, file, *others, **named: read.append(file) or DONE)
+    for typed, said in (
+        (["films/glue:cola"], "films/glue:cola: has the splits train, validation, test. Name one: --split NAME"),
+        (["films/glue:cola", "--split", "tests"], "has no split 'tests'; the nearest is 'test'"),
+        (["films/nothing"], "films/nothing: there is no such file here, and no such dataset on the hub"),
+    ):
+        done = CliRunner().invoke(cli.app, ["predict", "model", *typed])
+        assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output
+    assert not read
+    CliRunner().invoke(cli.app, ["predict", "model", "films/glue:cola", "--split", "test"], catch_exceptions=False)
+    acclimate.predict("model", "films/glue:cola", split="test", out=tmp_path / "out.csv")
+    assert read[0] == read[1]
+    assert parquet.read_table(read[0]).column_names == ["text", "label"]

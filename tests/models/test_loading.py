@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import errors
@@ -25,8 +26,9 @@ def test_naming_a_model_and_gathering_a_users_files_load_no_torch(code):
 
 
 def _refused(kind: type[errors.HTTPError]) -> Exception:
-    """As the hub's library raises it; it needs an answer of the server, which no test reads."""
+    """As the hub's library raises it, with an answer of the server of which only the status is read."""
     error = kind.__new__(kind)
+    error.response = SimpleNamespace(status_code=503)
     Exception.__init__(error, "said by the hub")
     return error
 
@@ -34,12 +36,12 @@ def _refused(kind: type[errors.HTTPError]) -> Exception:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (errors.RepositoryNotFoundError, "has no model of that name, or a private one. Check the spelling"),
-        (errors.GatedRepoError, "requires that you agree to its terms"),
+        (errors.RepositoryNotFoundError, "no such model on the hub that you may see. Check the name"),
+        (errors.GatedRepoError, "shares it with those who accept the terms"),
         (errors.RemoteEntryNotFoundError, "holds no config.json"),
-        (errors.HfHubHTTPError, "did not give it: said by the hub. Without a connection, give the path"),
-        (errors.HTTPError, "did not give it: said by the hub. Without a connection, give the path"),
-        (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set: unset it to download"),
+        (errors.HfHubHTTPError, "the hub answered 503. Try again, or give the path"),
+        (errors.HTTPError, "the hub cannot be reached .said by the hub.. Try again, or give the path"),
+        (errors.OfflineModeIsEnabled, "HF_HUB_OFFLINE is set. Unset it, or give the path"),
     ],
 )
 def test_what_the_hub_does_not_give_is_one_error_after_one_question(

@@ -101,7 +101,8 @@ class Study:
 
     def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Any:
         """Ship the winner to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
-        from acclimate.api.verbs import push, ship
+        from acclimate.api.verbs import ship
+        from acclimate.shipping.hub import push
 
         shipped = ship(self.path, self.path / "shipped" if to is None else to)
         return push(shipped.path, repository, private=private)

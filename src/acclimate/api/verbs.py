@@ -1,4 +1,4 @@
-"""race, evaluate, adapt, doctor, predict, ship, push and report, as on the command line.
+"""race, evaluate, adapt, doctor, predict, ship and report, as on the command line; `push` is shipping/hub.py.
 
 An option `--max-tokens 64` is the keyword `max_tokens=64`, a setting `finetune.plan.rate=3e-5` is
 `finetune__plan__rate=3e-5` or `finetune={"plan": {"rate": 3e-5}}`. Where the command line takes a file, these take a
@@ -28,7 +28,7 @@ from acclimate.core.settings import (
     meant_setting,
     nested,
 )
-from acclimate.data.as_files import HubChoice, dicts_of, is_table, labelled_files, raw_text
+from acclimate.data.as_files import HubChoice, dicts_of, is_table, labelled_files, raw_text, rows_file
 from acclimate.data.inputs import Leaks, Raw
 from acclimate.jobs.workers import Where, current_workers, working
 from acclimate.tasks.labelled import LabelledFiles
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from acclimate.data.sources import Inputs
     from acclimate.methods import Method
     from acclimate.races.recipe import RaceRecipe
-    from acclimate.shipping.hub import Upload
     from acclimate.shipping.predict import Prediction
     from acclimate.shipping.ship import Shipped
     from acclimate.shipping.writers import Predicted
@@ -134,6 +133,7 @@ def race(
     >>> print(study)
     """
     given = dict(locals())
+    from acclimate.cli.checks import refuse_unused
     from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import write_lock
     from acclimate.jobs.refused import emptied_if_refused
@@ -156,8 +156,8 @@ def race(
     if budget is not None:
         check_listed(chosen.search)
     curves = learning_curve is not False
-    if not curves and chosen.learning_curve != LearningCurveRecipe():
-        raise ValueError("settings of learning_curve do nothing here: add learning_curve=True, or leave them out")
+    usual = replace(chosen, learning_curve=LearningCurveRecipe())
+    refuse_unused(chosen, usual, curves="" if curves else "learning_curve=True")
     place = Path(out)
     asked: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
     command = _call("race", race, given)
@@ -354,15 +354,18 @@ def predict(
     id: str | None = None,
     keep: Sequence[str] = (),
     format: str = "",
+    split: str = "",
     skip_bad: bool = False,
     progress: bool | None = None,
 ) -> list[Prediction] | Predicted:
     """Predict the labels of new texts, with probabilities.
 
     model           a shipped folder, a race (its Study or directory), a checkpoint or a hub id
-    file            a file with the columns that the race had, a table in memory, or a list of texts or of dicts
+    file            a file with the columns that the race had, a table in memory, a list of texts or of dicts, or a
+                    dataset of the hub
     out             file to write; None: the predictions are returned, in the order of the rows
     text, pair, id  columns, if not those of the race
+    split           of a dataset with several
     keep, format, skip_bad   where `out` is a file: columns to copy to it, the format of `file` if its ending does not
                              say it, and whether to leave out rows that cannot be read
 
@@ -372,6 +375,10 @@ def predict(
     from acclimate.shipping.predict import predict_file
 
     columns = {"text": text, "pair": pair, "id": id}
+    if isinstance(file, str | Path):
+        file = rows_file(file, HubChoice(split=split))
+    elif split:
+        raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with _watched(progress, None, (), Path(), "") as shown:
         where = _directory(model) if isinstance(model, Study) else model
@@ -427,23 +434,6 @@ def ship(
     return shipped
 
 
-def push(
-    shipped: str | Path,
-    repository: str,
-    *,
-    private: bool = True,
-    revision: str | None = None,
-    dry_run: bool = False,
-) -> Upload:
-    """Upload a directory that `ship` wrote to the hub as `owner/name`; arguments as of `shipping.hub.push`.
-
-    >>> acclimate.push("shipped", "owner/name").address
-    """
-    from acclimate.shipping.hub import push as upload
-
-    return upload(shipped, repository, private=private, revision=revision, dry_run=dry_run)
-
-
 def report(run: str | Path) -> Study:
     """Write page and tables of a finished race or study again, and return it.
 
@@ -471,6 +461,7 @@ def _race_recipe(
     values = nested(keywords)
     if ours:
         _check_names("race", race, "race", values)
+    from acclimate.cli.checks import refuse_unused
     from acclimate.methods import Method
     from acclimate.methods.method import load_method
     from acclimate.races.race import recipe_for
@@ -489,8 +480,7 @@ def _race_recipe(
     else:
         base = recipe_for(start, methods)
         stated = heeded(lambda base: _stated(base, values, recipe, "race()"), base)
-    if start is not None and stated.pretrain != base.pretrain:
-        raise ValueError("settings of pretrain do nothing here: add model='scratch', or leave them out")
+    refuse_unused(stated, base, pretrains="" if start is None else "model='scratch'")
     return stated
 
 

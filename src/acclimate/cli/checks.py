@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import EMBEDDED_TASKS, LISTED, apart, check_files, check_models, check_settings
 from acclimate.core.settings import check_no_more
 from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
+
+if TYPE_CHECKING:
+    from acclimate.races.recipe import RaceRecipe
 
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 FILES = ("word_list", "vectors")  # settings of a method that name a file
@@ -27,12 +30,17 @@ NEEDED = {  # option of a study -> what is wrong without it
 
 
 def check_raw_text(path: Path, field: str = "text") -> None:
-    """Raises ValueError unless the path is raw text, a file or folder, or a corpus that was written before.
+    """Raises ValueError unless the path is raw text, a file or folder, a corpus that was written before, or a dataset
+    that the hub has.
 
     field: of .jsonl and .parquet files, which holds the text
     """
+    from acclimate.data.as_files import HubChoice, is_hub_id, source_of
     from acclimate.text.documents import check_documents
 
+    if is_hub_id(path):
+        source_of(path, HubChoice())
+        return
     written = any((path / name).exists() for name in ("corpus.json", "preparation.json"))
     if not written:
         check_documents(path, field=field)
@@ -198,3 +206,13 @@ def _check_dataset(named: Any, data: Path | None) -> None:
             check_labelled_files(files)
         except ColumnError as error:
             raise (with_way_out(error, named) if isinstance(named, str) else error) from None
+
+
+def refuse_unused(stated: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:
+    """Raises ValueError if settings of learning curves or of pretraining are stated, and the race does neither.
+
+    curves, pretrains: the argument that would make the race do it; "" if the race does it
+    """
+    for name, argument in (("learning_curve", curves), ("pretrain", pretrains)):
+        if argument and getattr(stated, name) != getattr(usual, name):
+            raise ValueError(f"settings of {name} do nothing here: add {argument}, or leave them out")

@@ -91,6 +91,7 @@ def corpus(
     """Read, filter and de-duplicate raw text, with counts of all that is left out: OUT/corpus and a report."""
     from acclimate.core import files
     from acclimate.core.machines import processors
+    from acclimate.data.as_files import raw_text
     from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare_corpus
 
     raw, _ = session.listed()
@@ -98,7 +99,7 @@ def corpus(
     at_once = processes or processors()
     with session.watched() as watch:
         done = prepare_corpus(
-            [Path(path) for path in raw],
+            [raw_text(path, column=chosen.field) for path in raw],
             out,
             chosen,
             separated=separated,

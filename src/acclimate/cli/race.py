@@ -15,6 +15,7 @@ from acclimate.cli.checks import (
     check_ended,
     check_race,
     check_start,
+    refuse_unused,
 )
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
@@ -190,10 +191,12 @@ def race(
     stated = session.note(heeded(session.recipe, usual))
     if budget is not None:
         check_listed(stated.search)
-    if not learning_curve and stated.learning_curve != usual.learning_curve:
-        raise ValueError("settings of learning_curve do nothing here: add --learning-curve, or leave them out")
-    if start is not None and stated.pretrain != usual.pretrain:
-        raise ValueError("settings of pretrain do nothing here: add --model scratch, or leave them out")
+    refuse_unused(
+        stated,
+        usual,
+        curves="" if learning_curve else "--learning-curve",
+        pretrains="" if start is None else "--model scratch",
+    )
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {

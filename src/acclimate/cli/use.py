@@ -20,13 +20,14 @@ def _column(name: str, help: str) -> Any:
 
 
 def _check_predict(given: Mapping[str, Any]) -> None:
+    from acclimate.data.as_files import HubChoice, source_of
     from acclimate.shipping.texts import STDIN, checkpoint_in
     from acclimate.shipping.writers import check_out
     from acclimate.text.untrusted import check_file
 
     checkpoint_in(given["model"])
     check_out(given["out"], given["file"], given["keep"] or ())
-    if given["file"] != STDIN:
+    if given["file"] != STDIN and source_of(given["file"], HubChoice()) is None:
         check_file(Path(given["file"]))
 
 
@@ -39,7 +40,10 @@ def predict(
     ],
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="Texts, with the columns that the race had; - reads standard input."),
+        typer.Argument(
+            metavar="FILE",
+            help="Texts, with the columns that the race had: a file, or a dataset of the hub; - reads standard input.",
+        ),
     ],
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet; - prints JSON lines.")
@@ -70,15 +74,17 @@ def predict(
             autocompletion=options.begins_with(lambda: ("csv", "tsv", "jsonl", "parquet", "txt", "conll")),
         ),
     ] = "",
+    split: Annotated[str, typer.Option("--split", help="Split of a dataset with several.")] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
 ) -> None:
     """Predict the labels of new texts, with probabilities: a row out for each row in."""
+    from acclimate.data.as_files import HubChoice, rows_file
     from acclimate.shipping.predict import predict_file
 
     with session.watched() as watch:
         made = predict_file(
             model,
-            file,
+            rows_file(file, HubChoice(split=split)),
             out,
             text=text,
             pair=pair,

@@ -116,9 +116,7 @@ def labelled_files(
     source = source_of(train, choice)
     others: dict[Split, Any] = {"dev": dev, "test": test}
     if source is None:
-        if choice != HubChoice():
-            option, value = next((name, value) for name, value in vars(choice).items() if value)
-            raise ValueError(f"{option}={value!r} is for datasets with several splits, and {train} is a file")
+        _refuse_choice(choice, train)
         given = replace(stated, train=Path(train))
     else:
         chosen, others = _chosen(source, choice.split, others)
@@ -151,6 +149,13 @@ def labelled_files(
     return given
 
 
+def _refuse_choice(choice: HubChoice, file: Any) -> None:
+    """Raises ValueError if a part of a dataset is stated for a file."""
+    for option, value in vars(choice).items():
+        if value:
+            raise ValueError(f"{option}={value!r} is for datasets with several splits, and {file} is a file")
+
+
 def _with_path(stated: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
     changed: dict[str, Any] = {split: path}
     return replace(stated, **changed)
@@ -181,6 +186,27 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     if not wanted:
         raise no_column(source.about, "text", present, ", or name it as the column of the task's text")
     write = partial(_write_rows, rows, {wanted: "text"})
+    return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+
+
+def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
+    """Return the path of a file of rows, whose labels are not read: `held` itself, or the file that a split becomes,
+    with all columns.
+
+    held   a file, or what has splits: a dataset of the hub, a folder that `datasets` saved or one of Parquet files
+    choice.split  the split to read; "": the only one
+
+    Raises ValueError if there are several splits and none is stated.
+    """
+    source = source_of(held, choice)
+    if source is None:
+        _refuse_choice(choice, held)
+        return Path(held)
+    if not choice.split and len(source.splits) > 1:
+        raise ValueError(f"{source.about}: has the splits {', '.join(source.splits)}. Name one: --split NAME")
+    name = choice.split or next(iter(source.splits))
+    rows = _split(source, name)()
+    write = partial(_write_rows, rows, {column: column for column in _columns(rows)})
     return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 

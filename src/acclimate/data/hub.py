@@ -11,17 +11,16 @@ The names of classes are in the metadata of the Parquet files, which `datasets` 
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.core.settings import digest
 from acclimate.data.as_files import Source, Table, by_split, class_names, parquet_table
 from acclimate.text.untrusted import INPUTS, nearest, printable
@@ -31,7 +30,7 @@ NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?
 CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet files of what a repository holds
 PATIENCE = 20.0  # seconds for the hub's answer
 COMMIT = re.compile(r"[0-9a-f]{40}")
-LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # faults of this machine, not of the hub
+WAY_OUT = "name a file, or download it where there is a network"
 FILE_ENDINGS = re.compile(
     r"\.(csv|tsv|txt|tags|json|jsonl|ndjson|parquet|arrow|feather|xls|xlsx|ods|xml|nxml|conll|bio|iob2?|pubtator|gz|zst|zip|toml)$"
 )
@@ -136,7 +135,7 @@ def _listing(repo: str, revision: str) -> Listing:
     kept = files.cache() / INPUTS / "hub" / f"{digest([constants.ENDPOINT, repo, revision])[:24]}.json"
     partial_splits: dict[str, list[str]] = {}
     try:
-        with _errors_named(repo, revision):
+        with hub_errors(repo, "dataset", revision=revision, way_out=WAY_OUT):
             api = HfApi()
             info = api.dataset_info(repo, revision=revision or None, timeout=PATIENCE)
             about: Any = info.card_data
@@ -151,9 +150,9 @@ def _listing(repo: str, revision: str) -> Listing:
                 except errors.RevisionNotFoundError:
                     configs = {}
                 default = _default(configs, default)
-    except _UnreachableError as error:
+    except UnreachableError as error:
         if not kept.is_file():
-            raise ValueError(str(error)) from error.__cause__
+            raise
         listing = Listing(**files.read_json(kept))
         _log.warning(
             f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, as the hub listed it before."
@@ -303,65 +302,6 @@ def _rows(repo: str, commit: str, paths: Sequence[str], classes: Mapping[str, Se
     """Return the rows of these files, which are downloaded unless the hub's cache has them."""
     from huggingface_hub import hf_hub_download
 
-    with _errors_named(repo, ""):
-        try:
-            here = [Path(hf_hub_download(repo, path, repo_type="dataset", revision=commit)) for path in paths]
-        except _UnreachableError as error:
-            raise ValueError(str(error)) from error
+    with hub_errors(repo, "dataset", way_out=WAY_OUT):
+        here = [Path(hf_hub_download(repo, path, repo_type="dataset", revision=commit)) for path in paths]
     return parquet_table(here, classes)
-
-
-class _UnreachableError(Exception):
-    """The hub cannot be asked; the message says why, and what to do."""
-
-
-@contextmanager
-def _errors_named(repo: str, revision: str) -> Iterator[None]:
-    """Turn errors of the hub into one line with the way out: ValueError, or _UnreachableError if it cannot be asked."""
-    from huggingface_hub import errors
-
-    # the base class of the errors of whichever HTTP library the hub's client uses is called HTTPError
-    bases = [base for base in errors.HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
-    unreachable: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
-    way_out = "name a file, or download it where there is a network"
-    try:
-        yield
-    except errors.GatedRepoError as error:
-        raise ValueError(
-            f"{repo}: its owner shares it with those who accept the terms. Accept them on its page of the hub, then "
-            f"run `hf auth login`, or set HF_TOKEN"
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another --revision") from error
-    except errors.LocalEntryNotFoundError as error:  # a subclass of EntryNotFoundError
-        raise _UnreachableError(
-            f"{repo}: a file of it is not in the hub's cache, and the hub cannot be reached. Try again, or {way_out}"
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise ValueError(f"{repo}: a file is gone from the hub ({printable(str(error))[:120]}). Try again") from error
-    except errors.RepositoryNotFoundError as error:
-        raise ValueError(
-            f"{repo}: there is no such file here, and no such dataset on the hub that you may see. Check the name; for "
-            f"a private one run `hf auth login`, or set HF_TOKEN"
-        ) from error
-    except errors.OfflineModeIsEnabled as error:
-        raise _UnreachableError(
-            f"{repo}: there is no such file here, and the hub is not asked, because HF_HUB_OFFLINE is set. Unset it, "
-            f"or {way_out}"
-        ) from error
-    except errors.HFValidationError as error:
-        raise ValueError(f"{repo}: is no name of a dataset on the hub (owner/name). Correct it") from error
-    except unreachable as error:
-        if isinstance(error, OSError) and error.errno in LOCAL:
-            raise ValueError(
-                f"{repo}: the hub's cache cannot be written ({error.strerror}). Make room there, or set HF_HOME to "
-                f"another folder"
-            ) from error
-        status = error.response.status_code if isinstance(error, errors.HfHubHTTPError) else None
-        if status in (401, 403):
-            raise ValueError(f"{repo}: the hub refuses ({status}). Run `hf auth login`, or set HF_TOKEN") from error
-        reason = printable(str(error))[:120] or type(error).__name__
-        said = f"answered {status}" if status else f"cannot be reached ({reason})"
-        raise _UnreachableError(
-            f"{repo}: there is no such file here, and the hub {said}. Try again, or {way_out}"
-        ) from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from acclimate.core import files, ranks, settings
 from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
+from acclimate.data.as_files import raw_text
 from acclimate.models.loading import identity, resolved
 from acclimate.tasks.datasets.docstrings import build_docstrings
 from acclimate.tasks.datasets.sections import build_sections
@@ -129,9 +130,11 @@ def corpus_at(
 ) -> Corpus:
     """Return the corpus at `source`, or the one that was prepared in it, or one that is made in `out` of its raw text.
 
-    Raises ValueError if `source` is none of these.
+    source: a path, or a dataset of the hub
+
+    Raises ValueError if it is none of these.
     """
-    source = corpus_path(source)
+    source = corpus_path(raw_text(source))
     if (source / "corpus.json").exists():
         return Corpus(source)
     if source == Path():

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import read_json, sha256_of_input
+from acclimate.core.hub import failures, hub_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -40,10 +41,7 @@ PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
 PATIENCE = 10.0  # seconds that the hub may take to answer
 HURRY = 2.0  # the same where its answer only decides what a message says
-_WITHOUT_HUB = (
-    "Without a connection, give the path of a directory that holds config.json and model.safetensors, or download the "
-    "model into the hub's cache first and set HF_HUB_OFFLINE=1."
-)
+WAY_OUT = "give the path of a directory that holds config.json and model.safetensors"
 
 
 _log = logging.getLogger(__name__)
@@ -82,13 +80,13 @@ def hub_answers() -> bool:
     if hub.constants.HF_HUB_OFFLINE:
         return False
     answers: list[bool] = []
-    failed = hub.errors.HTTPError  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
-    unreadable = getattr(sys.modules[failed.__module__], "InvalidURL", ValueError)
+    failed = failures()
+    unreadable = getattr(sys.modules[failed[-1].__module__], "InvalidURL", ValueError)
 
     def ask() -> None:
         try:
             hub.get_hf_file_metadata(hub.hf_hub_url(LARGER[0], "config.json"), timeout=HURRY)
-        except (OSError, failed):
+        except failed:
             return
         except (ValueError, ImportError, unreadable):  # the environment names a proxy that the library cannot use
             return
@@ -199,8 +197,8 @@ def reading(model: str | Path) -> Iterator[str]:
         if Path(where).is_dir():
             raise ValueError(f"{where}: cannot be loaded as a checkpoint of transformers: {error}") from error
         raise ValueError(
-            f"'{where}' is no directory here, and no model of that name with safetensors weights could be fetched from "
-            f"the Hugging Face hub. {_WITHOUT_HUB}"
+            f"{where}: there is no such directory here, and no model of that name with safetensors weights could be "
+            f"fetched from the hub. Try again, or {WAY_OUT}"
         ) from error
 
 
@@ -263,28 +261,11 @@ def require_fetchable(hub_id: str) -> None:
 
     if isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
         return
-    missing = f"'{hub_id}' is no directory here, and"
-    try:
-        hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
-    except errors.OfflineModeIsEnabled as error:
-        raise ValueError(
-            f"{missing} not in the hub's cache. HF_HUB_OFFLINE is set: unset it to download, or give the path of a "
-            f"directory that holds config.json and model.safetensors"
-        ) from error
-    except errors.GatedRepoError as error:
-        raise ValueError(
-            f"{missing} the Hugging Face hub requires that you agree to its terms. Do so on its page, then log in with "
-            f"`hf auth login`"
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ValueError(
-            f"{missing} the Hugging Face hub has no model of that name, or a private one. Check the spelling; for a "
-            f"private one log in with `hf auth login`"
-        ) from error
-    except errors.EntryNotFoundError as error:
-        raise ValueError(f"{missing} on the Hugging Face hub it holds no config.json, so it is no model") from error
-    except errors.HTTPError as error:  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
-        raise ValueError(f"{missing} the Hugging Face hub did not give it: {error}. {_WITHOUT_HUB}") from error
+    with hub_errors(hub_id, "model", way_out=WAY_OUT):
+        try:
+            hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
+        except errors.EntryNotFoundError as error:
+            raise ValueError(f"{hub_id}: on the hub it holds no config.json, so it is no model") from error
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acclimate.core import files
+from acclimate.core.hub import failures, status_of
 from acclimate.models.loading import HUB_ID
 from acclimate.shipping.texts import CARD, MARK
 
@@ -30,7 +31,7 @@ def push(
     revision: str | None = None,
     dry_run: bool = False,
 ) -> Upload:
-    """Upload a shipment to the hub as `repository` (owner/name). Return what was uploaded.
+    """Upload a directory that `ship` wrote to the hub as `repository` (owner/name). Return what was uploaded.
 
     private   whether the repository is private if this call creates it; one that exists stays as it is
     revision  branch to upload to, which is created if it is missing; None: main
@@ -38,9 +39,11 @@ def push(
 
     Raises ValueError if `shipped` is no whole shipment or holds other files, if the hub cannot be reached, and if it
     refuses.
+
+    >>> acclimate.push("shipped", "owner/name").address
     """
     from huggingface_hub import HfApi, constants
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    from huggingface_hub.errors import HFValidationError
 
     directory = Path(shipped)
     check_shipment(directory)
@@ -50,9 +53,6 @@ def push(
     if dry_run:
         return Upload(f"{constants.ENDPOINT}/{repository}", listed)
     api = HfApi()
-    # by its version the hub's client uses requests or httpx; the base class of their errors is HTTPError in both
-    bases = [base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError"]
-    failures: tuple[type[Exception], ...] = (OSError, *(base for base in bases if issubclass(base, Exception)))
     try:
         made = api.create_repo(repository, private=private, exist_ok=True)
         if revision is not None:
@@ -62,7 +62,7 @@ def push(
         )
     except HFValidationError as error:
         raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
-    except failures as error:
+    except failures() as error:
         raise ValueError(f"{directory} was not uploaded to {repository}: {_reason(error)}") from error
     return Upload(str(made), listed)
 
@@ -89,11 +89,11 @@ def check_shipment(directory: Path) -> None:
 
 def _reason(error: Exception) -> str:
     """Return in one line why the upload failed, and the way out."""
-    from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, OfflineModeIsEnabled
+    from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
     if isinstance(error, OfflineModeIsEnabled):
         return "HF_HUB_OFFLINE is set. Unset it to upload"
-    status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+    status = status_of(error)
     if isinstance(error, LocalTokenNotFoundError) or status in (401, 403):
         return "the hub knows no token of yours that may write there. Run `hf auth login`, or set HF_TOKEN"
     message = " ".join(str(error).split())[:200]

@@ -25,7 +25,7 @@ from typing import Any
 from acclimate.core.types import SPLITS, Example, Rejected, Split
 from acclimate.tasks.tags import scheme_of
 from acclimate.tasks.task import Metric, Task
-from acclimate.text.documents import feather_columns, feather_rows, parquet_columns, parquet_rows
+from acclimate.text.documents import arrow_columns, arrow_rows, parquet_columns, parquet_rows
 from acclimate.text.untrusted import (
     LIMITS,
     MARK,
@@ -176,7 +176,7 @@ def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
         ".jsonl": _json_rows,
         ".json": _json_array,
         ".parquet": partial(_column_rows, names_of=parquet_columns, rows_of=parquet_rows),
-        ".arrow": partial(_column_rows, names_of=feather_columns, rows_of=feather_rows),
+        ".arrow": partial(_column_rows, names_of=arrow_columns, rows_of=arrow_rows),
     }
     reader = readers.get(form_of(path, columns))
     if reader is None:

@@ -332,40 +332,34 @@ def _arrow_files(folder: Path) -> list[Path]:
 
 
 def arrow_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
-    """Return the names of the columns in a file of `dataset_files`. limits: unused, as in `parquet_columns`."""
-    import pyarrow as pa
-
+    """Return the names of the columns in an Arrow file. limits: unused, as in `parquet_columns`."""
     check_file(path)
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        return list(stream.schema.names)
+    with _arrow(path) as (names, _):
+        return names
 
 
 def arrow_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
     """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
-    import pyarrow as pa
-
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        chosen = (batch.select(list(columns)) for batch in stream)
+    with _arrow(path) as (_, batches):
+        chosen = (batch.select(list(columns)) for batch in batches)
         parts = (batch.slice(start, _ROWS) for batch in chosen for start in range(0, batch.num_rows, _ROWS))
         yield from _rows(path, parts, limits)
 
 
-def feather_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
-    """Return the names of the columns in an Arrow (Feather) file. limits: unused, as in `parquet_columns`."""
+@contextlib.contextmanager
+def _arrow(path: Path) -> Iterator[tuple[list[str], Iterator[Any]]]:
+    """Yield the names of the columns and the record batches: of a stream, as `datasets` writes, or a Feather file."""
     import pyarrow as pa
 
-    check_file(path)
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
-        return list(opened.schema.names)
-
-
-def feather_rows(path: Path, columns: ColumnNames, limits: ReadLimits = LIMITS) -> Iterator[dict[str, Any]]:
-    """Yield each row as values by column, for these columns only. Raises ValueError as `parquet_rows` does."""
-    import pyarrow as pa
-
-    with _damage_named(path), pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as opened:
-        chosen = (opened.get_batch(number).select(list(columns)) for number in range(opened.num_record_batches))
-        yield from _rows(path, chosen, limits)
+    with _damage_named(path), pa.OSFile(str(path)) as file:
+        feather = file.read(6) == b"ARROW1"
+        file.seek(0)
+        if feather:
+            table = pa.ipc.open_file(file)
+            yield list(table.schema.names), (table.get_batch(number) for number in range(table.num_record_batches))
+        else:
+            with pa.ipc.open_stream(file) as stream:
+                yield list(stream.schema.names), iter(stream)
 
 
 def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
