@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.files import read_json
+from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
 from acclimate.data.examination import Finding, ModelFacts
 from acclimate.models.loading import hub_answers
@@ -92,11 +93,13 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return shapes
     if not hub_answers():
         return None
-    failed = hub.errors.HTTPError  # type: ignore[attr-defined]  # of whichever HTTP library the hub uses
     try:
         found = hub.get_safetensors_metadata(model)
-    except (failed, hub.errors.NotASafetensorsRepoError):  # whether it can be loaded says the run, which downloads it
-        return None
+    except (
+        *failures(),
+        hub.errors.NotASafetensorsRepoError,
+    ):
+        return None  # the run, which downloads the model, says whether it can be loaded
     files = found.files_metadata.values()
     return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}
 
