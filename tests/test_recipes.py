@@ -1,4 +1,4 @@
-"""Every recipe in recipes/ is one of its method's, and runs: two steps on a two-layer random model and a few texts."""
+"""Every recipe that comes with acclimate is one of its method's, and runs: two steps on a two-layer random model."""
 
 import tomllib
 from dataclasses import fields, replace
@@ -16,7 +16,7 @@ from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 
-RECIPES = Path(__file__).parents[1] / "recipes"
+RECIPES = Path(__file__).parents[1] / "src" / "acclimate" / "recipes"
 FILES = sorted(RECIPES.rglob("*.toml"))
 TINY = {"layers": 2, "hidden": 16, "heads": 2, "vocabulary": 200}
 TEXTS = [
@@ -101,7 +101,7 @@ def test_recipes_say_where_they_come_from_and_leave_no_optimiser_setting_to_a_de
         comment = " ".join(line.lstrip("# ") for line in text.splitlines() if line.startswith("#"))
         assert "Table" in comment, file
         assert "leaves open" in comment or "Left open" in comment, file
-        assert f"--recipe recipes/{file.relative_to(RECIPES)}" in comment
+        assert f"--recipe {file.relative_to(RECIPES).with_suffix('').as_posix()} " in comment
         values = tomllib.loads(text)
         assert wanted <= set(values["plan"] if "plan" in values else values["finetune"]["plan"]), file
 

@@ -164,6 +164,7 @@ data fetch blurb --to x --from nowhere -> --from nowhere: there is no such folde
 study dga train.csv --model some/model --corpus raw.txt contestants=["MLMM"] -> did you mean 'MLM'?
 study pubmedbert --corpus raw.txt --general raw.txt --data . heldout=nowhere.txt -> nowhere.txt: there is no such file
 study blurb some/model --data . datasets=["GADD"] -> no dataset is called 'GADD'
+recipes mml -> no recipe is called 'mml'
 settings mml -> no settings are called 'mml'; did you mean 'mlm'?
 predict ./nowhere train.csv -> ./nowhere: there is no such directory
 predict some/model nowhere.csv -> nowhere.csv: there is no such file

@@ -32,7 +32,7 @@ from acclimate.training.plan import Plan
 from conformance import ROWS, toy_rows
 from families import FAMILIES, mpnet
 
-TABLE = Path(__file__).parents[2] / "recipes" / "tlm"
+TABLE = Path(__file__).parents[2] / "src" / "acclimate" / "recipes" / "tlm"
 SCALES = {"small": (109e6, 2.74e18), "medium": (109e6, 8.30e18), "large": (355e6, 7.59e19)}
 TASKS = ("agnews", "hyperpartisan", "helpfulness", "imdb", "acl-arc", "scierc", "chemprot", "rct")
 LABELS = ("left", "middle", "right")

@@ -27,7 +27,7 @@ from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "src" / "acclimate" / "recipes"
 PLACES = {  # contestant -> the recipe of its row
     "MLM": "mlm/dapt-dga",
     "adapter": "light/adapter",

@@ -19,7 +19,7 @@ from acclimate.studies.tapter import TapterStudyRecipe
 from acclimate.studies.tlm import TlmStudyRecipe, variants
 from acclimate.tasks.datasets import blurb
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[2] / "src" / "acclimate" / "recipes"
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)

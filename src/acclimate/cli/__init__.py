@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from acclimate.cli import race, settings, use
+from acclimate.cli import race, recipes, settings, use
 from acclimate.cli.analyse import analyse
 from acclimate.cli.data import data
 from acclimate.cli.method import adapt
@@ -73,6 +73,7 @@ for each in (race.doctor, race.race, race.evaluate, race.report, use.predict, us
     app.command(rich_help_panel=RACE)(each)
 app.command(rich_help_panel=METHODS)(adapt)
 app.command(rich_help_panel=METHODS)(settings.settings)
+app.command(rich_help_panel=METHODS)(recipes.recipes)
 app.add_typer(data, name="data", rich_help_panel=GROUPS)
 app.add_typer(study, name="study", rich_help_panel=GROUPS)
 app.add_typer(analyse, name="analyse", rich_help_panel=GROUPS)

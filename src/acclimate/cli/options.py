@@ -26,6 +26,12 @@ def begins_with(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
     return lambda incomplete: [name for name in names() if incomplete and name.startswith(incomplete)]
 
 
+def _recipes() -> Iterable[str]:
+    from acclimate.core.settings import recipe_names
+
+    return recipe_names()
+
+
 def _metrics() -> Iterable[str]:
     from acclimate.tasks.metrics import METRICS
 
@@ -255,7 +261,16 @@ TRACKING: Group = {
     ),
 }
 RECIPE: Group = {
-    "recipe": (_option(Path | None, "--recipe", "TOML file with settings.", RUN), None),
+    "recipe": (
+        _option(
+            Path | None,
+            "--recipe",
+            "TOML file with settings, or one of `acclimate recipes`.",
+            RUN,
+            autocompletion=begins_with(_recipes),
+        ),
+        None,
+    ),
 }
 ASSIGNMENTS: Group = {
     "assignments": (

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
+RECIPES = Path(__file__).parents[1] / "recipes"  # a TOML file for each row of a published table, a folder a method
 SEEDS = 5  # fine-tunings of each contestant in a race, and in what the doctor says of it, if no number is stated
 
 
@@ -162,14 +163,31 @@ def _preset(kind: Any, name: Any, *, where: str, key: str, base: Any) -> Any:
 
 
 def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
-    """Return the settings of a TOML file; what it leaves out stays as in `base`, or else keeps its default."""
-    if not path.is_file():
-        raise ValueError(f"{path}: there is no such file of settings")
+    """Return the settings of a TOML file, or of a recipe that comes with acclimate (`recipe_file`); what it leaves out
+    stays as in `base`, or else keeps its default.
+    """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(recipe_file(path).read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path}: not valid TOML: {error}") from error
     return from_mapping(kind, values, where=str(path), base=base)
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the recipes that come with acclimate, METHOD/ROW, such as "tapter/bioasq"."""
+    return sorted(file.relative_to(RECIPES).with_suffix("").as_posix() for file in RECIPES.glob("*/*.toml"))
+
+
+def recipe_file(stated: Path) -> Path:
+    """Return the file, or that of the recipe of this name that comes with acclimate. Raises ValueError for neither."""
+    if stated.is_file():
+        return stated
+    name = stated.as_posix().removesuffix(".toml")
+    if name in (names := recipe_names()):
+        return RECIPES / f"{name}.toml"
+    near = _close(name, names)
+    beside = f"'{near}' comes with acclimate" if near else "`acclimate recipes` lists those that come with acclimate"
+    raise ValueError(f"{stated}: there is no such file of settings; {beside}")
 
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
