@@ -49,8 +49,8 @@ def fine_tune(name: str, model: Path, task: Path, seed: int, place: Path) -> Non
     out = place.with_suffix("")
     begun, seconds = time.perf_counter(), time.process_time()
     score = finetune.evaluate(recipe, out)
-    dev = files.read_json(finetune.last_attempt(out) / finetune.DEV)
-    learnt = files.read_json(out / finetune.LEARNT)
+    dev = files.read_record(finetune.last_attempt(out) / finetune.DEV)
+    learnt = files.read_record(out / finetune.LEARNT)
     record(
         place,
         {

@@ -211,7 +211,7 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, poo
     write_job(job, "fine-tune DAPT, seed 1", model=before.name)
     write_job(before, "DAPT", {"model": BASE})
     for directory in (job, before):
-        files.write_json(directory / "wall.json", {"seconds": 30.0})
+        files.write_record(directory / "wall.json", {"seconds": 30.0})
 
 
 def write_job(directory: Path, label: str, settings: dict[str, Any] | None = None, **needs: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import RESULT, Job, Work
+from acclimate.jobs.job import Job, Work, read_result
 
 
 class Odd(Exception):
@@ -34,7 +34,7 @@ def _count(
     watch(Progress("counting", 1, 1, "numbers"))
     if log is not None:
         files.append_line(log, f"{out.name} {os.getpid()}")
-    return {"number": 1 + start + sum(files.read_json(path / RESULT)["number"] for path in needs.values())}
+    return {"number": 1 + start + sum(read_result(path)["number"] for path in needs.values())}
 
 
 def _fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:

@@ -162,9 +162,9 @@ def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any],
     (out / "result.json").unlink()
     (out / "state-000000003").mkdir()
     (out / ".state-000000004.tmp").mkdir()
-    (out / BEST).write_bytes(b"")
+    (out / BEST.format(3, 0)).write_bytes(b"")
     done(job, tmp_path / RUN)
-    assert not [*out.glob("*state-*"), *out.glob(BEST)]
+    assert not [*out.glob("*state-*"), *out.glob(BEST.format("*", "*"))]
 
 
 def _results(run: Path) -> dict[str, Any]:

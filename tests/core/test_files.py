@@ -234,3 +234,28 @@ def test_a_file_where_a_run_is_to_go_is_named(tmp_path):
             files.hold(tmp_path / place),
         ):
             pass
+
+
+@pytest.mark.parametrize("value", [{"a": 1.5, "b": {"é": None}}, [[1, 0.1], [2, "x"]], {}, []], ids=str)
+def test_a_record_that_changed_in_one_byte_is_refused_by_name(value, tmp_path):
+    path = tmp_path / "record.json"
+    files.write_record(path, value, of="job 1")
+    assert files.read_record(path, of="job 1") == value
+    whole = path.read_bytes()
+    damaged = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    for content in (*damaged, b"", b"{}", whole[:-1], bytes(len(whole))):
+        path.write_bytes(content)
+        with pytest.raises(files.DamagedError, match=r"record\.json is damaged: .* Remove "):
+            files.read_record(path, of="job 1")
+    path.write_bytes(whole)
+    with pytest.raises(files.DamagedError, match="way out"):
+        files.read_record(path, of="job 2", way_out="way out")
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{}", "3", '{"a": 1}', "{", "[" * 10_000])
+def test_a_damaged_manifest_is_named(content, tmp_path):
+    with files.new_directory(tmp_path / "made") as made:
+        files.write_text(made / "a", "text")
+    (tmp_path / "made" / files.MANIFEST).write_text(content)
+    with pytest.raises(files.DamagedError, match=r"manifest\.json.*Remove .*made"):
+        files.check_manifest(tmp_path / "made")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import JOB, RESULT, Job, Work, missing
-from acclimate.jobs.run import done
+from acclimate.jobs.job import JOB, RESULT, Job, Work, missing, read_result, result_of
+from acclimate.jobs.run import do, done
 
 CALLS: list[str] = []
 
@@ -27,7 +28,7 @@ def _count(*, out: Path, watch: Any, start: int = 0, text: Path | None = None, b
     CALLS.append(out.name)
     watch(Progress("counting", 1, 1, "numbers", {"loss": 1.0}))
     if before is not None:
-        start += files.read_json(before / RESULT)["number"]
+        start += read_result(before)["number"]
     return {"number": start + (len(text.read_text()) if text else 0)}
 
 
@@ -139,3 +140,42 @@ def test_whoever_watches_is_told_the_jobs_label(chain, tmp_path):
     told: list[Progress] = []
     done(chain[1], tmp_path, watch=told.append)
     assert [(each.stage, each.values) for each in told] == [("first, of two", {"loss": 1.0}), ("second", {"loss": 1.0})]
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def swap(path):
+    """Put the file of the other job in this one's place."""
+    [other] = [each for each in path.parents[1].glob("*") if each != path.parent and (each / path.name).exists()]
+    path.write_bytes((other / path.name).read_bytes())
+
+
+HARMS = (flip, swap, lambda path: path.write_bytes(b""), lambda path: path.write_bytes(bytes(path.stat().st_size)))
+
+
+@pytest.mark.parametrize("harm", HARMS, ids=["flipped", "swapped", "emptied", "zeroed"])
+@pytest.mark.parametrize("file", ["result.json", "kept.txt", "inside/weights.bin"])
+def test_a_changed_file_of_a_finished_job_is_refused_by_name(file, harm, tmp_path):
+    def leave(*, out, watch, text, **needs):
+        (out / "kept.txt").write_text(text)
+        with files.new_directory(out / "inside") as inside:
+            (inside / "weights.bin").write_text(text)
+        return {"text": text}
+
+    leaving = Work("leave", leave)
+    first = Job("first", leaving, {"text": "one"})
+    jobs = [Job("reads", leaving, {"text": "two"}, needs={"before": first}), Job("later", leaving, {"text": "3"})]
+    do([first, jobs[1]], tmp_path)
+    place = first.directory(tmp_path)
+    if harm is swap and file == "inside/weights.bin":
+        harm = flip
+    harm(place / file)
+    read = (lambda: do([jobs[0]], tmp_path)) if "/" in file else (lambda: result_of(first, tmp_path))
+    with pytest.raises(files.DamagedError, match=rf"{Path(file).name} is damaged: .* Remove .*{place.name}: the comm"):
+        read()
+    shutil.rmtree(place)
+    do(jobs, tmp_path)

@@ -14,7 +14,7 @@ import pytest
 import running_jobs as work
 from acclimate.core import files
 from acclimate.jobs import job as named
-from acclimate.jobs.job import RESULT, RUNNING, WALL, Job, running
+from acclimate.jobs.job import RESULT, RUNNING, WALL, Job, running, write_result
 from acclimate.jobs.lock import LOCK, differences, write_lock
 from acclimate.jobs.run import do_all
 from acclimate.jobs.status import status_of
@@ -40,7 +40,7 @@ def study_in(run: Path, way: Path) -> list[Job]:
 
 
 def took(job: Job, run: Path, seconds: float) -> None:
-    files.write_json(job.directory(run) / WALL, {"seconds": seconds})
+    files.write_record(job.directory(run) / WALL, {"seconds": seconds})
 
 
 def test_done_failed_and_waiting_are_told_and_why(tmp_path):
@@ -144,7 +144,11 @@ def test_the_lock_names_all_and_what_differs_is_found(tmp_path):
     result = jobs[0].directory(tmp_path / "run") / RESULT
     assert lock["jobs"][jobs[0].name]["result"] == files.sha256_of(result)
     assert differences(tmp_path / "run") == []
-    files.write_json(result, {"number": 99})
+    before = (tmp_path / "run" / LOCK).read_bytes()
+    files.write_record(result, {"number": 99}, of=result.parent.name)
+    with pytest.raises(files.DamagedError, match=rf"{result} has changed since .* Remove {result.parent}"):
+        write_lock(tmp_path / "run", "acclimate race x", Recipe())
+    assert (tmp_path / "run" / LOCK).read_bytes() == before
     (jobs[1].directory(tmp_path / "run") / RESULT).unlink()
     changed, gone = differences(tmp_path / "run")
     assert "the result of job 1 is not the one" in changed
@@ -156,7 +160,7 @@ def test_the_commands_answer_without_torch(tmp_path):
     write_lock(tmp_path, "test", Recipe())
     for verb, status, words in (("status", 0, "1 job: 1 done"), ("verify", 0, "All results"), ("verify", 1, "is not")):
         if status:
-            files.write_json(work.numbered(1).directory(tmp_path) / RESULT, {})
+            write_result(work.numbered(1).directory(tmp_path), {})
         asked = [sys.executable, "-X", "importtime", "-m", "acclimate", "study", verb, str(tmp_path)]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)
         assert (done.returncode, words in done.stdout) == (status, True), done.stderr[-2000:]

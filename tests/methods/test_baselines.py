@@ -8,7 +8,6 @@ from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from acclimate.core import files
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
 from acclimate.methods.baselines import TfidfSetting
@@ -193,7 +192,7 @@ def test_it_needs_something_to_try(kind, name, toy_task):
 
 def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path):
     from acclimate.core import settings
-    from acclimate.jobs.job import RESULT
+    from acclimate.jobs.job import write_result
     from acclimate.races import work
 
     task, stated = toy_task("multilabel"), settings.to_mapping(baselines.TfidfRecipe())
@@ -201,7 +200,7 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
     before = len(task.looks())
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert len(task.looks()) == before
-    files.write_json(tmp_path / RESULT, result)
+    write_result(tmp_path, result)
     tested = work.test_terms(
         out=tmp_path, watch=unwatched, by="test TF-IDF", recipe=stated, task=task.path, fitted=tmp_path
     )

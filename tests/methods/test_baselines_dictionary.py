@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from acclimate.core import files, settings
+from acclimate.core import settings
 from acclimate.core.types import Example, Split, unwatched
-from acclimate.jobs.job import RESULT
+from acclimate.jobs.job import write_result
 from acclimate.methods import baselines
 from acclimate.races import work
 from acclimate.tasks.metrics import METRICS
@@ -47,6 +47,6 @@ def test_it_tags_the_toy_in_two_jobs_which_know_of_no_strength(toy_task, tmp_pat
     task, stated = toy_task("tokens"), settings.to_mapping(baselines.TfidfRecipe())
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert result["dev"] > 0.5
-    files.write_json(tmp_path / RESULT, result)
+    write_result(tmp_path, result)
     given = {"recipe": stated, "task": task.path, "fitted": tmp_path}
     assert work.test_terms(out=tmp_path, watch=unwatched, by="test word list", **given)["test"] > 0.5

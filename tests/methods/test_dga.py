@@ -118,7 +118,7 @@ def test_checkpoint_is_an_ordinary_one_and_importance_lies_beside_it(recipe, tmp
     assert (importance > 0).all()
     log = read_log(tmp_path)
     assert len(log) == 6
-    trained, before = spent(tmp_path), files.read_json(tmp_path / BEFORE)
+    trained, before = spent(tmp_path), files.read_record(tmp_path / BEFORE)
     assert before["tokens"] > 0
     assert trained.tokens == before["tokens"] + sum(line["tokens"] for line in log)
     assert trained.flops == before["flops"] + sum(line["flops"] for line in log)

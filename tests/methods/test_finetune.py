@@ -72,8 +72,8 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
     task, score, out = tuned
     again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
-    assert score.dev == max(look for _, look in files.read_json(out / finetune.DEV))
-    assert not (out / finetune.BEST).exists()
+    assert score.dev == max(look for _, look in files.read_record(out / finetune.DEV))
+    assert not [*out.glob(finetune.BEST.format("*", "*"))]
 
 
 def test_dev_predictions_are_those_of_the_checkpoint(tuned):
@@ -238,11 +238,11 @@ def test_a_run_that_was_begun_to_be_compared_ends_as_if_it_had_never_stopped(kin
     assert later.loss <= early.loss
     assert finetune.begin(recipe, tmp_path / "begun", 3 / 8) == early, "looked up, not trained again"
     assert len(read_log(tmp_path / "begun")) == 4
-    assert later.dev == max(early.dev, *(score for _, score in files.read_json(tmp_path / "begun" / "dev.json")))
+    assert later.dev == max(early.dev, *(score for _, score in files.read_record(tmp_path / "begun" / "dev.json")))
     finetune.adapt(recipe, tmp_path / "begun")
     for name in ("dev.json", "predicted_dev.json", "log.jsonl", "checkpoint/model.safetensors"):
         assert (tmp_path / "begun" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    looks = files.read_json(tmp_path / "whole" / "dev.json")
+    looks = files.read_record(tmp_path / "whole" / "dev.json")
     assert finetune.begin(recipe, tmp_path / "whole", 1 / 2).dev == max(score for step, score in looks if step <= 4)
 
 
@@ -261,7 +261,7 @@ def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
     for steps, count, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
         short = replace(recipe, looks=count, plan=replace(recipe.plan, steps=steps))
         finetune.adapt(short, tmp_path / str(steps))
-        assert [step for step, _ in files.read_json(tmp_path / str(steps) / finetune.DEV)] == expected
+        assert [step for step, _ in files.read_record(tmp_path / str(steps) / finetune.DEV)] == expected
 
 
 def test_a_part_of_an_epoch_is_at_least_one_step(recipe, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import toys
-from acclimate.core.files import read_json
+from acclimate.core.files import read_record
 from acclimate.methods import finetune
 from acclimate.methods.finetune import Tuning
 from acclimate.models.classifier import load_finetuned
@@ -45,14 +45,14 @@ def test_a_kept_head_begins_with_what_the_checkpoint_predicts(tuned, tmp_path):
     with folded(begun.model, begun.scale):
         score, _, predicted, _ = begun.look()
         weights = {name: weight.clone() for name, weight in begun.model.state_dict().items()}
-    before = read_json(checkpoint.parent / "predicted_dev.json")
+    before = read_record(checkpoint.parent / "predicted_dev.json")
     if task.kind == "score":
         assert predicted == pytest.approx(before, rel=1e-4)
     else:
         assert [list(each) if isinstance(each, tuple) else each for each in predicted] == before
     for name, weight in load_finetuned(checkpoint).state_dict().items():
         torch.testing.assert_close(weights[name], weight, rtol=1e-5, atol=1e-5)
-    assert score == pytest.approx(read_json(checkpoint.parent / "dev.json")[-1][1], abs=1e-6)
+    assert score == pytest.approx(read_record(checkpoint.parent / "dev.json")[-1][1], abs=1e-6)
 
 
 def test_a_fresh_head_takes_the_encoder_of_a_fine_tuned_checkpoint_alone(tuned, encoder, tmp_path):
@@ -104,4 +104,4 @@ def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, t
     (checkpoint / "config.json").write_text(json.dumps(config))
     begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
-        assert begun.look().predicted == pytest.approx(read_json(checkpoint.parent / "predicted_dev.json"), rel=1e-4)
+        assert begun.look().predicted == pytest.approx(read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4)

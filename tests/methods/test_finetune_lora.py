@@ -79,7 +79,7 @@ def test_killed_and_resumed_gives_the_same_bytes(recipe_of, kind, settings, tmp_
     monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", "0")
     recipe = recipe_of(kind, **{"plan": replace(PLAN, steps=6), **settings})
     finetune.adapt(recipe, tmp_path / "whole")
-    assert files.read_json(tmp_path / "whole" / "learnt.json")["again"] == recipe.retry
+    assert files.read_record(tmp_path / "whole" / "learnt.json")["again"] == recipe.retry
 
     class Killed(Exception):
         pass

@@ -199,7 +199,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     monkeypatch.setattr(Tuning, "look", lambda self: finetune.Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
-    assert files.read_json(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
+    assert files.read_record(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
     assert len(read_log(tmp_path)) == 10
     assert finetune.dev_score(tmp_path, "best") == 0.5
 
@@ -219,7 +219,7 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
     for name, value in weights[1].items():
         assert torch.allclose(kept[name], (value + weights[2][name]) / 2, atol=1e-7), name
     assert finetune.dev_score(tmp_path / "better", "best") == 0.8
-    assert files.read_json(tmp_path / "better" / "chosen.json")["averaged"] == [9, 6]
+    assert files.read_record(tmp_path / "better" / "chosen.json")["averaged"] == [9, 6]
     assert finetune.predicted_dev(tmp_path / "better") == ["look 5"]
 
     weights.clear()
@@ -259,7 +259,7 @@ def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(b
 def test_a_run_that_learns_the_toy_has_learnt(kind, encoder, toy_task, tmp_path):
     plan = replace(PLAN, steps=60, rate=1e-2)
     finetune.adapt(recipe_for(encoder, toy_task(kind), head="fresh", pooling="pooler", plan=plan, retry=True), tmp_path)
-    assert files.read_json(tmp_path / "learnt.json") == {"learnt": True, "again": False}
+    assert files.read_record(tmp_path / "learnt.json") == {"learnt": True, "again": False}
 
 
 @pytest.mark.parametrize("kind", ["sequence", "multilabel", "score", "tokens"])
@@ -271,7 +271,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     notes = []
     finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
     about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": "again"}
-    assert files.read_json(tmp_path / "learnt.json") == about
+    assert files.read_record(tmp_path / "learnt.json") == about
     assert "it has learnt nothing: once more with twice the steps, at three times the rate" in notes
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
@@ -279,7 +279,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     assert max(line["rate"] for line in again) == pytest.approx(3e-9)
     assert spent(tmp_path).tokens == sum(line["tokens"] for line in [*read_log(tmp_path), *again])
     assert finetune.dev_score(tmp_path, "best") == max(
-        each for _, each in files.read_json(tmp_path / "again" / "dev.json")
+        each for _, each in files.read_record(tmp_path / "again" / "dev.json")
     )
 
 
@@ -291,7 +291,7 @@ def test_a_second_attempt_saves_a_run_at_too_high_a_rate_and_one_at_too_low_a_ra
     recipe = recipe_for(encoder, toy_task("sequence"), head=head, pooling=pooling, plan=plan, retry=True)
     finetune.adapt(recipe, tmp_path)
     about = {"learnt": True, "again": True, "attempt_rate": factor, "counts": "again"}
-    assert files.read_json(tmp_path / "learnt.json") == about
+    assert files.read_record(tmp_path / "learnt.json") == about
     assert max(line["rate"] for line in read_log(tmp_path / "again")) == pytest.approx(factor * rate)
 
 
@@ -310,7 +310,7 @@ def test_a_run_whose_loss_is_not_finite_is_made_once_more_at_a_third_of_the_rate
     recipe, limit = recipe_for(encoder, task, head="fresh", pooling="pooler", retry=True), PLAN.rate / 2
     finetune.adapt(recipe, tmp_path / "saved")
     assert rates == pytest.approx([PLAN.rate, PLAN.rate / 3])
-    assert files.read_json(tmp_path / "saved" / "learnt.json")["learnt"]
+    assert files.read_record(tmp_path / "saved" / "learnt.json")["learnt"]
     with pytest.raises(NotFiniteError):
         finetune.adapt(replace(recipe, retry=False), tmp_path / "no second attempt")
     limit = 0.0
@@ -360,14 +360,14 @@ def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_tas
     recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)
     done = finetune.adapt(recipe, tmp_path)
     about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": ""}
-    assert files.read_json(tmp_path / "learnt.json") == about
+    assert files.read_record(tmp_path / "learnt.json") == about
     found = finetune.load_tested(done, toy_task("sequence"))
     assert found[2]
     assert len(finetune.predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
 
 
 def test_a_record_that_does_not_say_which_attempt_counts_is_refused(tmp_path):
-    files.write_json(tmp_path / finetune.LEARNT, {"learnt": True, "again": True})
+    files.write_record(tmp_path / finetune.LEARNT, {"learnt": True, "again": True})
     with pytest.raises(ValueError, match="'counts' is missing: another release wrote this"):
         finetune.last_attempt(tmp_path)
 
@@ -377,7 +377,7 @@ def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
     monkeypatch.setattr(finetune, "constant_on_dev", lambda task, **_: 1.0)
     finetune.adapt(recipe, tmp_path)
-    assert files.read_json(tmp_path / finetune.LEARNT)["learnt"] is True
+    assert files.read_record(tmp_path / finetune.LEARNT)["learnt"] is True
 
 
 def test_the_constant_loss_is_that_of_the_label_frequencies(encoder, toy_task):

@@ -124,7 +124,7 @@ def test_the_checkpoint_that_goes_on_is_the_best_on_dev_or_the_last(encoder, toy
         handed[choose] = (tmp_path / choose / "stage-1" / "checkpoint" / "model.safetensors").read_bytes()
         alone = finetune.adapt(stage, tmp_path / f"{choose} alone").path
         assert handed[choose] == (alone / "model.safetensors").read_bytes()
-    scores = [score for _, score in files.read_json(tmp_path / "best" / "stage-1" / "dev.json")]
+    scores = [score for _, score in files.read_record(tmp_path / "best" / "stage-1" / "dev.json")]
     assert (handed["best"] == handed["last"]) == (scores.index(max(scores)) == len(scores) - 1)
 
 

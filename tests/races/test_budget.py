@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core import files
-from acclimate.jobs.job import decided
+from acclimate.jobs.job import decided, write_result
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
@@ -152,9 +152,9 @@ def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
     ):
         (tmp_path / "jobs" / name).mkdir(parents=True)
         files.write_json(tmp_path / "jobs" / name / "job.json", {"work": work})
-        files.write_json(tmp_path / "jobs" / name / "wall.json", {"seconds": seconds})
-        files.write_json(tmp_path / "jobs" / name / "result.json", {"flops": flops})
-    files.write_json(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
+        files.write_record(tmp_path / "jobs" / name / "wall.json", {"seconds": seconds})
+        write_result(tmp_path / "jobs" / name, {"flops": flops})
+    files.write_record(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
     assert (Budget(1, "seconds", "").spent(tmp_path), Budget(1, "flops", "").spent(tmp_path)) == (38.0, 8.0)
     assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 30.0
 
@@ -164,7 +164,7 @@ def test_what_a_study_spent_in_the_directory_counts_too(work, tmp_path):
     job = tmp_path / "jobs" / "job-1"
     job.mkdir(parents=True)
     files.write_json(job / "job.json", {"work": work})
-    files.write_json(job / "wall.json", {"seconds": 20.0})
+    files.write_record(job / "wall.json", {"seconds": 20.0})
     assert Budget(1, "seconds", "").spent(tmp_path) == 20.0
     assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 20.0
 
@@ -173,4 +173,4 @@ def test_a_decision_is_made_once(tmp_path):
     assert decided(tmp_path, "a", lambda: [1]) == [1]
     assert decided(tmp_path, "a", lambda: [2]) == [1]
     assert decided(tmp_path, "b", lambda: 3) == 3
-    assert files.read_json(tmp_path / "decisions.json") == {"a": [1], "b": 3}
+    assert files.read_record(tmp_path / "decisions.json") == {"a": [1], "b": 3}

@@ -14,6 +14,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from acclimate.core import files
 from acclimate.data.materials import Materials
 from acclimate.jobs import job as jobs_module
+from acclimate.jobs.job import read_result
 from acclimate.races import work
 from acclimate.races.contestants import enter
 from acclimate.races.outcome import outcomes_in
@@ -235,7 +236,7 @@ def test_where_no_race_ended_reading_says_so(tmp_path):
 
 
 def _results(run: Path, beginning: str) -> dict[str, dict]:
-    return {path.parent.name: files.read_json(path) for path in (run / "jobs").glob(f"{beginning}*/result.json")}
+    return {path.parent.name: read_result(path.parent) for path in (run / "jobs").glob(f"{beginning}*/result.json")}
 
 
 def _settled(run: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Progress
 from acclimate.data.inputs import Raw
 from acclimate.data.sources import Inputs
-from acclimate.jobs.job import DIRECTORY, RESULT
+from acclimate.jobs.job import DIRECTORY, RESULT, read_result
 from acclimate.methods import finetune
 from acclimate.races import contestants, race
 from acclimate.races import run as running
@@ -113,7 +113,7 @@ def test_a_score_is_the_metric_of_the_predictions_of_all_folds_together(folded):
     predicted: dict[tuple[int, str], str] = {}
     for name in cell.jobs:
         place = folded.out / DIRECTORY / name
-        result, job = files.read_json(place / RESULT), files.read_json(place / "job.json")
+        result, job = read_result(place), files.read_json(place / "job.json")
         tuned = files.read_json(folded.out / DIRECTORY / job["needs"]["tuned"] / "job.json")
         seed = tuned["settings"]["recipe"]["plan"]["seed"]
         predicted |= {(seed, id): label for id, label in zip(result["ids"], result["predicted"], strict=True)}

@@ -155,3 +155,16 @@ def test_documents_are_taken_by_number_in_the_order_asked_for(tmp_path, monkeypa
     for wrong in (-1, 10):
         with pytest.raises(IndexError, match=f"has 10 documents, none with the number {wrong}"):
             list(corpus.take([wrong]))
+
+
+@pytest.mark.parametrize("file", ["documents.arrow", "corpus.json", "ids.bin", "word_starts.bin", "tokens.json"])
+@pytest.mark.parametrize(
+    "harm", [lambda content: content[:-9] + bytes([content[-9] ^ 4]) + content[-8:], lambda c: b""]
+)
+def test_a_changed_file_of_a_corpus_or_its_tokens_is_refused_by_name(file, harm, corpus, tokenizers):
+    corpus.tokens(tokenizers["bytes"])
+    [path] = corpus.path.rglob(file)
+    path.write_bytes(harm(path.read_bytes()))
+    again = Corpus(corpus.path)
+    with pytest.raises(ValueError, match=rf"{file}.*[Rr]emove"):
+        (next(again.documents()), again.tokens(tokenizers["bytes"]))

@@ -99,25 +99,29 @@ def bytes_of(tokens):
     return {file.name: file.read_bytes() for file in tokens.path.iterdir()}
 
 
-@pytest.mark.parametrize("killed_at", [2, 10, 38])
-def test_a_build_that_was_killed_goes_on_to_the_same_bytes(long_corpus, tokenizers, tmp_path, monkeypatch, killed_at):
+@pytest.mark.parametrize("killed", [(2, ""), (10, ""), (38, ""), (38, "ids.bin"), (38, "begun.json")])
+def test_a_build_that_was_killed_goes_on_to_the_same_bytes(long_corpus, tokenizers, tmp_path, monkeypatch, killed):
+    killed_at, damaged = killed
     whole = bytes_of(write_corpus(long_corpus.documents(), tmp_path / "whole").tokens(tokenizers["bytes"]))
     encode, calls = Chunked.encode, []
 
-    def killed(chunked, texts):
+    def kill(chunked, texts):
         calls.append(len(texts))
         if len(calls) == killed_at:
             raise KeyboardInterrupt
         return encode(chunked, texts)
 
-    monkeypatch.setattr(Chunked, "encode", killed)
+    monkeypatch.setattr(Chunked, "encode", kill)
     with pytest.raises(KeyboardInterrupt):
         long_corpus.tokens(tokenizers["bytes"])
     assert [path.name[-9:] for path in (long_corpus.path / "tokens").glob(".*") if path.is_dir()] == [".building"]
     saved = sum(calls[: 3 * ((killed_at - 1) // 3)])
     killed_at, calls = 0, []
+    for path in long_corpus.path.rglob(damaged) if damaged else ():
+        content = path.read_bytes()
+        path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
     assert bytes_of(long_corpus.tokens(tokenizers["bytes"])) == whole
-    assert sum(calls) == len(long_corpus) - saved
+    assert sum(calls) == len(long_corpus) - (0 if damaged else saved)
     assert not [path for path in (long_corpus.path / "tokens").glob(".*") if path.is_dir()]
 
 

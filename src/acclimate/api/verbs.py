@@ -135,7 +135,7 @@ def race(
     given = dict(locals())
     from acclimate.cli.checks import refuse_unused
     from acclimate.jobs.job import check_format
-    from acclimate.jobs.lock import write_lock
+    from acclimate.jobs.lock import check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.models.loading import start_of
     from acclimate.races import race as races
@@ -171,6 +171,7 @@ def race(
                 from acclimate.studies.learning_curve import dry_run_text as plan
             return Study(place, plan(inputs, chosen, **asked))
         check_format(place)
+        check_results(place)
         with races.hold_first(place), emptied_if_refused(place), working(where):
             materials = races.materials_for(inputs, chosen)
             if curves:

@@ -294,11 +294,12 @@ def _types(function: Callable[..., None]) -> dict[str, Any]:
 @contextmanager
 def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
-    from acclimate.jobs.lock import write_lock
+    from acclimate.jobs.lock import check_results, write_lock
     from acclimate.jobs.workers import Where, working
 
     where = Where(**{name: session.parameters[name] for name in JOBS})
     where.check()
+    check_results(session.parameters["out"])
     if dry_run:
         yield
         return

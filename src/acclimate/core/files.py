@@ -1,6 +1,7 @@
 """Files that are whole or absent: every write goes to a temporary name in the same directory, is flushed, then renamed.
 
-A directory is complete only once its `manifest.json`, with the SHA-256 of each file, stands in it.
+A directory is complete only once its `manifest.json`, with the SHA-256 of each file, stands in it. A record is a JSON
+file that has its hash in itself.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from filelock import FileLock, Timeout
 
 MANIFEST = "manifest.json"
 LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; `.holder` names the process
+_BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_record` calls it
 _held: set[Path] = set()  # directories that this process holds
 
 
@@ -96,14 +98,72 @@ def append_line(path: Path, line: str) -> None:
         os.fsync(file.fileno())
 
 
-def read_json(path: Path) -> Any:
-    """Return the file's value. Raises DamagedError, naming the place, if it is not JSON in UTF-8."""
+def read_json(path: Path, *, way_out: str = "") -> Any:
+    """Return the file's value. Raises DamagedError, naming the place, if it is not JSON in UTF-8.
+
+    way_out: the sentence with which the error ends
+    """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"))
     except json.JSONDecodeError as error:
-        raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}") from error
+        raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}{_after(way_out)}") from error
     except UnicodeDecodeError as error:
-        raise DamagedError(f"{path}: byte {error.start:,} is not UTF-8: {error.reason}") from error
+        place = f"{path}: byte {error.start:,}"
+        raise DamagedError(f"{place} is not UTF-8: {error.reason}{_after(way_out)}") from error
+    except RecursionError as error:
+        raise DamagedError(f"{path}: nested too deeply to be read{_after(way_out)}") from error
+
+
+def read_object(path: Path, *, names: Collection[str] = (), way_out: str = "") -> dict[str, Any]:
+    """Return the JSON object in a file. Raises DamagedError, naming the file, if it is none or lacks one of the names.
+
+    way_out: the sentence with which the error ends; "": to remove the file's directory
+    """
+    way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
+    value = read_json(path, way_out=way_out)
+    if not isinstance(value, dict):
+        raise DamagedError(f"{path} is damaged: it holds no JSON object. {way_out}")
+    if lost := [name for name in names if name not in value]:
+        raise DamagedError(f"{path} is damaged: it lacks {', '.join(lost)}. {way_out}")
+    return value
+
+
+def write_record(path: Path, value: Any, *, of: str = "") -> None:
+    """Write what a later command goes on from, an object or a list, with its hash, which `read_record` checks.
+
+    The file is indented JSON: the object with `sha256` before its entries, or {"sha256": ..., "values": the list}. The
+    hash is that of `of`, which says what the record is of, and of the file with an empty string in the hash's place.
+    """
+    record = {"sha256": "", **(value if isinstance(value, dict) else {"values": value})}
+    content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    rest = content.removeprefix(_BEFORE_HASH)
+    assert content.startswith(_BEFORE_HASH + b'"'), "an entry of the value is called sha256"
+    write_bytes(path, _BEFORE_HASH + _hash_of_record(rest, of) + rest)
+
+
+def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
+    """Return the object or list that `write_record` wrote. Raises DamagedError, naming the file, if a byte has changed
+    or it is the record of something else.
+
+    way_out: the sentence with which the error ends; "": to remove the file's directory
+    """
+    content = path.read_bytes()
+    begin, end = len(_BEFORE_HASH), len(_BEFORE_HASH) + 64
+    if content[:begin] != _BEFORE_HASH or content[begin:end] != _hash_of_record(content[end:], of):
+        way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
+        raise DamagedError(f"{path} is damaged: its content is not that of the hash in it{_after(way_out)}")
+    record: dict[str, Any] = json.loads(content)
+    del record["sha256"]
+    return record["values"] if [*record] == ["values"] else record
+
+
+def _hash_of_record(rest: bytes, of: str) -> bytes:
+    """Return the hash of a record as bytes. rest: what comes after it in the file"""
+    return sha256_of_bytes(of.encode() + _BEFORE_HASH + rest).encode()
+
+
+def _after(way_out: str) -> str:
+    return f". {way_out}" if way_out else ""
 
 
 def sha256_of(path: Path) -> str:
@@ -113,12 +173,14 @@ def sha256_of(path: Path) -> str:
 
 
 def sha256_of_input(path: Path) -> str:
-    """Return the SHA-256 of a file that we only read, 64 hex digits; it is read again only if size or time changed."""
+    """Return the SHA-256 of a file that we only read, 64 hex digits; it is read again only if it was replaced, or its
+    size or time changed.
+    """
     status = path.stat()
     return _sha256_of_version(path.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-@lru_cache
+@lru_cache(maxsize=1 << 16)
 def _sha256_of_version(path: Path, inode: int, size: int, changed: int) -> str:
     return sha256_of(path)
 
@@ -153,29 +215,74 @@ def new_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def seal(directory: Path) -> None:
-    """Flush the directory's files and write its manifest, which marks it as complete."""
-    files = sorted(file for file in directory.rglob("*") if file.is_file() and file.name != MANIFEST)
-    for file in files:
+def seal(directory: Path, *, apart: bool = False) -> None:
+    """Flush the directory's files and write its manifest, which marks it as complete.
+
+    apart: True for a directory to which others add: hidden files are left out, of a directory inside that has a
+           manifest only this is listed, and a record without its hash, because it has one and may hold seconds
+    """
+    if not apart:
+        for left_by_a_kill in directory.rglob(".*.tmp"):
+            left_by_a_kill.unlink()
+    paths = sorted(file for file in directory.rglob("*") if file.is_file())
+    sealed = {file.parent for file in paths if file.name == MANIFEST} - {directory} if apart else set()
+    listed: dict[str, str] = {}
+    for file in paths:
+        inside = file.relative_to(directory)
+        hidden = apart and any(part.startswith(".") for part in inside.parts)
+        above = [directory / parent for parent in inside.parents]  # the file's directory first
+        elsewhere = any(parent in sealed for parent in above[file.name == MANIFEST :])
+        if hidden or elsewhere or file == directory / MANIFEST or (file.name == MANIFEST and not apart):
+            continue
         with open(file, "rb+") as handle:
             os.fsync(handle.fileno())
-    write_json(directory / MANIFEST, {str(file.relative_to(directory)): sha256_of(file) for file in files})
+            is_record = apart and handle.read(len(_BEFORE_HASH)) == _BEFORE_HASH
+        listed[str(inside)] = "" if is_record else sha256_of(file)
+    write_json(directory / MANIFEST, listed)
 
 
-def check_manifest(directory: Path, *, edited: Collection[str] = ()) -> None:
+def check_file(path: Path, expected: str, *, listed_in: Path, way_out: str = "") -> None:
+    """Raise DamagedError if the file is missing or has another SHA-256 than was recorded in the file `listed_in`.
+
+    A file is read once in a process, and again only if it was replaced or its size or time changed.
+    """
+    if not path.is_file():
+        raise DamagedError(f"{path} is missing, though {listed_in} lists it{_after(way_out)}")
+    if sha256_of_input(path) != expected:
+        raise DamagedError(f"{path} is damaged: its content is not what {listed_in} lists{_after(way_out)}")
+
+
+def check_manifest(
+    directory: Path,
+    *,
+    names: Collection[str] | None = None,
+    edited: Collection[str] = (),
+    within: bool = False,
+    way_out: str | None = None,
+) -> None:
     """Raise DamagedError if the directory has no manifest, or a file differs from the manifest or is missing.
 
+    names: the files to check; None: all that the manifest lists
     edited: names of files whose content may differ
+    within: True if the files of listed manifests inside the directory are checked, too
+    way_out: the sentence with which the error ends; None: to remove the directory
     """
     manifest = directory / MANIFEST
+    way_out = f"Remove {directory}; the command that made it makes it again" if way_out is None else way_out
     if not manifest.is_file():
-        raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}")
-    for name, expected in read_json(manifest).items():
+        raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_after(way_out)}")
+    listed = read_json(manifest, way_out=way_out)
+    if not isinstance(listed, dict) or not listed or not all(isinstance(each, str) for each in listed.values()):
+        raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_after(way_out)}")
+    for name in listed if names is None else names:
         file = directory / name
-        if not file.is_file():
-            raise DamagedError(f"{file} is missing, though {manifest} lists it")
-        if name not in edited and sha256_of(file) != expected:
-            raise DamagedError(f"{file} is damaged: its content is not what {manifest} lists")
+        if name not in listed:
+            raise DamagedError(f"{manifest} is damaged: it does not list {name}{_after(way_out)}")
+        if (name in edited or not listed[name]) and file.is_file():
+            continue
+        check_file(file, listed[name], listed_in=manifest, way_out=way_out)
+        if within and file.name == MANIFEST:
+            check_manifest(file.parent, within=True, way_out=way_out)
 
 
 @contextlib.contextmanager

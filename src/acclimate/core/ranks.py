@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,15 +18,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+PATIENCE = timedelta(days=7)  # others wait while the first makes tokens or a vocabulary, which may take hours
+STEP_PATIENCE = timedelta(seconds=100)  # within a step, where all do the same
+STATED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")  # by torchrun, for each process
+_waiting: list[Any] = []  # the group for waits of PATIENCE, once `start` was called
+
 
 def world() -> int:
-    """Return how many processes share this run."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    """Return how many processes share this run. Raises ValueError if WORLD_SIZE is no number from 1."""
+    return _number("WORLD_SIZE", 1, least=1)
 
 
 def rank() -> int:
-    """Return the number of this process, from 0."""
-    return int(os.environ.get("RANK", "0"))
+    """Return the number of this process, from 0. Alone it is 0: schedulers may set RANK without WORLD_SIZE."""
+    return _number("RANK", 0, least=0) if world() > 1 else 0
+
+
+def _number(name: str, default: int, *, least: int) -> int:
+    stated = os.environ.get(name, "") or str(default)
+    if not stated.isdecimal() or int(stated) < least:
+        raise ValueError(f"{name}={stated} in the environment is no number from {least}. Unset it, or use torchrun")
+    return int(stated)
 
 
 def is_first() -> bool:
@@ -33,9 +47,20 @@ def is_first() -> bool:
 
 
 def start() -> None:
-    """Join the group of processes that torchrun started, with NCCL on GPUs and gloo on CPUs."""
+    """Join the group of processes that torchrun started, with NCCL on GPUs and gloo on CPUs.
+
+    If torchrun ends, however, this process ends within seconds. Raises ValueError if the environment states several
+    processes but not all that torchrun states.
+    """
     if world() == 1:
         return
+    lost = [name for name in STATED if not os.environ.get(name)]
+    if lost or rank() >= world():
+        what = f"{', '.join(lost)} not set" if lost else f"RANK={rank()} too large"
+        raise ValueError(
+            f"WORLD_SIZE={world()} in the environment says that this is one of several processes, but {what}. Start "
+            f"them with torchrun, or unset WORLD_SIZE and RANK to run in one process"
+        )
     import torch
     import torch.distributed as dist
 
@@ -43,9 +68,17 @@ def start() -> None:
         return
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    # the other processes wait while the first makes tokens or a vocabulary, which may take hours
-    patience = timedelta(days=7)
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
+    if os.environ.get("TORCHELASTIC_RUN_ID"):  # started by torchrun; a shell may end before what it started
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=STEP_PATIENCE)
+    _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
+
+
+def _end_with(launcher: int) -> None:
+    """End this process once its parent is another than the launcher, which has ended then."""
+    while os.getppid() == launcher:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def stop() -> None:
@@ -61,6 +94,7 @@ def stop() -> None:
 
         _clear_sharding_prop_cache()  # type: ignore[no-untyped-call]
         gc.collect()
+        _waiting.clear()
         dist.destroy_process_group()
 
 
@@ -71,9 +105,33 @@ def agree(value: T) -> T:
     import torch.distributed as dist
 
     box: list[Any] = [value]
-    dist.broadcast_object_list(box, src=0)
+    dist.broadcast_object_list(box, src=0, group=_group())
     result: T = box[0]
     return result
+
+
+def _group() -> Any:
+    """Return the group whose processes may wait for hours; None, all, where another than `start` made the group."""
+    return _waiting[0] if _waiting else None
+
+
+def require_same(what: str, values: Mapping[str, Any]) -> None:
+    """Raise ValueError in all processes, naming what differs, unless all state the same values: plain data."""
+    if world() == 1:
+        return
+    import torch.distributed as dist
+
+    stated: list[Any] = [None] * world()
+    dist.all_gather_object(stated, dict(values), group=_group())
+    for number, others in enumerate(stated):
+        differing = [name for name in dict.fromkeys([*stated[0], *others]) if stated[0].get(name) != others.get(name)]
+        if differing:
+            name = differing[0]
+            more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+            raise ValueError(
+                f"{what}: the processes do not state the same: {name} is {stated[0].get(name)!r} in rank 0, but "
+                f"{others.get(name)!r} in rank {number}{more}. Give all of them the same command, files and versions"
+            )
 
 
 def wait() -> None:
@@ -82,7 +140,7 @@ def wait() -> None:
         return
     import torch.distributed as dist
 
-    dist.barrier()
+    dist.barrier(group=_group())
 
 
 def total(values: list[float]) -> list[float]:

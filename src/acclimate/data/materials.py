@@ -177,8 +177,8 @@ def _rejections(corpus: Corpus) -> Path:
     return corpus.path.with_name(f"{corpus.path.name}.rejected.json")
 
 
-def listing(source: Path) -> list[tuple[str, int, int]]:
-    """Return name, size and time of change of each file of raw text: they show if a corpus was made from these files.
+def listing(source: Path) -> list[tuple[str, int, str]]:
+    """Return name, size and SHA-256 of each file of raw text: they show if a corpus was made from these files.
 
     source: raw text, or a folder made by write_corpus. Raises ValueError if there is no file to read.
     """
@@ -186,11 +186,8 @@ def listing(source: Path) -> list[tuple[str, int, int]]:
         raise ValueError(f"{source}: there is no such file or folder of raw text")
     source = corpus_path(source)
     corpus_file = source / "corpus.json"
-    facts = [
-        (str(file.relative_to(source)), file.stat())
-        for file in ([corpus_file] if corpus_file.exists() else files_of(source))
-    ]
-    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts]
+    found = [corpus_file] if corpus_file.exists() else files_of(source)
+    return [(str(file.relative_to(source)), file.stat().st_size, files.sha256_of_input(file)) for file in found]
 
 
 def corpus_of_split(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:

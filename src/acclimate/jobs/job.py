@@ -31,7 +31,8 @@ STUDY = "study.json"
 PLAN = "plan.jsonl"
 DECISIONS = "decisions.json"
 RUNNING = "running"  # in the study's directory: a lock and a note for each job that runs
-FORMAT = 4  # of a study's directory; 1: before test labels were sealed; 2: short runs were jobs; 3: acclimate 0.1
+# of a study's directory; 1: before test labels were sealed; 2: short runs were jobs; 3: acclimate 0.1; 4: no hashes
+FORMAT = 5
 # in a job's directory
 JOB = "job.json"
 RESULT = "result.json"
@@ -127,7 +128,10 @@ class Job:
             assert self.work.begin is not None, self.work.name
             function, arguments = self.work.begin, {**arguments, "share": share}
         about = {"label": self.label, "quick": self.work.quick} | self.depends_on()
-        return Call(self.name, self.label, function, about, run, self.directory(run), arguments, self.alone, share)
+        needs = tuple(directories.values())
+        return Call(
+            self.name, self.label, function, about, run, self.directory(run), arguments, needs, self.alone, share
+        )
 
 
 @cache
@@ -170,13 +174,31 @@ def is_done(job: Job, run: Path) -> bool:
 
 
 def result_of(job: Job, run: Path) -> Result | None:
-    """Return the job's result; None where it has not been done."""
-    return _read_result(job.directory(run))
+    """Return the job's result; None where it has not been done. Raises DamagedError as `read_result`."""
+    place = job.directory(run)
+    return read_result(place) if (place / RESULT).exists() else None
 
 
-def _read_result(out: Path) -> Result | None:
-    path = out / RESULT
-    return files.read_json(path) if path.exists() else None
+def read_result(place: Path) -> Result:
+    """Return the result in the directory of a finished job.
+
+    Raises DamagedError if the result, or a file of the job that no manifest inside it lists, is not what was written.
+    """
+    way_out = again(place)
+    result: Result = files.read_record(place / RESULT, of=place.name, way_out=way_out)
+    files.check_manifest(place, way_out=way_out)
+    return result
+
+
+def write_result(place: Path, result: Result) -> None:
+    """Mark the job as finished: write its manifest, then its result."""
+    files.seal(place, apart=True)
+    files.write_record(place / RESULT, result, of=place.name)
+
+
+def again(place: Path) -> str:
+    """Return the way out of damage in a job's directory."""
+    return f"Remove {place}: the command that started the study does this job again"
 
 
 def claim(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -213,12 +235,14 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = Tr
     counts. writes: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
-    decisions: dict[str, Any] = ranks.agree(files.read_json(path) if ranks.is_first() and path.exists() else {})
+    way_out = f"Remove {path}; the same command decides anew"
+    made = files.read_record(path, way_out=way_out) if ranks.is_first() and path.exists() else {}
+    decisions: dict[str, Any] = ranks.agree(made)
     if key not in decisions:
         decisions[key] = ranks.agree(decide())
         if writes and ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, decisions)
+            files.write_record(path, decisions)
     return decisions[key]
 
 
@@ -303,6 +327,7 @@ class Call:
     """A job whose needs are done, as plain data that another process or machine can be sent.
 
     about  what `job.json` says
+    needs  directories of finished jobs that the work reads
     share  below 1: `function` does a first part of the work, which writes no result
     """
 
@@ -313,6 +338,7 @@ class Call:
     run: Path
     out: Path
     arguments: Mapping[str, Any]
+    needs: tuple[Path, ...] = ()
     alone: bool = False
     share: float = 1.0
 
@@ -322,13 +348,18 @@ def do_call(call: Call, *, watch: Watch) -> Result:
 
     Work that was stopped runs again in the same directory and goes on from what it left there. The process that runs a
     call holds its lock: a second process waits, and then reads the result.
+
+    Raises DamagedError if a file of a job that it needs, weights among them, is not what was written.
     """
     if ranks.is_first():
         call.out.mkdir(parents=True, exist_ok=True)
     with _locked(call, watch) as noting:
-        if call.share == 1 and (result := ranks.agree(_read_result(call.out))) is not None:
+        done = read_result(call.out) if ranks.is_first() and (call.out / RESULT).exists() else None
+        if call.share == 1 and (result := ranks.agree(done)) is not None:
             return result
         if ranks.is_first():
+            for needed in call.needs:
+                files.check_manifest(needed, within=True, way_out=again(needed))
             files.write_json(call.out / JOB, call.about)
         ranks.agree(None)
         if call.alone and not ranks.is_first():
@@ -337,10 +368,10 @@ def do_call(call: Call, *, watch: Watch) -> Result:
         result = call.function(out=call.out, watch=noting, **call.arguments)
         if ranks.is_first():
             if call.share == 1:
-                files.write_json(call.out / WALL, {"seconds": time.monotonic() - start})
+                files.write_record(call.out / WALL, {"seconds": time.monotonic() - start})
             (call.out / FAILED).unlink(missing_ok=True)
             if call.share == 1:
-                files.write_json(call.out / RESULT, result)
+                write_result(call.out, result)
         return ranks.agree(result)
 
 

@@ -26,9 +26,13 @@ OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py
 
 
 def write_lock(out: Path, verb: str, recipe: Any) -> None:
-    """Write the file for the study in `out`, or for all in its folders. recipe: a dataclass."""
+    """Write the file for the study in `out`, or for all in its folders. recipe: a dataclass.
+
+    Raises DamagedError as `check_results`, in place of replacing the hash of a result that has changed.
+    """
     if not ranks.is_first():
         return
+    check_results(out)
     jobs, begun, versions, data = _jobs(out)
     lock = {
         "format": FORMAT,
@@ -44,11 +48,31 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
     files.write_json(out / LOCK, lock)
 
 
+def check_results(out: Path) -> None:
+    """Raise DamagedError if a result that is there is not the one that the lock of the study has; without lock, pass.
+
+    A study calls this before it begins and before it writes its lock.
+    """
+    if not ranks.is_first() or not (out / LOCK).exists():
+        return
+    for name, expected in read_lock(out)["jobs"].items():
+        study, _, job = name.rpartition("/")
+        path = out / study / DIRECTORY / job / RESULT
+        if path.exists() and files.sha256_of_input(path) != expected["result"]:
+            raise files.DamagedError(
+                f"{path} has changed since {LOCK} was written: it is not the result of {expected['label']} that the "
+                f"lock has. Remove {path.parent}: the command that started the study does this job again. To keep "
+                f"the changed result, remove {out / LOCK}"
+            )
+
+
 def read_lock(out: Path) -> dict[str, Any]:
     """Return the lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
         raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate or a study ends there")
-    lock = files.read_json(out / LOCK)
+    lock = files.read_object(
+        out / LOCK, names=("format", "jobs"), way_out="Remove it: the command that started the study writes it again"
+    )
     if lock.get("format") != FORMAT:
         raise ValueError(
             f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
@@ -107,7 +131,11 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             for read, value in about["contents"].items():
                 data.setdefault(f"{prefix}{read}", set()).add(value)
             about_result = {"settings": _of_settings(about), "result": files.sha256_of(place / RESULT)}
-            jobs[name] = {"label": planned.label, **about_result, "beside": _beside(place, ".json", ".safetensors")}
+            jobs[name] = {
+                "label": planned.label,
+                **about_result,
+                "beside": _beside(place, ".json", ".jsonl", ".safetensors"),
+            }
     return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
 
 

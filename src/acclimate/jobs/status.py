@@ -134,7 +134,7 @@ def _standings(study: str, run: Path) -> list[JobStatus]:
         state, place = states[job.name], run / DIRECTORY / job.name
         if state == "done":
             wall = place / WALL
-            seconds = float(files.read_json(wall)["seconds"]) if wall.exists() else 0.0
+            seconds = float(files.read_record(wall)["seconds"]) if wall.exists() else 0.0
             standings.append(JobStatus(study, job, state, seconds))
         elif state == "running":
             mark = marks[job.name]

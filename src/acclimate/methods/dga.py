@@ -333,9 +333,9 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
                 PASSES_OF_IMPORTANCE * training_flops(start.model, batch.lengths, predicted=0) for batch in batches
             )
             cost = Cost(sum(len(batch.ids) for batch in batches), flops, time.monotonic() - begun)
-            files.write_json(out / BEFORE, asdict(cost))
-        files.write_json(path, {part: values.double().tolist() for part, values in importance.items()})
-    return {part: torch.tensor(values) for part, values in files.read_json(path).items()}
+            files.write_record(out / BEFORE, asdict(cost))
+        files.write_record(path, {part: values.double().tolist() for part, values in importance.items()})
+    return {part: torch.tensor(values) for part, values in files.read_record(path).items()}
 
 
 def passes(recipe: DgaRecipe) -> float:

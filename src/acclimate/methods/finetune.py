@@ -144,7 +144,8 @@ from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
 
-BEST = "best-{}.safetensors"  # the weights of a look, by its step, with their predictions for dev; only while it runs
+# the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
+BEST = "best-{}-{}.safetensors"
 CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their steps, and its score on dev
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
@@ -370,7 +371,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
         counts = "" if learnt_again is None else AGAIN
         about = {"learnt": bool(learnt_again), "again": True, "attempt_rate": rate, "counts": counts}
     if ranks.is_first():
-        files.write_json(out / LEARNT, about)
+        files.write_record(out / LEARNT, about)
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
     return done
@@ -412,7 +413,7 @@ def last_attempt(out: Path) -> Path:
     """
     if not (out / LEARNT).exists():
         return out
-    about = files.read_json(out / LEARNT)
+    about = files.read_record(out / LEARNT)
     if about["again"] and "counts" not in about:
         raise ValueError(f"{out / LEARNT}: 'counts' is missing: another release wrote this")
     return out / about["counts"] if about["again"] else out
@@ -838,11 +839,13 @@ class DevLooks:
 
     def __init__(self, out: Path, *, keep: int) -> None:
         self.out, self.keep = out, keep
-        self.scores: dict[int, float] = dict(files.read_json(out / DEV)) if (out / DEV).exists() else {}
-        self.losses: dict[int, float] = dict(files.read_json(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
+        self.scores: dict[int, float] = dict(files.read_record(out / DEV)) if (out / DEV).exists() else {}
+        self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
-        for file in out.glob(BEST.format("*")):
+        for file in out.glob(BEST.format("*", "*")):
+            if files.sha256_of(file)[:16] != file.stem.rpartition("-")[2]:
+                raise files.DamagedError(f"{file} is damaged: its hash is not that of its name. {self._way_out()}")
             with safe_open(file, framework="pt") as opened:
                 self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
         self.predicted: list[Any] = []  # of the last weights
@@ -853,7 +856,7 @@ class DevLooks:
         score, loss, predicted, _ = look
         self.now, self.predicted = step, predicted
         self.losses[step] = loss
-        files.write_json(self.out / DEV_LOSS, sorted(self.losses.items()))
+        files.write_record(self.out / DEV_LOSS, sorted(self.losses.items()))
         self.scores[step] = score
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
@@ -861,12 +864,14 @@ class DevLooks:
                 tensors = {name: value.detach().cpu().contiguous() for name, value in trained(model)}
                 # one file, so that a kill never leaves weights with the predictions of others
                 about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
-                files.write_bytes(self._place(step), save(tensors, metadata=about))
+                content = save(tensors, metadata=about)
+                files.write_bytes(self.out / BEST.format(step, files.sha256_of_bytes(content)[:16]), content)
                 self.kept[step] = score
             for beaten in set(self.kept) - set(ranked):
-                self._place(beaten).unlink(missing_ok=True)
+                for file in self._places(beaten):
+                    file.unlink()
                 del self.kept[beaten]
-        files.write_json(self.out / DEV, sorted(self.scores.items()))
+        files.write_record(self.out / DEV, sorted(self.scores.items()))
 
     def idle(self) -> int:
         """Looks in a row, up to the last one, without a better score than before them."""
@@ -877,12 +882,15 @@ class DevLooks:
     @torch.no_grad()
     def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> None:
         """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
+        lost = set(self._ranked(self.scores)[: self.keep]) - set(self.kept) if ranks.is_first() else set()
+        if lost:
+            raise files.DamagedError(f"{self.out} has no weights of the look at step {min(lost)}. {self._way_out()}")
         kept: list[int] = ranks.agree(self._ranked(self.kept))
         if len(kept) > 1:
             for _, parameter in trained(model):
                 parameter.zero_()
             for step in kept:
-                with safe_open(self._place(step), framework="pt") as file:
+                with safe_open(self._places(step)[0], framework="pt") as file:
                     for name, parameter in trained(model):
                         parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
             mean = look()
@@ -891,17 +899,21 @@ class DevLooks:
                 self.predicted = mean.predicted
                 self._note({"averaged": kept, "dev": mean.score, "loss": mean.loss})
                 return
-        with safe_open(self._place(kept[0]), framework="pt") as file:
+        with safe_open(self._places(kept[0])[0], framework="pt") as file:
             for name, parameter in trained(model):
                 parameter.copy_(file.get_tensor(name))
             self.predicted = json.loads(file.metadata()["predicted"])
 
     def _note(self, chosen: dict[str, Any]) -> None:
         if ranks.is_first():
-            files.write_json(self.out / CHOSEN, chosen)
+            files.write_record(self.out / CHOSEN, chosen)
 
-    def _place(self, step: int) -> Path:
-        return self.out / BEST.format(step)
+    def _places(self, step: int) -> list[Path]:
+        """Return the file of the look's weights; more than one where a run went on with other rounding errors."""
+        return sorted(self.out.glob(BEST.format(step, "*")))
+
+    def _way_out(self) -> str:
+        return f"Remove {self.out}: the same command does this run again"
 
     def _ranked(self, scores: dict[int, float]) -> list[int]:
         """Steps, the best first; of equals the earliest."""
@@ -910,7 +922,7 @@ class DevLooks:
     def write_predicted(self) -> None:
         """Write the chosen weights' predictions for dev."""
         if ranks.is_first():
-            files.write_json(self.out / PREDICTED_DEV, self.predicted)
+            files.write_record(self.out / PREDICTED_DEV, self.predicted)
 
 
 def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
@@ -920,7 +932,7 @@ def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
 
 def drop_best(out: Path) -> None:
     if ranks.is_first():
-        for file in out.glob(BEST.format("*")):
+        for file in out.glob(BEST.format("*", "*")):
             file.unlink()
 
 
@@ -928,14 +940,14 @@ def dev_score(out: Path, choose: str) -> float:
     """Return the dev score of the checkpoint that was chosen."""
     out = last_attempt(out)
     if choose == "best" and (out / CHOSEN).exists():
-        return float(files.read_json(out / CHOSEN)["dev"])
-    scores: list[float] = [score for _, score in files.read_json(out / DEV)]
+        return float(files.read_record(out / CHOSEN)["dev"])
+    scores: list[float] = [score for _, score in files.read_record(out / DEV)]
     return max(scores) if choose == "best" else scores[-1]
 
 
 def predicted_dev(out: Path) -> list[Label]:
     """Return the predictions of the checkpoint for dev, in its order."""
-    return [label_of(label) for label in files.read_json(last_attempt(out) / PREDICTED_DEV)]
+    return [label_of(label) for label in files.read_record(last_attempt(out) / PREDICTED_DEV)]
 
 
 class Begun(NamedTuple):
@@ -952,7 +964,7 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
     deletes what it needs for that. Where the run has gone past the share already, the looks up to there count.
     """
     task, sources = _inputs(recipe)
-    earlier: dict[str, list[float]] = ranks.agree(files.read_json(out / BEGUN) if (out / BEGUN).exists() else {})
+    earlier: dict[str, list[float]] = ranks.agree(files.read_record(out / BEGUN) if (out / BEGUN).exists() else {})
     steps = steps_of(recipe, task, share)
     if str(steps) in earlier:
         return Begun(*earlier[str(steps)])
@@ -967,7 +979,7 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
         seen.append(best_of_looks(out, until=steps))
     best = ranks.agree(Begun(max(begun.dev for begun in seen), min(begun.loss for begun in seen)))
     if ranks.is_first():
-        files.write_json(out / BEGUN, {**earlier, str(steps): best})
+        files.write_record(out / BEGUN, {**earlier, str(steps): best})
     ranks.wait()
     return best
 
@@ -978,7 +990,7 @@ def best_of_looks(out: Path, *, until: int | None = None) -> Begun:
     Without `until`, the looks are those of the last attempt.
     """
     out = last_attempt(out) if until is None else out
-    scores, losses = (dict[int, float](files.read_json(out / name)) for name in (DEV, DEV_LOSS))
+    scores, losses = (dict[int, float](files.read_record(out / name)) for name in (DEV, DEV_LOSS))
     steps = [step for step in scores if until is None or step <= until] or [min(scores)]
     return Begun(max(scores[step] for step in steps), min(losses[step] for step in steps))
 

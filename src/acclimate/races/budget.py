@@ -13,7 +13,7 @@ from typing import Literal
 
 from acclimate.core import files
 from acclimate.core.figures import duration, si
-from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL
+from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL, read_result
 
 RESERVE = {
     "seconds": 0.1,
@@ -61,12 +61,12 @@ class Budget:
                 continue
             if self.unit == "flops":
                 if (job / RESULT).exists():
-                    total += files.read_json(job / RESULT).get("flops", 0.0)
+                    total += read_result(job).get("flops", 0.0)
                 elif (job / checkpoint.LOG).exists():  # begun, and ended early or not finished yet
                     total += checkpoint.spent(job).flops
             else:  # if a job was killed and continued, the clock of its training counts the earlier sessions too
                 clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
-                total += max((float(files.read_json(clock)["seconds"]) for clock in clocks), default=0.0)
+                total += max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
         return total
 
     @property

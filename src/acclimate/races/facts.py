@@ -14,7 +14,7 @@ from acclimate.core import files, settings
 from acclimate.core.figures import listed, metric_text, span_text
 from acclimate.core.types import Cost
 from acclimate.data.retrieved import shown_from
-from acclimate.jobs.job import RESULT, Job, decided
+from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
 from acclimate.methods.finetune import WIDTH
@@ -389,5 +389,5 @@ def _notes(jobs: Entries, run: Path) -> list[str]:
 
 
 def _result(job: Job, run: Path) -> Mapping[str, Any]:
-    result: Mapping[str, Any] = files.read_json(job.directory(run) / RESULT)
+    result: Mapping[str, Any] = read_result(job.directory(run))
     return result

@@ -602,7 +602,7 @@ def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
         seen = result_of(job, run)
         return None if seen is None else DevResult(seen["dev"], seen["steps"], loss=seen["loss"])
     begun = job.directory(run) / finetune.BEGUN
-    parts: dict[str, list[float]] = files.read_json(begun) if begun.exists() else {}
+    parts: dict[str, list[float]] = files.read_record(begun) if begun.exists() else {}
     shares = {int(steps): best for steps, best in parts.items()}
     if len(shares) != 1:  # of several parts the one that is meant depends on the task's rows
         return None

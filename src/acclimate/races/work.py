@@ -14,7 +14,7 @@ from typing import Any
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
-from acclimate.jobs.job import RESULT, Result, Work
+from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.races import estimates
@@ -93,14 +93,14 @@ def first(
     corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
     left = work.do(stated, corpora, out, start=start, watch=watch)
     if ranks.is_first():
-        files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+        files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
     return {"documents": sum(map(len, corpora)), "left": str(left.relative_to(out))}
 
 
 def _left(place: str | Path) -> str:
     """Return what a job left, by its result, if `place` is the directory of a job; else the place itself."""
     if (Path(place) / RESULT).exists():
-        directory = Path(place) / files.read_json(Path(place) / RESULT)["left"]
+        directory = Path(place) / read_result(Path(place))["left"]
         if directory.parent != Path(place):
             files.check_manifest(directory.parent)
         return str(directory)
@@ -111,7 +111,7 @@ def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path
     """Retrieve documents of general text with the training texts as queries, into `out/corpus`."""
     begun = time.monotonic()
     found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
-    files.write_json(out / CLOCK, {"seconds": time.monotonic() - begun})
+    files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
     files.write_json(out / SHOWN, retrieving.examples_of(out, Corpus(corpus)))
     return {"documents": found["selection"]["documents"], "characters": found["selection"]["characters"]}
 
@@ -140,7 +140,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
     chosen = {"dev": finetune.dev_score(out, stated.choose), "loss": finetune.best_of_looks(out).loss}
-    learnt: Result = files.read_json(out / finetune.LEARNT)
+    learnt: Result = files.read_record(out / finetune.LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 
 
@@ -152,8 +152,8 @@ def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetun
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
     return {
-        "looks": files.read_json(finetune.last_attempt(out) / finetune.DEV),
-        "predicted_dev": files.read_json(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
+        "looks": files.read_record(finetune.last_attempt(out) / finetune.DEV),
+        "predicted_dev": files.read_record(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
     }
 
 
@@ -188,7 +188,7 @@ def probed(
     prepared = open_prepared(task)
     found = probe.probe(checkpoint_of(model), prepared, precision=precision, threshold=threshold, watch=watch)
     probe.write_layer(found.layer, out)
-    files.write_json(out / CLOCK, {"seconds": found.seconds})
+    files.write_record(out / CLOCK, {"seconds": found.seconds})
     return {
         "dev": found.dev,
         "predicted_dev": list(found.predicted_dev),
@@ -205,7 +205,7 @@ def test_probe(
 ) -> Result:
     """Score a fitted probe on the test set, once; the look is recorded under the name `by`."""
     layer, prepared = probe.read_layer(fitted), open_prepared(task)
-    seen = files.read_json(fitted / RESULT)
+    seen = read_result(fitted)
     tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
     return tested | {name: seen[name] for name in ("dev", "learnt")}
 
@@ -213,7 +213,7 @@ def test_probe(
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its setting on dev."""
     fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
-    files.write_json(out / CLOCK, {"seconds": fitted.seconds})
+    files.write_record(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
         "setting": fitted.setting and settings.to_mapping(fitted.setting),
@@ -225,7 +225,7 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
     """Fit the baseline again with the setting that dev chose, and score it on the test set, once."""
     stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
-    if chosen := files.read_json(fitted / RESULT)["setting"]:  # a list of words has none
+    if chosen := read_result(fitted)["setting"]:  # a list of words has none
         stated = stated.only(settings.from_mapping(baselines.TfidfSetting, chosen))
     return baselines.test_baseline(_baseline(stated, prepared, watch), prepared, by=by)
 

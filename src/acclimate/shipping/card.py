@@ -219,7 +219,7 @@ def card_of(shipment: Shipment) -> Card:
         looks=facts.looks.in_this_run if facts.looks else 0,
         earlier_races=facts.looks.earlier_runs if facts.looks else 0,
         given=facts.given.get(score.contestant, {}),
-        seconds=sum(files.read_json(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
+        seconds=sum(files.read_record(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
         commands=facts.commands,
         versions=facts.versions,
         environment=facts.environment,

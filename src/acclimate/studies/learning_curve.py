@@ -394,7 +394,7 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
             values["target"] = probe.probe_targets(with_labels(rows, examples, prepared.kind, prepared.labels))
             values["example"] = examples_of_states(rows)
     files.write_bytes(out / STATES, save({name: np.ascontiguousarray(value) for name, value in values.items()}))
-    files.write_json(out / CLOCK, {"seconds": time.perf_counter() - begun})
+    files.write_record(out / CLOCK, {"seconds": time.perf_counter() - begun})
     return {"tokens": tokens}
 
 
@@ -443,7 +443,7 @@ def test_part(
     dev, predicted_dev = predicted("dev")
     examples, predicted_test = predicted("test")
     chosen = {"dev": prepared.score([example.label for example in dev], predicted_dev)}
-    files.write_json(out / CLOCK, {"seconds": time.perf_counter() - begun})
+    files.write_record(out / CLOCK, {"seconds": time.perf_counter() - begun})
     about = {"read_out": layer.read_out, "strength": layer.strength}
     return prepared.open_and_score(examples, predicted_test, by=by) | chosen | about
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from filelock import FileLock
 
-from acclimate.core.files import new_directory, read_json, seal, write_json
+from acclimate.core.files import check_manifest, new_directory, read_object, seal, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
@@ -36,7 +36,8 @@ class Corpus:
     """A folder with the Arrow file `documents.arrow` (columns id, text, source) and `corpus.json` (hash and counts).
 
     `write_corpus` makes it. Later, only token files are added, below `tokens/`.
-    Raises ValueError on first use if `path` holds no corpus, or one of another format version.
+    Raises ValueError on first use if `path` holds no corpus, or one of another format version, and DamagedError if a
+    file is not what was written.
     """
 
     path: Path
@@ -47,7 +48,7 @@ class Corpus:
         The file is read, not memory-mapped: every text is copied into a Python string anyway, and mapped pages would
         count towards the memory of the process, up to the size of the file.
         """
-        self._facts  # noqa: B018  (raises where there is no corpus)
+        self._check()
         with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
             for number in range(batches.num_record_batches):
                 columns = batches.get_batch(number).to_pydict()
@@ -58,7 +59,7 @@ class Corpus:
 
         first, last  numbers of the first document and of the one after the last; None: all
         """
-        self._facts  # noqa: B018  (raises where there is no corpus)
+        self._check()
         begins, last = self._begins, len(self) if last is None else last
         with pa.OSFile(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as batches:
             for number in range(batches.num_record_batches):
@@ -72,7 +73,7 @@ class Corpus:
         The file is memory-mapped: only the pages that hold these documents are read. Raises IndexError for a number
         that no document has.
         """
-        self._facts  # noqa: B018  (raises where there is no corpus)
+        self._check()
         with pa.memory_map(str(self.path / _DOCUMENTS)) as file, pa.ipc.open_file(file) as reader:
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
             begins = list(accumulate((batch.num_rows for batch in batches), initial=0))
@@ -110,6 +111,7 @@ class Corpus:
                         raise
                     seal(directory)
                     os.replace(directory, path)
+        check_manifest(path, way_out=f"Remove {path}; it is built anew")
         tokens = open_tokens(path)
         if (tokens.tokenizer, tokens.corpus) != (identity, self.hash):
             raise ValueError(f"{path} holds the tokens of another corpus or tokenizer. Remove it; it is built anew")
@@ -145,10 +147,16 @@ class Corpus:
         file = self.path / _FACTS
         if not file.is_file():
             raise ValueError(f"{self.path} holds no corpus: it has no {_FACTS}. Make one with write_corpus")
-        facts: dict[str, Any] = read_json(file)
+        facts = read_object(file)
         if facts.get("version") != _VERSION:
             raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Write it anew")
+        check_manifest(self.path, names=(_FACTS,))
         return facts
+
+    def _check(self) -> None:
+        """Raise ValueError if there is no corpus, DamagedError if its files are not what `write_corpus` wrote."""
+        self._facts  # noqa: B018  (raises where there is no corpus)
+        check_manifest(self.path, names=(_DOCUMENTS,))
 
 
 def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:

@@ -171,11 +171,11 @@ def _check_plan(
     If files changed since an unfinished run, drop its parts.
     Raises ValueError if `out` has another preparation, finished or not.
     """
-    facts = [(str(file.relative_to(above)), file.stat()) for file, above in listed]
     plan: dict[str, Any] = {"settings": settings.to_mapping(recipe), "separated": separated}
     if recipe.language:
         plan["recogniser"] = RECOGNISER
-    plan["files"] = settings.digest([(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts])
+    hashes = [(str(file.relative_to(above)), files.sha256_of_input(file)) for file, above in listed]
+    plan["files"] = settings.digest(hashes)
     file = out / _PLAN
     before = files.read_json(file) if file.exists() else {}
     if before and before | {"files": plan["files"]} == plan != before and not (out / CORPUS).exists():

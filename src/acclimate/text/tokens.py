@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import tokenizers
 
-from acclimate.core.files import read_json, write_json
+from acclimate.core.files import DamagedError, read_object, read_record, write_json, write_record
 from acclimate.core.machines import in_processes
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Document
@@ -97,25 +97,26 @@ def build_tokens(
         rules.write_text(backend.to_str(), encoding="utf-8")
         work = partial(_encode, str(rules), bool(tokenizer.split_special_tokens))
     with ExitStack() as stack:
-        sizes = (total * np.dtype(ids_type).itemsize, total, 8 * (count + bool(count)))
-        opened = [stack.enter_context(open(directory / name, "ab")) for name in _FILES]
-        for file, size in zip(opened, sizes, strict=True):
-            file.truncate(size)
+        opened = [_Appended(stack.enter_context(open(directory / name, "ab+"))) for name in _FILES]
+        for file, size in zip(opened, (total * np.dtype(ids_type).itemsize, total, 8 * (count + 1)), strict=True):
+            file.cut(size)
+        if not count or [file.sha256.hexdigest() for file in opened] != begun["hashes"]:  # damaged since: build anew
+            count = total = 0
+            for file in opened:
+                file.cut(0)
         ids_file, starts_file, offsets_file = opened
         if not count:
-            _append(offsets_file, np.zeros(1, np.int64))
+            offsets_file.append(np.zeros(1, np.int64))
         batches = _batches(islice(documents, count, None))
         for number, (ids, starts, counts) in enumerate(in_processes(work, batches, processes), 1):
-            _append(ids_file, ids.astype(ids_type))
-            _append(starts_file, starts)
-            _append(offsets_file, total + np.cumsum(counts, dtype=np.int64))
+            ids_file.append(ids.astype(ids_type))
+            starts_file.append(starts)
+            offsets_file.append(total + np.cumsum(counts, dtype=np.int64))
             total += len(ids)
             count += len(counts)
             if number % _SAVED == 0:
-                for file in opened:
-                    file.flush()
-                    os.fsync(file.fileno())
-                write_json(directory / _BEGUN, begun | {"documents": count, "tokens": total})
+                hashes = [file.flushed() for file in opened]
+                write_record(directory / _BEGUN, begun | {"documents": count, "tokens": total, "hashes": hashes})
     if not total:
         raise ValueError(
             f"the tokenizer makes no token of the {count:,} documents. Use one that knows their characters"
@@ -129,9 +130,9 @@ def build_tokens(
 
 def open_tokens(path: Path) -> Tokens:
     """Return the tokens in `path`, memory-mapped. Raises ValueError for another format version or a cut-off file."""
-    facts = read_json(path / _FACTS)
-    if facts["version"] != _VERSION:
-        raise ValueError(f"{path}: format {facts['version']}, but this release reads {_VERSION}. Remove it")
+    facts = read_object(path / _FACTS, way_out=f"Remove {path}; it is built anew")
+    if facts.get("version") != _VERSION:
+        raise ValueError(f"{path}: format {facts.get('version')}, but this release reads {_VERSION}. Remove it")
     ids_type = np.uint16 if facts["vocabulary"] < 1 << 16 else np.uint32
     return Tokens(
         path=path,
@@ -209,7 +210,10 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
 def _begun(directory: Path, stated: dict[str, Any]) -> dict[str, Any]:
     """Return how many documents and tokens a killed call with the same inputs has safely written."""
     file = directory / _BEGUN
-    begun = read_json(file) if file.exists() else {}
+    try:
+        begun = read_record(file) if file.exists() else {}
+    except DamagedError:  # nothing is lost but time: the build starts anew
+        begun = {}
     return begun if stated.items() <= begun.items() else stated | {"documents": 0, "tokens": 0}
 
 
@@ -239,8 +243,29 @@ def _known_tokenizer(rules: str, encode_special: bool) -> Chunked:
     return Chunked(backend)
 
 
-def _append(file: BinaryIO, values: np.ndarray) -> None:
-    file.write(values.tobytes())
+class _Appended:
+    """A file that is appended to, with the hash of its content."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.sha256 = hashlib.sha256()
+
+    def cut(self, size: int) -> None:
+        """Shorten the file, and read what stays for its hash."""
+        self.file.truncate(size)
+        self.file.seek(0)
+        self.sha256 = hashlib.file_digest(self.file, "sha256")
+
+    def append(self, values: np.ndarray) -> None:
+        content = values.tobytes()
+        self.file.write(content)
+        self.sha256.update(content)
+
+    def flushed(self) -> str:
+        """Put the content on the disk and return its SHA-256."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return self.sha256.hexdigest()
 
 
 def _map(file: Path, kind: type[np.generic], count: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Save the states of a training run, so that it can be killed at any moment and goes on as if it had not been.
 
 log.jsonl         a line for each step, with what is the same whenever the run is repeated
-clock.json        the seconds that the run took, over all sessions
+clock.json        the seconds that the run took, over all sessions, and the hash of the log
 before.json       the cost of what a method computed from the text before the first step, if anything
 state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON; the newest two are kept, and if
                   the newest is damaged the one before it is used. Removed once the run's result is written
@@ -10,6 +10,7 @@ stable-<steps>/   the state before the rate falls, from which a plan with more s
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -112,7 +113,7 @@ def spent(directory: Path) -> Cost:
     The cost of a second attempt in `directory/again` is added.
     """
     lines = read_log(directory) if (directory / LOG).exists() else []
-    seconds = float(files.read_json(directory / CLOCK)["seconds"]) if (directory / CLOCK).exists() else 0.0
+    seconds = float(_clock(directory).get("seconds", 0.0))
     trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
     second = spent(directory / AGAIN) if (directory / AGAIN).is_dir() else Cost()
     return trained + before(directory) + second
@@ -120,13 +121,40 @@ def spent(directory: Path) -> Cost:
 
 def before(directory: Path) -> Cost:
     """Return the cost of what a method computed in `directory` before the first step."""
-    return Cost(**files.read_json(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
+    return Cost(**files.read_record(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
-    """Return the lines of `log.jsonl`, one for each step."""
-    with open(directory / LOG, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    """Return the lines of `log.jsonl`, one for each step. Raises DamagedError where it is not what was written."""
+    lines = _log_lines(directory)
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise files.DamagedError(f"{directory / LOG} is damaged: {error}. {_again(directory)}") from error
+
+
+def _log_lines(directory: Path) -> list[bytes]:
+    """Return the whole lines of `log.jsonl`. Raises DamagedError where it is not what `clock.json` has the hash of."""
+    lines = [line for line in (directory / LOG).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    clock = _clock(directory)
+    steps = clock.get("steps", 0)
+    if len(lines) < steps or (steps and files.sha256_of_bytes(b"".join(lines[:steps])) != clock["log"]):
+        raise files.DamagedError(
+            f"{directory / LOG} is damaged: its first {steps:,} lines are not those of {CLOCK}. {_again(directory)}"
+        )
+    return lines
+
+
+def _clock(directory: Path) -> dict[str, Any]:
+    """Return what `Log.flush` has written, if anything: the seconds, the steps that are logged, the log's hash."""
+    path = directory / CLOCK
+    way_out = f"Remove this file: the run goes on, and the seconds before are not counted. Or {_again(directory)}"
+    found: dict[str, Any] = files.read_record(path, way_out=way_out) if path.exists() else {}
+    return found
+
+
+def _again(directory: Path) -> str:
+    return f"Remove {directory}: the same command does this run again"
 
 
 class Log:
@@ -134,16 +162,19 @@ class Log:
 
     def __init__(self, directory: Path, start: int) -> None:
         self.path, self.clock = directory / LOG, directory / CLOCK
+        self.before, self.number, self.hash = 0.0, start, hashlib.sha256()
         done: list[dict[str, Any]] = []
         if ranks.is_first():
-            kept = self.path.read_bytes().splitlines(keepends=True)[:start] if start else []
-            files.write_bytes(self.path, b"".join(kept))
-            done = list(map(json.loads, kept))
+            done = read_log(directory)[:start] if start else []
+            kept = b"".join(_log_lines(directory)[:start]) if start else b""
+            self.before = float(_clock(directory).get("seconds", 0.0)) if start else 0.0
+            self.hash.update(kept)
+            self._write_clock(self.before)  # before the log is cut back to this
+            files.write_bytes(self.path, kept)
         tokens, flops = sum(line["tokens"] for line in done), sum(line["flops"] for line in done)
         self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in done[-WINDOW:]]))
         self.spikes = Spikes(losses)
         self.skips = ranks.agree(sum(line.get("skipped", False) for line in done))
-        self.before = float(files.read_json(self.clock)["seconds"]) if start and self.clock.exists() else 0.0
         self.begun = time.monotonic()
         self.file = open(self.path, "a", encoding="utf-8") if ranks.is_first() else None  # noqa: SIM115
 
@@ -176,7 +207,10 @@ class Log:
         if spike:
             line |= {"spike": spike, "documents": list(dict.fromkeys(map(str, step.documents)))}
         if self.file:
-            self.file.write(json.dumps(line) + "\n")
+            content = json.dumps(line) + "\n"
+            self.file.write(content)
+            self.hash.update(content.encode())
+            self.number = step.number
         self.tokens, self.flops = self.tokens + step.tokens, self.flops + step.flops
         return replace(step, spike=spike, spent=Cost(self.tokens, self.flops, self._seconds()), skips=self.skips)
 
@@ -185,7 +219,11 @@ class Log:
         if self.file:
             self.file.flush()
             os.fsync(self.file.fileno())
-            files.write_json(self.clock, {"seconds": self._seconds()})
+            self._write_clock(self._seconds())
+
+    def _write_clock(self, seconds: float) -> None:
+        about = {"seconds": seconds, "steps": self.number, "log": self.hash.hexdigest()}
+        files.write_record(self.clock, about)
 
     def _seconds(self) -> float:
         return self.before + time.monotonic() - self.begun

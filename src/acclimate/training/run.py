@@ -214,7 +214,7 @@ class LossCurve:
         self.steps = [0, *sorted({round(plan.steps * number / looks) for number in range(1, looks + 1)} - {0})]
         self.losses: dict[int, dict[str, float]] = {}
         if (out / LOOKS).exists():
-            self.losses = dict(files.read_json(out / LOOKS))
+            self.losses = dict(files.read_record(out / LOOKS))
 
     def begin(self) -> None:
         """Look before the first step; in a run that goes on, do nothing."""
@@ -244,5 +244,5 @@ class LossCurve:
         losses = measure(self.objective, self.batches, self.plan)
         self.losses[step] = losses
         if ranks.is_first():
-            files.write_json(self.out / LOOKS, sorted(self.losses.items()))
+            files.write_record(self.out / LOOKS, sorted(self.losses.items()))
         return {f"dev {term}": loss for term, loss in losses.items()}
