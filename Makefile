@@ -7,13 +7,14 @@
 #   make lint                      ruff, mypy
 #   make docs                      the documentation as a site, in build/docs
 #   make lowest                    some tests with the lowest versions that pyproject.toml declares, in .venv-lowest
+#   make dist                      wheel and source archive in dist/, checked; the README's commands with the wheel alone
 #   make settings                  write docs/settings.md and cli/settings.json of the recipes again
 #   make clean                     remove .venv and caches; runs/ stays
 PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo demo-scratch test lint docs lowest settings clean
+.PHONY: demo demo-scratch test lint docs lowest dist settings clean
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part: 950 seconds of a core. All contestants have the same steps,
@@ -68,11 +69,23 @@ lowest:
 	.venv-lowest/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	.venv-lowest/bin/python -m pytest -o filterwarnings= $(LOWEST) $(ARGS)
 
+# The tools have an environment of their own, so that the other holds what the wheel asks for and nothing else.
+dist: .venv/made-for-test
+	rm -rf dist build/lib build/bdist* .venv-dist
+	$(PYTHON) -m venv .venv-dist/tools
+	.venv-dist/tools/bin/python -m pip install --quiet "build>=1.2" "twine>=6" "setuptools>=77"
+	.venv-dist/tools/bin/python -m build --no-isolation --outdir dist
+	.venv-dist/tools/bin/python -m twine check --strict dist/*
+	$(PYTHON) -m venv .venv-dist/alone
+	.venv-dist/alone/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" -c constraints.txt
+	.venv-dist/alone/bin/python -m pip install --quiet dist/*.whl -c constraints.txt
+	ACCLIMATE_WHEEL="$(CURDIR)/.venv-dist/alone/bin/python" $(BIN)/python -m pytest -m slow tests/test_wheel.py $(ARGS)
+
 settings: .venv/made-for-lint
 	$(BIN)/python -c "from acclimate.cli.settings import write; write()"
 
 clean:
-	rm -rf .venv .venv-lowest build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-lowest .venv-dist build dist .pytest_cache .mypy_cache .ruff_cache
 	find src tests -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made-for-test: EXTRA := [test]
