@@ -10,11 +10,12 @@ import pytest
 import studies
 from acclimate.core.figures import percent
 from acclimate.core.types import Score
-from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, Pieces, Sighting
+from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
 from acclimate.races.leakage import Leakage
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
 from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
 from acclimate.reports.labels import Confusion, LabelScore
+from acclimate.training.energy import Energy
 
 VOID = {"meta", "link", "br"}
 
@@ -147,6 +148,7 @@ def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> No
                 corpora=(CorpusFacts(nasty, nasty, 1, 1, 0),),
                 copies=(Copies(nasty, 1, 1, 0),),
                 findings=(Finding("error", nasty, nasty),),
+                model=ModelFacts(nasty, None, None, None, None, None, None),
                 reach=nasty,
             ),
             commands=[nasty],
@@ -177,6 +179,14 @@ def test_parts_without_content_leave_no_section(report: RaceReport, text: str) -
     assert found == {"scores-on-test", "against-untouched", "each-seed", "costs", "data", "plots"}
     everything = {attributes["id"] for attributes in Page(text).all("h2")}
     assert everything > found | {"labels", "confusions", "leakage", "given", "search", "looks", "examination"}
+
+
+def test_the_doctor_of_the_model_and_the_energy_are_on_the_page(report: RaceReport) -> None:
+    examined = replace(report.facts.examination, model=ModelFacts("bert", 22_700_000, 6, 384, 30_522, False, True))
+    page = render(studies.altered(report, examination=examined, energy=Energy(0.25, 90, "codecarbon 3.3.0")))
+    assert "head for masked words" in page
+    assert "22.7 M" in page
+    assert "0.25 kWh in 1 min 30 s, this whole machine, estimated by codecarbon 3.3.0" in page
 
 
 def test_settings_that_differ_stand_out(text: str) -> None:

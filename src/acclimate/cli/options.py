@@ -253,9 +253,9 @@ TRACKING: Group = {
         _option(
             list[str] | None,
             "--track",
-            "tensorboard, mlflow, wandb or trackio.",
+            "tensorboard, mlflow, wandb or trackio; energy: the kWh of the run, by codecarbon.",
             RUN,
-            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio")),
+            autocompletion=begins_with(lambda: ("tensorboard", "mlflow", "wandb", "trackio", "energy")),
         ),
         None,
     ),

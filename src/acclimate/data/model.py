@@ -93,12 +93,10 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return shapes
     if not hub_answers():
         return None
+    refusals: tuple[type[Exception], ...] = (*failures(), hub.errors.NotASafetensorsRepoError)
     try:
         found = hub.get_safetensors_metadata(model)
-    except (
-        *failures(),
-        hub.errors.NotASafetensorsRepoError,
-    ):
+    except refusals:
         return None  # the run, which downloads the model, says whether it can be loaded
     files = found.files_metadata.values()
     return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}

@@ -44,6 +44,7 @@ from acclimate.reports.page import (
     fact_text,
 )
 from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, over_adaptations
+from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
@@ -62,6 +63,7 @@ class RaceReport:
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
     followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
+    energy       what the race took; None: it was not measured
     """
 
     outcome: Outcome
@@ -74,6 +76,7 @@ class RaceReport:
     predictions: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
     leakage: Leakage | None = None
     followed: str = ""
+    energy: Energy | None = None
 
     @property
     def facts(self) -> Facts:
@@ -94,7 +97,7 @@ class RaceReport:
 
 def write_race_pages(run: Path) -> RaceReport:
     """Write page, text and CSV of the finished race in `run` from its outcome, and return what they show."""
-    report = report_of(read_outcome(path_of(run, RACE)))
+    report = replace(report_of(read_outcome(path_of(run, RACE))), energy=energy_of(run))
     page = race_page(report)
     if ranks.is_first():
         write_page(run / PAGE, page)
@@ -571,7 +574,7 @@ def _examination(examined: Examination) -> Section:
 def _again(report: RaceReport) -> Section:
     parts = [Section("Commands", code="\n".join(report.facts.commands), fold="open")] if report.facts.commands else []
     named = (
-        ("Environment", report.facts.environment),
+        ("Environment", report.facts.environment | ({"energy": str(report.energy)} if report.energy else {})),
         ("Versions", report.facts.versions),
         ("Hashes", report.facts.hashes),
     )

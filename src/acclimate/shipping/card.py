@@ -36,6 +36,7 @@ from acclimate.shipping.check import Loaded
 from acclimate.shipping.onnx import FILE, WHOLE, Int8
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
+from acclimate.training.energy import Energy, energy_of
 
 WEIGHTS = "model.safetensors"
 LOW = 0.5  # the card warns of labels whose F1 is below this
@@ -97,6 +98,7 @@ class Card:
     unseen           labels that no test item has
     looks            how often this race opened the test set; earlier_races: races that opened it before
     seconds          of all jobs of the race
+    energy           what they took; None: it was not measured
     cut              number of test texts that are longer than max_tokens
     adapters         width of the encoder's adapters, which transformers alone does not load; 0: it has none
     pooling          what the last layer reads of a text (models/task_layers.py); "pooler": as transformers' classes do
@@ -136,6 +138,7 @@ class Card:
     earlier_races: int = 0
     given: Mapping[str, Fact] = field(default_factory=dict)
     seconds: float = 0.0
+    energy: Energy | None = None
     commands: Sequence[str] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
@@ -220,6 +223,7 @@ def card_of(shipment: Shipment) -> Card:
         earlier_races=facts.looks.earlier_runs if facts.looks else 0,
         given=facts.given.get(score.contestant, {}),
         seconds=sum(files.read_record(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
+        energy=energy_of(run),
         commands=facts.commands,
         versions=facts.versions,
         environment=facts.environment,
