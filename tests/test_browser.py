@@ -7,6 +7,7 @@ failure instead. On Debian: apt-get install chromium chromium-driver.
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +20,14 @@ from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 import studies
 from acclimate.races import report
 from acclimate.races.compare import Contrast
 from acclimate.races.tables import page_of
+from acclimate.reports import live
+from acclimate.reports.page import Drawing, Page, Section
 from acclimate.studies.stilt import ALONE, MORE, matrix
 
 NASTY = (
@@ -318,6 +322,50 @@ def test_what_scrolls_can_be_reached_by_keyboard(browser, pages, name):
     )
     assert len(scrolling) >= 3
     assert {(tab, role) for tab, role, _ in scrolling} == {("0", "region")}
+
+
+def test_a_page_of_a_run_reloads_and_leaves_the_reader_where_he_was(browser, tmp_path):
+    page = tmp_path / "live.html"
+    parts = tuple(Section(f"Part {part}", lines=("text",) * 9, items=("item",) * 9, fold="closed") for part in range(9))
+
+    def write(title: str, reloads: int) -> None:
+        sections = [Section("The plan", lines=("long",) * 99, parts=parts), Section("End", items=("line",) * 99)]
+        Page("Race", title, sections, reloads=reloads).write(page)
+
+    def until(title: str) -> None:
+        WebDriverWait(browser, 30, poll_frequency=0.1).until(
+            lambda each: title in each.execute_script("return document.querySelector('h1').textContent")
+        )
+
+    write("1 of 3", 1)
+    opened(browser, page, width=360)
+    browser.execute_script("const all = document.querySelectorAll('details'); all[0].open = false; scrollTo(0, 400)")
+    write("2 of 3", 1)
+    until("2 of 3")
+    opens = "return [...document.querySelectorAll('details')].map((each) => each.open)"
+    assert browser.execute_script(opens) == [False] + [True] * 8
+    assert browser.execute_script("return scrollY") == 400
+    write("ended", 0)
+    until("ended")
+    browser.execute_script("window.kept = true")
+    time.sleep(1.5)
+    assert browser.execute_script("return window.kept") is True, "the page of the end no longer reloads"
+
+
+def test_the_page_of_a_run_can_be_read_at_both_widths(browser, tmp_path):
+    curves = {f"fine-tune TAPT, seed {seed}": [(10.0, 0.4), (20.0, 0.5 + seed / 10)] for seed in range(3)}
+    done = Section("Done", ("Job", "Time", "Note"), (("fine-tune TAPT, seed 0", "3.0 s", "-"),), ("What has ended.",))
+    drawn = Drawing("Score on dev by step", live._drawn(curves), wide=True)
+    page = Page(
+        "Race", "Running: 1 of 3", [Section("Scores on dev"), done], figures={"Scores on dev": [drawn]}, reloads=30
+    )
+    page.write(tmp_path / "live.html")
+    for width, scheme in ((360, "dark"), (1280, "light")):
+        opened(browser, tmp_path / "live.html", width=width, scheme=scheme)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+        assert browser.execute_script(CONTRAST) == []
+        [plot] = browser.find_elements(By.CSS_SELECTOR, "svg.plot")
+        assert plot.rect["width"] >= 200
 
 
 def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browser, pages):

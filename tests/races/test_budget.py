@@ -104,6 +104,24 @@ def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     assert LEAST_BATCH <= fitted.tapt.plan.batch < 256
 
 
+def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
+    given = {"contestants": 4, "texts": TEXTS, "names": ["TAPT", "DAPT", "random weights"], "besides": ["TF-IDF"]}
+    costs = Costs(adapting=60.0, fixed=0.0, tuning=100.0, test=1.0)
+    fewer = cut_to_budget(WIDE, parse_budget("10min"), costs, **given)
+    assert fewer.recipe.contestants == ("TAPT", "DAPT", "TF-IDF")
+    assert (fewer.recipe.seeds, fewer.recipe.finetune) == (2, WIDE.finetune)
+    assert "Left out, to fit the budget: random weights. TAPT and DAPT race." in fewer.notes
+    shorter = cut_to_budget(WIDE, parse_budget("3min"), costs, **given)
+    assert shorter.recipe.contestants == ("TAPT", "TF-IDF")
+    assert shorter.recipe.finetune.epochs == WIDE.finetune.epochs / 4
+    assert shorter.recipe.finetune.least_steps == WIDE.finetune.least_steps / 4
+    assert any("fewer than a sound verdict needs" in note for note in shorter.notes)
+    with pytest.raises(ValueError, match="is too small") as told:
+        cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
+    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
+    assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2
+
+
 def test_too_small_a_budget_names_one_that_is_enough():
     with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
         cut_to_budget(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)

@@ -185,7 +185,7 @@ def plain(text: str) -> str:
 def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
-    assert re.search(r"Together .* on this machine, memory .*; \d+ jobs are left, 0 are done", plain(studied.plan))
+    assert re.search(r"Together .* on this machine.* Memory .*; \d+ jobs are left, 0 are done", plain(studied.plan))
     after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out)
     assert "Together 0 s" in after
     assert "0 jobs are left" in plain(after)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
 import hashlib
 import json
 import math
@@ -72,14 +71,19 @@ AboveZero = Annotated[float, Range(above=0)]
 Dropout = Annotated[float, Range(least=0, below=1)]
 
 
-@functools.cache  # resolving hints takes milliseconds, and a race makes thousands of recipes
+_ranges: dict[type, Mapping[str, Range]] = {}  # resolving hints takes milliseconds, a race makes thousands of recipes
+
+
 def ranges_of(kind: type) -> Mapping[str, Range]:
     """Return the Range of each field of a dataclass that has one, also of `Count | None` and of `tuple[Count, ...]`."""
-    by_field: dict[str, Range] = {}
-    for name, hint in typing.get_type_hints(kind, include_extras=True).items():
-        for part in (hint, *typing.get_args(hint)):
-            by_field.update((name, hint) for hint in getattr(part, "__metadata__", ()) if isinstance(hint, Range))
-    return by_field
+    if kind not in _ranges:
+        by_field: dict[str, Range] = {}
+        for name, hint in typing.get_type_hints(kind, include_extras=True).items():
+            for part in (hint, *typing.get_args(hint)):
+                ranges = (each for each in getattr(part, "__metadata__", ()) if isinstance(each, Range))
+                by_field.update((name, each) for each in ranges)
+        _ranges[kind] = by_field
+    return _ranges[kind]
 
 
 def check_ranges(recipe: Any, prefix: str = "") -> None:

@@ -1,9 +1,9 @@
 """What jobs are going to cost, before they start: tokens, FLOPs, seconds, memory and disk.
 
-Short trials (races/trials.py) say how fast this machine trains and reads. Masked language modelling is tried on rows of
-random ids that are as long as those of a sample of the texts. Fine-tuning is tried with its head on rows of the task;
-the trained weights are thrown away. What decides the speed names a trial, so contestants and settings share it, and it
-is kept for the next forecast. races/estimates.py says which of these a job consists of (`Work.estimate`). Nothing is
+Short trials (training/trials.py) say how fast this machine trains and reads. Masked language modelling is tried on rows
+of random ids that are as long as those of a sample of the texts. Fine-tuning is tried with its head on rows of the
+task; the trained weights are thrown away. What decides the speed names a trial, so contestants share it and it is kept
+for the next forecast. races/estimates.py says which of these a job consists of (`Work.estimate`). Nothing is
 written into the run.
 """
 
@@ -36,22 +36,23 @@ from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.races import estimates, trials
+from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
-from acclimate.races.trials import Speed
 from acclimate.tasks.prepared import with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vocabulary import train_tokenizer
+from acclimate.training import trials
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan, device, piece_tokens
+from acclimate.training.trials import Speed
 
 SAMPLE = 1_500  # documents
 SAMPLED_ROWS = 400  # of train and of dev, whose lengths stand for those of all
-TRIED_ROWS = {"train": 256, "dev": 64}  # of a task, on which fine-tuning and reading are tried
+TRIED_ROWS: Mapping[Split, int] = {"train": 256, "dev": 64}  # of a task, on which fine-tuning and reading are tried
 WRITTEN_A_SECOND = 2.5e8  # bytes of weights; not measured here
 WRITTEN_LOOKS = 0.5  # share of the looks at dev whose weights are written, because they are among the best so far
 MOST_OF_IT = 0.5  # of the time
@@ -210,7 +211,7 @@ class _TuningSpeed:
 class SpeedTest:
     """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see.
 
-    Seconds are those of this machine on its own: races/trials.py.
+    Seconds are those of this machine on its own: training/trials.py.
     """
 
     def __init__(
@@ -363,8 +364,7 @@ class SpeedTest:
         row = float(np.mean(train_rows))
 
         def measure() -> dict[str, Any]:
-            sizes = {split: task.sizes[split] for split in TRIED_ROWS}
-            places = {split: _spread(sizes[split], most) for split, most in TRIED_ROWS.items()}
+            places = {split: _spread(task.sizes[split], most) for split, most in TRIED_ROWS.items()}
             some = with_fewer(task, places["train"], self.scratch / f"some-{task.kind}", dev=places["dev"])
             with trials.clock() as taken:
                 tuning = Tuning(replace(alike, model=str(self.base), task=some.path), some, self.scratch, unwatched)
@@ -389,7 +389,7 @@ class SpeedTest:
 
         # a spread of lengths costs more than rows of one length, because attention grows with their square
         spread = trials.in_steps(float(np.mean(train_rows**2)) / row)
-        about = {"kind": "fine-tuning", "task": task.kind, "labels": len(task.labels), "prompt": prompt}
+        about: dict[str, Any] = {"kind": "fine-tuning", "task": task.kind, "labels": len(task.labels), "prompt": prompt}
         about |= {"recipe": settings.to_mapping(alike), "tokens": [trials.in_steps(row), spread]}
         found = self._kept(about, measure, _training_words)
         training, reading = (Speed(**found[name]) for name in ("training", "reading"))

@@ -74,12 +74,19 @@ class DryRun:
         return self.seconds * math.hypot(UNCERTAIN, 0.5 * (1 - 1 / self.busy))
 
     @property
+    def in_minutes(self) -> str:
+        """The time and how far it may be off: `about 12 min, give or take 4 min`."""
+        return f"about {minutes(self.seconds)}, give or take {minutes(self.uncertain)}"
+
+    @property
     def answer(self) -> str:
         """The time in a sentence: one number of minutes and how far it may be off."""
-        busy = f" The machine is busy: on its own it would take {minutes(self.seconds / self.busy)}."
+        if not self.seconds:
+            return "Together 0 s on this machine."
+        alone = f" The machine is busy: on its own it would take {minutes(self.seconds / self.busy)}."
         return (
             f"Together about {minutes(self.seconds)} on this machine, give or take {minutes(self.uncertain)}."
-            f"{busy if self.busy > BUSY else ''}"
+            f"{alone if self.busy > BUSY else ''}"
         )
 
     def as_document(self) -> dict[str, Any]:

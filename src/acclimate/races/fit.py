@@ -1,9 +1,10 @@
 """A race that has to end within a budget: what of its recipe is cut down to fit, and the words that say so.
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
-three, then settings, then seeds are left out (never below two). All contestants begin; as many go to the
-end as what is left pays for (races/search.py). What is decided by the clock is written down, so that a race that was
-stopped goes on as planned.
+three, then settings, then seeds are left out (never below two). Where that is not enough, contestants are left out, the
+last named first, and at last fine-tuning is shortened to SHORTEST of its steps. The contestants that are left all
+begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is written down,
+so that a race that was stopped goes on as planned.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from acclimate.core.figures import listed
 from acclimate.methods import mlm
+from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import RESERVE, Budget
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.races.search import HALFWAY, tunings
@@ -23,6 +26,8 @@ from acclimate.training.plan import Plan
 ADAPTING = 0.5  # share of the budget that adapting may take
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
+SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
+FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
 ENOUGH = 3  # seeds that are worth more than another setting
 
 
@@ -73,29 +78,76 @@ def cut_to_budget(
     contestants: int,
     texts: Mapping[str, int],
     spent: float = 0.0,
+    names: Sequence[str] = (),
+    besides: Sequence[str] = (),
 ) -> CutRecipe:
     """Return what of the recipe fits into the budget, of which `spent` is gone. contestants: number that are fine-tuned
 
-    texts: documents that each of `adapting_groups` sees.
+    texts    documents that each of `adapting_groups` sees
+    names    of the contestants beside the untouched model, the first ones stay longest; empty: none may be left out
+    besides  contestants that are not fine-tuned, which stay
 
-    Raises ValueError where not even two contestants with one setting and two seeds do, saying how much would do.
+    Raises ValueError where not even two contestants with one setting, two seeds and the shortest fine-tuning fit,
+    saying how much would do.
     """
-    share = min(1.0, ADAPTING * budget.amount / costs.adapting) if costs.adapting else 1.0
-    rest = budget.usable - spent - costs.fixed - share * costs.adapting
     settings = recipe.settings()
-    for seeds, tried in _tried(recipe.seeds, len(settings)):
+    plans = [(len(names), 1.0, *both) for both in _tried(recipe.seeds, len(settings))]
+    plans += [(kept, 1.0, 2, 1) for kept in range(len(names) - 1, 0, -1)]
+    fewest = min(1, len(names))
+    if not recipe.search.epochs:  # else each setting states its length
+        plans += [(fewest, length, 2, 1) for length in SHORTEST]
+    for kept, length, seeds, tried in plans:
+        part = replace(costs, adapting=costs.adapting * (kept / len(names) if names else 1.0))
+        part = replace(part, tuning=part.tuning * length)
+        share = min(1.0, ADAPTING * budget.amount / part.adapting) if part.adapting else 1.0
+        racing = contestants - (len(names) - kept)
         cut = _cut(recipe, share, tried, seeds, texts)
-        if costs.searching(contestants, cut.settings(), seeds) <= rest:
-            adapting = f"{share:.1%} of what the recipe states, which would take {budget.as_text(costs.adapting)}"
-            return CutRecipe(cut, tuple(_notes(recipe, cut, budget, adapting if share < 1 else "")))
-    least = costs.fixed + spent + costs.searching(contestants, settings[:1], 2)
+        rest = budget.usable - spent - part.fixed - share * part.adapting
+        if part.searching(racing, cut.settings(), seeds) <= rest:
+            if kept < len(names):
+                cut = replace(cut, contestants=(*names[:kept], *besides))
+            cut = replace(cut, finetune=_shorter(cut.finetune, length))
+            adapting = f"{share:.1%} of what the recipe states, which would take {budget.as_text(part.adapting)}"
+            notes = _notes(recipe, cut, budget, adapting if share < 1 else "")
+            return CutRecipe(cut, (*notes, *_last_resorts(names, kept, cut, length)))
+    kept, length, _, _ = plans[-1]
+    part = replace(costs, tuning=costs.tuning * length)
+    part = replace(part, adapting=costs.adapting * (kept / len(names) if names else 1.0))
+    racing = contestants - (len(names) - kept)
+    least = part.fixed + spent + part.searching(racing, settings[:1], 2)
+    cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
     raise ValueError(
-        f"a budget of {budget.stated} is too small: with one setting and two seeds, fine-tuning {contestants} "
+        f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning {racing} "
         f"contestants and what goes before takes about {budget.as_text(least)} here, and adapting may take as much "
         f"again (half of the budget). Give --budget of at least "
-        f"{budget.as_text(1.05 * _enough(least, costs.adapting, RESERVE[budget.unit]))}, fewer contestants, or lower "
-        f"finetune.epochs"
+        f"{budget.as_text(1.05 * _enough(least, part.adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
+        f"or --probe-only, which fine-tunes nothing"
     )
+
+
+def _shorter(stated: FinetuneRecipe, length: float) -> FinetuneRecipe:
+    """Return the fine-tuning with a share of its steps, and fewer looks at dev."""
+    if length >= 1:
+        return stated
+    plan = stated.plan if stated.epochs else replace(stated.plan, steps=max(1, round(stated.plan.steps * length)))
+    looks = min(stated.looks, max(FEWEST_LOOKS, round(stated.looks * length)))
+    least, most = round(stated.least_steps * length), stated.most_epochs * length
+    return replace(stated, epochs=stated.epochs * length, least_steps=least, most_epochs=most, plan=plan, looks=looks)
+
+
+def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: float) -> list[str]:
+    """Return in words what was left out because fewer seeds and settings were not enough."""
+    notes = []
+    if kept < len(names):
+        notes.append(
+            f"Left out, to fit the budget: {listed(names[kept:])}. {listed(names[:kept])} race{'s' * (kept == 1)}."
+        )
+    if length < 1:
+        notes.append(
+            f"Fine-tuning has {length:.1%} of its steps and {cut.finetune.looks} looks at dev, to fit the budget: "
+            f"fewer than a sound verdict needs, so take this race as a first impression."
+        )
+    return notes
 
 
 def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:

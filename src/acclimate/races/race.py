@@ -20,11 +20,12 @@ from typing import Any
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.inputs import COLUMNS
-from acclimate.data.materials import Materials
+from acclimate.data.materials import Materials, corpus_of_split
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import WINNER
 from acclimate.methods import Method
+from acclimate.methods.baselines import BASELINE
 from acclimate.methods.probe import PROBED
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
@@ -42,8 +43,9 @@ from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.reports.table import ALONE, UNTOUCHED
+from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.metrics import reported_with
-from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.training.run import CHECKPOINT
 
 FAMILY = "all contestants, each with the untouched model"
@@ -111,6 +113,21 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
         estimator = costs_of(limit.unit, inputs.watch) if limit else None
         made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
         return dry_run_of(made, inputs.out, watch=inputs.watch)
+
+
+def forecast_of_race(
+    model: str, labelled: Labelled, recipe: RaceRecipe | None = None, *, watch: Watch = unwatched
+) -> DryRun:
+    """Return how long a race of the model on the task takes on this machine (`in_minutes`): of what adapts on the
+    task's texts, by default with the settings of a race that states none.
+
+    Takes some seconds the first time, less once the speed of such a model is known here. Writes those speeds alone.
+    """
+    with TemporaryDirectory() as place:
+        task = prepare(labelled.task(), labelled.files[0].path, Path(place) / "data")
+        text = corpus_of_split(task, "train", Path(place) / "corpora", watch)
+        made = design(recipe or recipe_for(model), Materials(task=task, task_text=text, model=model))
+        return dry_run_of(made, Path(place), watch=watch)
 
 
 def run_race(
@@ -278,6 +295,8 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             budget,
             costs,
             contestants=len(entries.models),
+            names=[name for name in entries.models if name != UNTOUCHED],
+            besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
             texts=texts_of(recipe, materials),
             spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )

@@ -31,7 +31,9 @@ from acclimate.races.outcome import (
     read_outcome,
     write_outcome,
 )
+from acclimate.races.report import PAGE, RACE
 from acclimate.races.search import FineTuned, SearchResult, dev_row, fit_baseline, make_models, searched, test_row
+from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
@@ -40,11 +42,22 @@ from acclimate.training.checkpoint import LOG, spent
 def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     """Do what is missing of the study in the directory `out`, write the outcome there, and return it.
 
-    Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed. Raises
-    the error of the untouched model's jobs where a search has several contestants: there is nothing to compare then.
+    Searches run first and yield cells; then all is trained, then the test set is opened, once a cell and seed. The page
+    of the study shows meanwhile what is done (reports/live.py). Raises the error of the untouched model's jobs where a
+    search has several contestants: there is nothing to compare then.
     """
     if not design.follows:
         claim(out, design.called)
+    with live_page(design.title, out, out / page_name(design), watch) as live:
+        return _run(design, out, live)
+
+
+def page_name(design: Design) -> str:
+    """Return the name of the study's page in its directory."""
+    return PAGE if design.name == RACE else f"{design.name}.html"
+
+
+def _run(design: Design, out: Path, watch: Watch) -> Outcome:
     found = _search(design, out, watch)
     cells = _in_order(design, _pieced([*design.cells, *found.cells]))
     training = [job for cell in cells for job in _before_scoring(cell, design.split)]
@@ -138,14 +151,13 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
 
 
 def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Search among several contestants: the baseline first, then what the budget allows, the models, the search."""
-    entries, failed = fit_baseline(search.entries, out, watch)
+    """Search among several contestants: what the budget allows, the baseline first, then the models, the search."""
     allowed = WithinBudget(search.entries, (), None)
     if search.allowed is not None:
         allowed = search.allowed(search.entries, out, True)
     for note in allowed.notes:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
-    entries = replace(allowed.entries, baseline=allowed.entries.baseline and entries.baseline)
+    entries, failed = fit_baseline(allowed.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
     tuned = searched(entries, out, finalists=allowed.finalists, watch=watch)
     return replace(tuned, notes=(*allowed.notes, *notes), failed={**failed, **lost, **tuned.failed})

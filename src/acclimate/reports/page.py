@@ -154,6 +154,7 @@ class Page:
     alerts    sentences that cast doubt on the result, shown as warnings below the verdict; remarks: what must be known
     facts     name -> value: what was measured
     source    papers that the page follows, for the last line
+    reloads   seconds after which the page loads itself again, for a run that lasts; 0: never
     """
 
     title: str
@@ -165,6 +166,7 @@ class Page:
     remarks: Sequence[str] = ()
     facts: Mapping[str, Fact] = field(default_factory=dict)
     source: str = ""
+    reloads: int = 0
 
     def as_text(self) -> str:
         """Return the page for a terminal: at most WIDTH columns, no colours, a line feed at its end."""

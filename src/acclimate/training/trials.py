@@ -23,6 +23,7 @@ import torch
 
 from acclimate.core import files, machines, settings
 from acclimate.core.types import Batch
+from acclimate.models.encoder import configuration_of
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device
@@ -142,8 +143,6 @@ def in_steps(length: float) -> float:
 
 def model_key(model: str | Path) -> str:
     """Return what of a model decides its speed: a digest of its configuration, without its name and dropout."""
-    from acclimate.models.encoder import configuration_of
-
     stated = configuration_of(model).to_dict()
     ignored = ("_name_or_path", "transformers_version", "id2label", "label2id", "architectures")
     return settings.digest({name: str(value) for name, value in stated.items() if name not in ignored})[:16]

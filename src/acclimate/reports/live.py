@@ -1,0 +1,200 @@
+"""The page of a run while it lasts: what is done, what runs, the time left, and how the scores on dev rise.
+
+It stands where the page of the finished run will stand, and reloads itself until that one takes its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from acclimate.core import files, ranks
+from acclimate.core.figures import duration
+from acclimate.core.types import Progress, Watch
+from acclimate.jobs.job import DIRECTORY, PlannedJob
+from acclimate.jobs.status import JobStatus, Status, status_of
+from acclimate.reports.page import Drawing, Page, Section, TableCell, amount
+
+EVERY = 30.0  # seconds after which the page is written anew though no job has ended
+SOONEST = 2.0  # seconds between two looks at what has ended
+SHARE = 0.005  # of the run's time that writing may take; two pages stand at least so far apart
+LINES = 12  # fine-tunings whose curve is drawn, those that began last
+WIDE, HIGH, EDGE = 720, 220, 34  # of the drawing, in its own units
+SCORES = "Scores on dev"
+LOOKS = "dev.json"  # as methods/finetune.py, which loads torch, calls it: [[step, score on dev], ...]
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008), for all eyes
+
+
+@contextlib.contextmanager
+def live_page(title: str, run: Path, path: Path, watch: Watch) -> Iterator[Watch]:
+    """Yield a watch that also keeps the page at `path` up to date; at the end of the block it no longer reloads.
+
+    The first page is written when a job reports its first step, so a run with nothing to do, or one that is refused,
+    leaves an earlier page as it is. An error while the page is written is told to `watch` once, and no further page is
+    written: it never ends the run.
+    """
+    if not ranks.is_first():
+        yield watch
+        return
+    page = _Live(title, run, path, watch)
+    try:
+        yield page.watch
+    except BaseException as error:
+        page.end(f"The run has stopped: {type(error).__name__}. What is done is kept, and the same command goes on.")
+        raise
+    page.end("All jobs are done. The page of the results follows.")
+
+
+@dataclass
+class _Live:
+    """The page, and when it was last written. ended: number of jobs that had ended then"""
+
+    title: str
+    run: Path
+    path: Path
+    shown: Watch
+    begun: float = field(default_factory=time.time)
+    looked: float = 0.0
+    written: float = 0.0
+    taken: float = 0.0
+    ended: int = -1
+    works: bool = True
+
+    def watch(self, progress: Progress) -> None:
+        """Pass the progress on; write the page if a job has ended since it was written, or if it is EVERY s old."""
+        self.shown(progress)
+        now = time.monotonic()
+        reports = progress.total and "note" not in progress.values
+        if not self.works or not reports or now - self.looked < max(SOONEST, self.taken / SHARE):
+            return
+        self.looked = now
+        if now - self.written >= EVERY or self._ended() != self.ended:
+            self.write()
+
+    def _ended(self) -> int:
+        return sum(1 for _ in (self.run / DIRECTORY).glob("*/result.json"))
+
+    def write(self, stopped: str = "") -> None:
+        """Write the page. stopped: why it does not reload; "": the run goes on"""
+        begun = time.monotonic()
+        try:
+            self.ended = self._ended()
+            page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.path.with_name(f".{self.path.name}.live.tmp")
+            temporary.write_text(page.as_html(), encoding="utf-8")
+            os.replace(temporary, self.path)  # not flushed: the next page is half a minute away
+        except Exception as error:
+            self.works = False
+            self.shown(Progress("page", 0, 0, "steps", {"note": f"{self.path} is not kept up to date: {error}"}))
+        self.looked = self.written = time.monotonic()
+        self.taken = self.written - begun
+
+    def end(self, stopped: str) -> None:
+        """Write the page for the last time, without what reloads it."""
+        if self.works and self.written:
+            self.write(stopped)
+
+
+def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> Page:
+    """Return the page of the run in `run` as it stands. begun: when this session began, seconds since the epoch
+
+    stopped: why it does not reload; "": the run goes on
+    """
+    try:
+        status = status_of(run)
+    except ValueError:  # nothing is planned yet
+        status = Status((), None, 1)
+    done, every = len(status.of("done")), len(status.standings) - len(status.of("begun"))
+    left = "time left: unknown until a job of each kind has ended"
+    if status.seconds_left is not None:
+        left = f"about {duration(status.seconds_left)} left for these"
+    verdict = stopped or f"Running: {done} of the {amount(every, 'job')} planned so far are done; {left}."
+    now = time.time()
+    clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    facts = {
+        "written": clock,
+        "this session": duration(now - begun),
+        "done": done,
+        "running": len(status.of("running")),
+        "waiting": len(status.of("waiting")),
+        "failed": len(status.of("failed")),
+    }
+    plan = (
+        _section("Done", [*reversed(status.of("done"))], "What has ended, the last of the plan first.", fold="open"),
+        _section("Waiting", status.of("waiting"), "What is planned so far; a search plans more later.", fold="closed"),
+    )
+    sections = [
+        _section("Running", status.of("running"), "What runs now, how far it is and since when."),
+        _section("Failed", status.of("failed"), "What failed, and why. The same command tries it again."),
+        Section("The plan", parts=tuple(each for each in plan if each.rows)),
+    ]
+    sections = [each for each in sections if each.rows or each.parts]
+    curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running", "begun")])
+    figures = {}
+    if curves:
+        lead = "Score on dev at each look so far, of the latest fine-tunings. Point at a line for its job."
+        sections.insert(len(sections) - 1, Section(SCORES, lead=lead))
+        figures = {SCORES: [Drawing("Score on dev by step", _drawn(curves), wide=True)]}
+    if not sections:
+        sections = [Section("Running", lines=("The run prepares its first job.",))]
+    return Page(title, verdict, sections, figures=figures, facts=facts, reloads=0 if stopped else round(EVERY))
+
+
+def _section(title: str, jobs: list[JobStatus], line: str, fold: Literal["", "closed", "open"] = "") -> Section:
+    rows = tuple(
+        (each.label, TableCell(duration(each.seconds) if each.seconds else "-", each.seconds), each.detail or "-")
+        for each in jobs
+    )
+    return Section(title, ("Job", "Time", "Note"), rows, (line,), fold=fold)
+
+
+def _curves(run: Path, jobs: list[PlannedJob]) -> dict[str, list[tuple[float, float]]]:
+    """Return label -> (step, score on dev) points, of the LINES fine-tunings that were looked at last."""
+    found: list[tuple[float, str, list[tuple[float, float]]]] = []
+    for job in jobs:
+        place = run / DIRECTORY / job.name / LOOKS
+        if place.exists():
+            points = [(float(step), float(score)) for step, score in files.read_json(place)]
+            found.append((place.stat().st_mtime, job.label, points))
+    return {label: points for _, label, points in sorted(found)[-LINES:] if points}
+
+
+def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:
+    """Return the curves as SVG, drawn without matplotlib, which takes longer than all else of the page."""
+    steps = [step for points in curves.values() for step, _ in points]
+    scores = [score for points in curves.values() for _, score in points]
+    last, low, high = max(steps), min(scores), max(scores)
+    room = (high - low) or 0.1
+
+    def place(step: float, score: float) -> tuple[float, float]:
+        across = EDGE + (WIDE - 2 * EDGE) * step / last
+        return across, HIGH - EDGE - (HIGH - 2 * EDGE) * (score - low) / room
+
+    parts = []
+    for number, (label, points) in enumerate(curves.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        where = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
+        end_x, end_y = place(*points[-1])
+        parts.append(
+            f'<g><title>{html.escape(label)}</title><polyline points="{where}" fill="none" stroke="{colour}" '
+            f'stroke-width="1.8"/><circle cx="{end_x:.1f}" cy="{end_y:.1f}" r="3" fill="{colour}"/></g>'
+        )
+    axis = HIGH - EDGE
+    words = (
+        f'<text x="4" y="{EDGE - 8}">{100 * high:.1f}</text><text x="4" y="{axis}">{100 * low:.1f}</text>'
+        f'<text x="{EDGE}" y="{HIGH - 10}">step 0</text>'
+        f'<text x="{WIDE - EDGE}" y="{HIGH - 10}" text-anchor="end">step {last:,.0f}</text>'
+    )
+    name = f"Score on dev by step of {amount(len(curves), 'fine-tuning')}"
+    return (
+        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDE} {HIGH}" font-size="12" '
+        f'fill="currentColor"><path d="M{EDGE} {EDGE}V{axis}H{WIDE - EDGE}" fill="none" stroke="currentColor" '
+        f'stroke-opacity=".4"/>{words}{"".join(parts)}</svg>'
+    )
