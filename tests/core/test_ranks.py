@@ -1,10 +1,23 @@
-"""Alone, everything about several processes is trivial; several are tested in tests/training/test_loop_ranks.py."""
+"""Alone, all about several processes is trivial; several are tested in tests/training/test_loop_ranks.py, too."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from acclimate.core import ranks
 
+STATED = dict.fromkeys(("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"), "")
+
 
 def test_one_process_is_the_first_of_one_and_agrees_with_itself(monkeypatch):
-    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+    for name in STATED:
         monkeypatch.delenv(name, raising=False)
     ranks.start()
     assert (ranks.world(), ranks.rank(), ranks.is_first()) == (1, 0, True)
@@ -13,4 +26,92 @@ def test_one_process_is_the_first_of_one_and_agrees_with_itself(monkeypatch):
     assert ranks.total([1.5, 2.0]) == [1.5, 2.0]
     made = []
     assert ranks.first_then_all(lambda: made.append(1) or len(made)) == 1
+    ranks.require_same("the run", value)
     ranks.stop()
+
+
+@pytest.mark.parametrize("world", ["", "1"])
+def test_a_process_alone_is_the_first_whatever_rank_the_environment_states(world, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", world)
+    assert (ranks.rank(), ranks.is_first()) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE=two in the environment is no number"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 in the environment is no number"),
+        ({"WORLD_SIZE": "2", "RANK": "-1", "MASTER_ADDR": "a", "MASTER_PORT": "1", "LOCAL_RANK": "0"}, "RANK=-1"),
+        (
+            {"WORLD_SIZE": "2"},
+            r"RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set. Start them with torchrun, or unset",
+        ),
+        (
+            {"WORLD_SIZE": "2", "RANK": "2", "MASTER_ADDR": "a", "MASTER_PORT": "1", "LOCAL_RANK": "0"},
+            "RANK=2 too larg",
+        ),
+    ],
+)
+def test_an_environment_that_states_half_of_a_group_is_refused(environment, said, monkeypatch):
+    for name, value in (STATED | environment).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=said):
+        ranks.start()
+
+
+def _in_two(place: Path, work: Callable[[int], object]) -> list[str]:
+    """Return what two processes that `fork` makes say: what `work` returns for each rank, or its error."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def run(number: int) -> None:
+        stated = {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "MASTER_PORT": port}
+        os.environ.update(stated | {"MASTER_ADDR": "127.0.0.1", "ACCLIMATE_STEP_SECONDS": "1"})
+        try:
+            ranks.start()
+            said = work(number)
+        except RuntimeError as error:
+            said = ranks.unanswered(error)
+        except ValueError as error:
+            said = error
+        (place / f"{number}.txt").write_text(str(said))
+        os._exit(0)  # a group that has failed cannot be left in order
+
+    processes = [multiprocessing.get_context("fork").Process(target=run, args=(number,)) for number in (0, 1)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    return [(place / f"{number}.txt").read_text() for number in (0, 1)]
+
+
+def test_processes_with_different_settings_are_refused_with_the_difference(tmp_path):
+    def differ(number: int) -> None:
+        ranks.require_same("the run", {"seed": 1})
+        ranks.require_same("the run", {"seed": 1, "plan.steps": 10 + number})
+
+    said = _in_two(tmp_path, differ)
+    assert said[0] == said[1]
+    assert said[0].startswith(
+        "the run: the processes do not state the same: plan.steps is 10 in rank 0, but 11 in rank 1"
+    )
+
+
+def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tmp_path, monkeypatch):
+    monkeypatch.setattr(ranks, "ANSWER_SECONDS", 0.3)
+
+    def wait(number: int) -> object:
+        ranks.first_then_all(lambda: time.sleep(1.3) if number == 0 else None)  # longer than a step may take
+        return ranks.total([1.0]) if number == 0 else time.sleep(2.5)
+
+    said = _in_two(tmp_path, wait)[0]
+    assert said.startswith("rank 0 of 2 waited in vain for rank 1."), said
+
+
+def test_a_rank_ends_with_what_launched_it(monkeypatch):
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    ranks._end_with(os.getppid() + 1)
+    assert ended == [1]

@@ -172,3 +172,33 @@ def test_keywords_are_settings_with_two_underscores_or_dots_or_as_groups():
     assert settings.assignments_of(settings.nested({"a__b": "x", "c": [1, 2]})) == ['a.b="x"', "c=[1, 2]"]
     with pytest.raises(ValueError, match="'plan' is stated as 1 too"):
         settings.nested({"plan": 1, "plan__rate": 2})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'steps = 1\nname = "\xff"', r"own\.toml:2: not UTF-8 .*Save the file in UTF-8"),
+        (b"steps = " + b"[" * 20_000, r"own\.toml: nested too deeply for settings"),
+        (b"steps = " + b"1" * 5000, r"own\.toml: not valid TOML: Exceeds the limit"),
+        (b"steps = 10000000000000000000000", r"own\.toml: steps = 10+ is out of range: at most 1,000,000,000,000,000"),
+    ],
+    ids=["bytes", "deep", "digits", "large"],
+)
+def test_a_recipe_that_no_reader_takes_is_named(content, said, tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said):
+        settings.from_toml(Inner, path)
+
+
+@pytest.mark.parametrize("value", ["[" * 20_000, "1" * 5000, "1" + "0" * 22], ids=["deep", "digits", "large"])
+def test_a_value_that_no_setting_can_have_is_refused_by_name(value):
+    with pytest.raises(ValueError, match="command line: "):
+        settings.override(Inner(), [f"steps={value}"])
+
+
+@pytest.mark.parametrize("stated", ["abc", "-1", "nan", "inf"])
+def test_a_number_of_the_environment_is_named(stated, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_SAVE_SECONDS", stated)
+    with pytest.raises(ValueError, match=f"ACCLIMATE_SAVE_SECONDS={stated} in the environment is no number"):
+        settings.from_environment("ACCLIMATE_SAVE_SECONDS", 30.0)

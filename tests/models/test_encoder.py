@@ -290,7 +290,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeyp
 def test_damaged_weights_are_refused_with_the_path(checkpoint):
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    with pytest.raises(ValueError, match=r"checkpoint: cannot be loaded"):
+    with pytest.raises(ValueError, match=r"model.safetensors: cannot be loaded"):
         load_masked_language_model(checkpoint)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -58,3 +61,63 @@ def test_what_the_hub_does_not_give_is_one_error_after_one_question(
         pass
     assert len(asked) == 1
     assert "nobody/nothing-of-the-kind" in asked[0]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer with its tokenizer, as the golden run has it."""
+    return shutil.copytree(Path(__file__).parents[1] / "golden/run/model", tmp_path_factory.mktemp("model") / "model")
+
+
+DAMAGES = [
+    *({name: value} for name in ("num_hidden_layers", "hidden_size", "vocab_size") for value in (0, "16", [], 1.5, -1)),
+    *({name: 10**6} for name in ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")),
+    *({"hidden_act": value} for value in ("gallu", None, 3, {})),
+    *({"model_type": value} for value in ("unknown", None, 3, [])),
+    *(
+        {name: value}
+        for name in ("num_attention_heads", "layer_norm_eps", "hidden_dropout_prob")
+        for value in ("x", [])
+    ),
+    {"max_position_embeddings": 10**9},
+    {"pad_token_id": 10**6},
+    {"vocab_size": 5},
+    {"id2label": 3},
+    {"torch_dtype": "float99"},
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_a_damaged_config_is_refused_in_one_line_before_memory_is_taken(damage, checkpoint, tmp_path):
+    place = shutil.copytree(checkpoint, tmp_path / "damaged")
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | damage))
+    _refused_or_read(place)
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "null", "3", "", "{", '{"a": 1}', "\udcff", "[" * 9999, '{"model": 3}'], ids=ascii
+)
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors.index.json", "model.safetensors"],
+)
+def test_a_damaged_file_of_a_model_is_refused_in_one_line(name, content, checkpoint, tmp_path):
+    place = shutil.copytree(checkpoint, tmp_path / "damaged")
+    (place / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    _refused_or_read(place)
+
+
+def _refused_or_read(place: Path) -> None:
+    """The tokenizer and the model are loaded, or a ValueError of one line names the directory."""
+    from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+
+    said = []
+    for load in (load_tokenizer, load_masked_language_model):
+        try:
+            load(place)
+        except ValueError as error:
+            said.append(str(error))
+    for line in said:
+        assert str(place) in line
+        assert "\n" not in line.strip()

@@ -265,6 +265,10 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
         session = Session(console, parameters)
         ranks.start()
         stack.callback(ranks.stop)
+        if ranks.world() > 1:
+            from acclimate.training.run import versions
+
+            ranks.require_same("the command", {"arguments": shlex.join(sys.argv[1:]), **versions()})
         if held is not None:
             if ranks.world() == 1:  # torchrun stops all its processes at once
                 stack.enter_context(_stoppable(held))
@@ -274,7 +278,10 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
             if held is not None:
                 stack.enter_context(emptied_if_refused(held))
             stack.enter_context(_jobs_run(session, dry_run=dry_run))
-        yield session
+        try:
+            yield session
+        except RuntimeError as error:
+            raise ranks.unanswered(error) from error
 
 
 def _holds(function: Callable[..., None]) -> bool:

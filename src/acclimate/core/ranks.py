@@ -13,13 +13,16 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from acclimate.core import settings
+
 if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
 
 PATIENCE = timedelta(days=7)  # others wait while the first makes tokens or a vocabulary, which may take hours
-STEP_PATIENCE = timedelta(seconds=100)  # within a step, where all do the same
+STEP_SECONDS = 100.0  # the same within a step, where all do the same; $ACCLIMATE_STEP_SECONDS sets another
+ANSWER_SECONDS = 5.0  # within which all that wait say so
 STATED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")  # by torchrun, for each process
 _waiting: list[Any] = []  # the group for waits of PATIENCE, once `start` was called
 
@@ -70,7 +73,8 @@ def start() -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     if os.environ.get("TORCHELASTIC_RUN_ID"):  # started by torchrun; a shell may end before what it started
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=STEP_PATIENCE)
+    patience = timedelta(seconds=max(1.0, settings.from_environment("ACCLIMATE_STEP_SECONDS", STEP_SECONDS)))
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
     _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
 
 
@@ -79,6 +83,30 @@ def _end_with(launcher: int) -> None:
     while os.getppid() == launcher:
         time.sleep(1.0)
     os._exit(1)
+
+
+def unanswered(error: RuntimeError) -> Exception:
+    """Return the error to raise where one came from torch: ValueError, naming the ranks, if others did not answer."""
+    lost = ("timed out", "connection closed", "connection reset", "broken pipe")
+    if world() == 1 or not any(words in str(error).lower() for words in lost):
+        return error
+    import torch.distributed as dist
+
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        os.environ["MASTER_ADDR"],
+        int(os.environ["MASTER_PORT"]),
+        is_master=False,
+        timeout=timedelta(seconds=ANSWER_SECONDS),
+    )
+    store.set(f"acclimate waits {rank()}", "")
+    time.sleep(ANSWER_SECONDS)
+    waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
+    others = [number for number in range(world()) if number not in waiting]
+    return ValueError(
+        f"rank {', '.join(map(str, waiting))} of {world()} waited in vain for rank "
+        f"{', '.join(map(str, others)) or 'another'}. End what is left of the run, and give the same command again: "
+        f"it goes on from its last state. Where steps are slow, set ACCLIMATE_STEP_SECONDS to more seconds"
+    )
 
 
 def stop() -> None:

@@ -12,6 +12,7 @@ import difflib
 import hashlib
 import json
 import math
+import os
 import tomllib
 import types
 import typing
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 T = TypeVar("T")
 RECIPES = Path(__file__).parents[1] / "recipes"  # a TOML file for each row of a published table, a folder a method
+MOST_INTEGER = 10**15  # of any setting: larger ones overflow where they are multiplied
 SEEDS = 5  # fine-tunings of each contestant in a race, and in what the doctor says of it, if no number is stated
 
 
@@ -86,6 +88,13 @@ def ranges_of(kind: type) -> Mapping[str, Range]:
     return _ranges[kind]
 
 
+def _check_integers(value: Any, where: str, key: str) -> None:
+    """Raises ValueError for an integer, in a list too, that would overflow where it is multiplied."""
+    for element in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(element, int) and abs(element) > MOST_INTEGER:
+            raise ValueError(f"{where}: {key} = {element} is out of range: at most {MOST_INTEGER:,}")
+
+
 def check_ranges(recipe: Any, prefix: str = "") -> None:
     """Raises ValueError for a field of a dataclass that is out of its Range. prefix: of names in the error."""
     for name, allowed in ranges_of(type(recipe)).items():
@@ -97,6 +106,18 @@ def check_no_more(recipe: Any, name: str, *, than: str) -> None:
     number, most = getattr(recipe, name), getattr(recipe, than)
     if number > most:
         raise ValueError(f"{name} = {number} is more than {than} = {most}. Raise {than}, or lower {name}")
+
+
+def from_environment(name: str, default: float) -> float:
+    """Return a number from 0 that an environment variable states, or the default. Raises ValueError for another."""
+    stated = os.environ.get(name, "").strip() or str(default)
+    try:
+        number = float(stated)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name}={stated} in the environment is no number of seconds from 0. Unset it, or set one")
+    return number
 
 
 def from_mapping(
@@ -130,6 +151,7 @@ def from_mapping(
                 typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner
             )
         else:
+            _check_integers(value, where, path)
             converted[key] = _convert(hints[key], value, where=where, key=path)
             if key in ranges:
                 ranges[key].check(f"{where}: {path}", converted[key])
@@ -170,9 +192,15 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
     """Return the settings of a TOML file, or of a recipe that comes with acclimate (`recipe_file`); what it leaves out
     stays as in `base`, or else keeps its default.
     """
+    content = recipe_file(path).read_bytes()
     try:
-        values = tomllib.loads(recipe_file(path).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+        values = tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise ValueError(f"{path}:{line}: not UTF-8 ({error.reason}). Save the file in UTF-8") from error
+    except RecursionError as error:
+        raise ValueError(f"{path}: nested too deeply for settings. Write each as key = value in its group") from error
+    except ValueError as error:  # tomllib's, or Python's for a number of thousands of digits
         raise ValueError(f"{path}: not valid TOML: {error}") from error
     return from_mapping(kind, values, where=str(path), base=base)
 
@@ -322,6 +350,9 @@ def _parse(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text  # a bare word or path is a string
+    except (RecursionError, ValueError) as error:  # or Python's for a number of thousands of digits
+        shown = f"{text[:40]}..."
+        raise ValueError(f"command line: {shown} is nested too deeply, or too long, for a setting") from error
 
 
 def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:

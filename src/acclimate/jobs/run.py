@@ -55,6 +55,7 @@ def do_all(
     add_to_plan(with_needs(wholes), run, parts=[part.job for part in parts])
     shares = [*((job, 1.0) for job in missing(wholes, run)), *((part.job, part.share) for part in parts)]
     if ranks.world() > 1:
+        ranks.require_same("the study", {f"job {number}": job.name for number, (job, _) in enumerate(shares)})
         for job, share in shares:
             do_call(job.call(run, share), watch=watch)
         return {}

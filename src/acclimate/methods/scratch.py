@@ -96,6 +96,9 @@ OF_RACE = (  # settings that a race decides: what it pretrains on, and for how l
 )  # fmt: skip
 
 CONTROL = "random weights"  # the name of `untrained` in a race
+Layers = Annotated[int, Range(least=1, most=1000)]
+Heads = Annotated[int, Range(least=1, most=1024)]
+Hidden = Annotated[int, Range(least=1, most=1 << 16)]
 
 
 @dataclass(frozen=True)
@@ -124,9 +127,9 @@ class ScratchRecipe:
     model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
     architecture: Architecture = "bert"  # family of the new encoder
     size: Size = ""  # a name for layers, hidden and heads together (models/encoder.py)
-    layers: Positive | None = None  # layers of the new encoder; None: 12, or those of `size`
-    hidden: Positive | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
-    heads: Positive | None = None  # attention heads of a layer; None: 12, or those of `size`
+    layers: Layers | None = None  # layers of the new encoder; None: 12, or those of `size`
+    hidden: Hidden | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
+    heads: Heads | None = None  # attention heads of a layer; None: 12, or those of `size`
     initializer_range: AboveZero = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
     dropout: Dropout = 0.1  # dropout of hidden states, 0 to 1; BERT: .1
     attention_dropout: Dropout = 0.1  # dropout of attention, 0 to 1; BERT: .1

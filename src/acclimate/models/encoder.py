@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
+from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
@@ -78,6 +80,13 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
     # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+    if (config := Path(where) / "config.json").is_file():
+        known, largest = read_object(config).get("vocab_size"), max(tokenizer.get_vocab().values())
+        if isinstance(known, int) and largest >= known:
+            raise ValueError(
+                f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = {known:,}. Save "
+                f"the tokenizer that belongs to the weights there"
+            )
     return tokenizer
 
 
@@ -167,6 +176,18 @@ def new_encoder(
     return model
 
 
+def _check_memory(shape: Shape, vocabulary: int) -> None:
+    """Raise ValueError where the weights alone would not fit this machine's memory."""
+    hidden = shape.hidden
+    weights = vocabulary * hidden + shape.layers * (4 * hidden**2 + 2 * hidden * (shape.intermediate or 4 * hidden))
+    needed, there = 4 * weights, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ValueError(
+            f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take "
+            f"{needed / 1e9:,.0f} GB. This machine has {there / 1e9:,.0f} GB. Lower hidden or layers"
+        )
+
+
 def new_configuration(
     shape: Shape,
     architecture: Architecture,
@@ -183,6 +204,7 @@ def new_configuration(
             f"hidden is {shape.hidden}, which {shape.heads} heads cannot share evenly: make it a multiple of "
             f"{multiple}."
         )
+    _check_memory(shape, others.get("vocab_size", 0))
     width = 4 * shape.hidden if architecture == "bert" else 3 * shape.hidden // 2
     config: PreTrainedConfig = _NEW[architecture][0](
         hidden_size=shape.hidden,

@@ -18,7 +18,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.files import read_json, sha256_of_input
+from acclimate.core.files import read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
 COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
 PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
+# fields of config.json whose numbers are checked before a model is made
+WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "dim", "hidden_dim")
+LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups")
+LENGTHS = ("max_position_embeddings",)
+MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
 BESIDE = ("manifest.json", PROVENANCE, FACTS)  # files that it does not hash
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
@@ -185,21 +190,73 @@ def reading(model: str | Path) -> Iterator[str]:
 
     Raises ValueError, chained to the original error, if the model cannot be found, downloaded or read.
     """
-    from safetensors import SafetensorError
-
     where = locate(model)
-    if not Path(where).is_dir():
+    if Path(where).is_dir():
+        check_sizes(Path(where))
+    else:
         require_fetchable(where)
     try:
         with quiet():
             yield where
-    except (OSError, SafetensorError) as error:
-        if Path(where).is_dir():
-            raise ValueError(f"{where}: cannot be loaded as a checkpoint of transformers: {error}") from error
+    except Exception as error:
+        # transformers, tokenizers and safetensors raise errors of any kind for files that do not fit together, even
+        # bare ones: which code raised it tells theirs from ours
+        if _raised_here(error) or isinstance(error, ImportError | MemoryError):
+            raise
+        if Path(where).is_dir() or not isinstance(error, OSError):
+            kind = "" if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: "
+            what = next(iter(str(error).splitlines()), "")
+            raise ValueError(
+                f"{where}: cannot be loaded as a checkpoint of transformers: {kind}{what}. Check that config.json, "
+                f"tokenizer and weights belong together, or save the model there again"
+            ) from error
         raise ValueError(
             f"{where}: there is no such directory here, and no model of that name with safetensors weights could be "
             f"fetched from the hub. Try again, or {WAY_OUT}"
         ) from error
+
+
+def _raised_here(error: BaseException) -> bool:
+    """True if the code that raised the error is acclimate's."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_next is not None:
+        frames = frames.tb_next
+    return frames is not None and Path(frames.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parents[1])
+
+
+def check_sizes(directory: Path) -> None:
+    """Raise ValueError, naming the file, if config.json states sizes that its weights do not have, or none at all.
+
+    The headers of the weights are read, which takes no time, so a model that cannot fit is refused before memory is
+    taken for it.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path, index = directory / "config.json", directory / "model.safetensors.index.json"
+    way_out = "Restore the file, or save the model there again"
+    if not path.is_file():
+        return
+    config = read_object(path, way_out=way_out)
+    if index.is_file() and not isinstance(read_object(index, way_out=way_out).get("weight_map"), dict):
+        raise ValueError(f"{index}: weight_map is no object. {way_out}")
+    shapes: list[list[int]] = []
+    for file in sorted(directory.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="np") as weights:
+                shapes += [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
+        except SafetensorError as error:
+            raise ValueError(f"{file}: cannot be loaded as a checkpoint of transformers: {error}. {way_out}") from error
+    largest = max((size for shape in shapes for size in shape), default=MOST_SIZE)
+    most = dict.fromkeys(WIDTHS, largest) | dict.fromkeys(LAYERS, max(len(shapes), MOST_LAYERS))
+    most |= dict.fromkeys(LENGTHS, max(largest, MOST_SIZE))
+    for name, value in config.items():
+        if name not in most or value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise ValueError(f"{path}: {name} = {value!r} is no number from 1. {way_out}")
+        if value > most[name]:
+            has = f"more than the weights in {directory} have" if shapes else f"at most {most[name]:,} can be read"
+            raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")
 
 
 def check_weights(model: str | Path) -> None:

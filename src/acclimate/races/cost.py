@@ -41,7 +41,7 @@ from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
-from acclimate.tasks.prepared import with_fewer
+from acclimate.tasks.prepared import open_prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vocabulary import train_tokenizer
@@ -365,7 +365,11 @@ class SpeedTest:
 
         def measure() -> dict[str, Any]:
             places = {split: _spread(task.sizes[split], most) for split, most in TRIED_ROWS.items()}
-            some = with_fewer(task, places["train"], self.scratch / f"some-{task.kind}", dev=places["dev"])
+            path = self.scratch / f"some-{task.kind}"
+            if ranks.is_first():
+                with_fewer(task, places["train"], path, dev=places["dev"])
+            ranks.wait()
+            some = open_prepared(path)
             with trials.clock() as taken:
                 tuning = Tuning(replace(alike, model=str(self.base), task=some.path), some, self.scratch, unwatched)
             behind = [self.tokenizer.sep_token_id or 0] * prompt

@@ -20,8 +20,9 @@ from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, 
 from acclimate.methods.method import check_names, load_method
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
-CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
-Seeds = Annotated[int, Range(least=2, why=CHANCE)]
+CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5, and at most 1,000"
+Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
+Adaptations = Annotated[int, Range(least=1, most=1000)]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
 
@@ -206,7 +207,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     folds: Count = 0
     """Score by cross-validation with this number of folds, repeated once for each of `seeds`, in place of one test set:
     for few labelled rows. 0: one test set."""
-    adapt_seeds: Positive = 1
+    adapt_seeds: Adaptations = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
     contestants: Names = None

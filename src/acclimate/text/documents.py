@@ -363,9 +363,18 @@ def _arrow(path: Path) -> Iterator[tuple[list[str], Iterator[Any]]]:
 
 
 def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+
     taken = 0
     for batch in batches:
-        rows = batch.to_pylist()
+        try:
+            rows = batch.to_pylist()
+        except (OverflowError, ValueError) as error:  # a time that Python cannot hold
+            if isinstance(error, UnicodeDecodeError | pa.ArrowException):
+                raise
+            raise ValueError(
+                f"{named(path)}: a value in it is out of range ({error}). Write it anew as text"
+            ) from error
         taken += batch.nbytes
         check_size(path, taken, limits)
         yield from rows

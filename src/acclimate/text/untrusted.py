@@ -69,13 +69,13 @@ class ReadLimits:
     line     bytes of a line, a field, or an article
     content  bytes of an unpacked file
     ratio    unpacked bytes for each packed byte, checked once `grace` bytes are unpacked: text packs to about a tenth,
-             a decompression bomb to a thousandth
+             a decompression bomb to a hundredth or less
     """
 
     line: int = 64 << 20
     content: int = 1 << 40
-    ratio: int = 500
-    grace: int = 16 << 20
+    ratio: int = 100
+    grace: int = 8 << 20
 
 
 LIMITS = ReadLimits()

@@ -29,7 +29,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from acclimate.core import files, ranks
+from acclimate.core import files, ranks, settings
 from acclimate.core.types import Cost, Stream
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import Objective
@@ -71,7 +71,7 @@ def resumable(
     the step is saved, unless that is a function of the weights. Call `finish` once the run's result is written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    every = float(os.environ.get("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS)) if save_seconds is None else save_seconds
+    every = settings.from_environment("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS) if save_seconds is None else save_seconds
     objective.to(device())  # first, because the optimiser's state is loaded to where the weights lie
     optimiser, scaler = adamw(objective, plan), loss_scaler(plan, device())
     start = restore(objective, optimiser, directory, plan=plan, scaler=scaler)
@@ -88,6 +88,7 @@ def resumable(
                 if ranks.is_first():
                     log.flush()
                 save(objective, optimiser, directory, step.number, plan=plan, scaler=scaler)
+                ranks.wait()  # the first has written it, which may take longer than a step may
                 saved = time.monotonic()
             if stops:
                 end(objective)

@@ -112,7 +112,7 @@ def train(
     if where.type == "cpu":
         keep_freed_memory()
     objective.to(where)
-    if ranks.world() > 1 and not is_sharded(objective):
+    if ranks.world() > 1 and not is_sharded(objective) and replicate.state(objective) is None:  # a trial goes on
         replicate(objective)
     if plan.compile:
         objective.compile(dynamic=True)

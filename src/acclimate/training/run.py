@@ -109,10 +109,12 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     in having fewer `plan.steps` goes on, if its schedule allows that; its checkpoint moves to `checkpoint-STEPS`.
 
     A run that computed nothing, such as one whose settings were refused, leaves its directory to another run. Raises
-    ValueError if the directory has the state or the checkpoint of another run, and DamagedError if the files of the
-    checkpoint have changed.
+    ValueError if the directory has the state or the checkpoint of another run, DamagedError if the files of the
+    checkpoint have changed, and ValueError in all processes of torchrun if they state different runs.
     """
     stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
+    chosen = {name: value for name, value in settings.to_mapping(recipe).items() if name not in PLACES}
+    ranks.require_same(str(out), settings.flat({**chosen, **sources, **versions()}))
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))

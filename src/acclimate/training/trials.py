@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from acclimate.core import files, machines, settings
+from acclimate.core import files, machines, ranks, settings
 from acclimate.core.types import Batch
 from acclimate.models.encoder import configuration_of
 from acclimate.training.loop import adamw, train
@@ -64,7 +64,8 @@ def trained_speed(objective: Objective, rows: Callable[[int], Batch], plan: Plan
     small = rows(few)
     step(small)  # allocates memory and the optimiser's state
     small_seconds, small_flops, small_tokens = step(small)
-    many = max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / width))
+    # all processes of torchrun share the larger step too
+    many = ranks.agree(max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / width)))
     sample = rows(256)
     flops = objective.flops(sample) / len(sample.ids)
     seconds, large_flops, _ = step(rows(many))
@@ -126,13 +127,18 @@ def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> 
     }
     asked = {**machine, **about}
     path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
-    if path.exists():
+    found: dict[str, Any] | None = None
+    if ranks.is_first() and path.exists():
         with contextlib.suppress(files.DamagedError):
-            return dict(files.read_json(path)["measured"]), True
+            found = dict(files.read_object(path, names=("measured",))["measured"])
+    found = ranks.agree(found)  # all processes of torchrun measure, or none
+    if found is not None:
+        return found, True
     measured = dict(measure())
     with contextlib.suppress(OSError):  # a forecast works without a cache
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(path, {"of": asked, "measured": measured})
+        if ranks.is_first():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            files.write_json(path, {"of": asked, "measured": measured})
     return measured, False
 
 
