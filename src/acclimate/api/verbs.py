@@ -269,24 +269,26 @@ def doctor(
     contestants: int = 4,
     run: str | Path | Study | None = None,
     data: str | Path | None = None,
+    forecast: bool = True,
     progress: bool | None = None,
     watch: Watch | None = None,
 ) -> Examination | CatalogueCounts:
-    """Check labelled data and corpora, and estimate what a race on them could detect; changes nothing.
+    """Check labelled data, corpora and model, and estimate what a race could detect and how long it takes.
 
     model                the encoder whose tokens are counted; None: the one that comes with acclimate
     seeds, contestants   of the race to come
     run                  a finished race on this task, whose scores' spread counts instead of a guess
+    forecast             say too how long a race takes on this machine, for which a few steps are tried
     data                 folder of a benchmark, which `task` names: its splits are counted beside those of its paper
     others               as of `race`
 
-    Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first. With `data`,
-    returns the counts.
+    Changes nothing. Returns the examination: `print(found.as_text())`; `found.errors` are what has to be mended first.
+    With `data`, returns the counts.
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
     given = dict(locals())
-    from acclimate.cli.race import spread_of
+    from acclimate.cli.race import spread_of, with_forecast
     from acclimate.data.inputs import examined
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
@@ -299,7 +301,11 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        return examined(labelled, raw, model=EMBEDDED if model is None else str(model), **planned, watch=shown)
+        start = EMBEDDED if model is None else str(model)
+        found = examined(labelled, raw, model=start, **planned, watch=shown)
+        if not forecast or found.errors:
+            return found
+        return with_forecast(found, start, labelled, seeds=seeds, watch=shown)[0]
 
 
 def adapt(

@@ -23,6 +23,8 @@ from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
 if TYPE_CHECKING:
+    from acclimate.core.types import Watch
+    from acclimate.data.examination import Examination, Finding
     from acclimate.data.inputs import Raw
     from acclimate.statistics.power import PowerDesign
     from acclimate.tasks.labelled import Labelled, LabelledFiles
@@ -51,9 +53,16 @@ def doctor(
         typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
     ] = None,
     data: options.DataOption = None,
+    forecast: Annotated[
+        bool,
+        typer.Option(
+            "--forecast/--no-forecast",
+            help="Try a few steps of the model, and say how long a race takes on this machine.",
+        ),
+    ] = True,
     json: options.JsonOption = False,
 ) -> None:
-    """Check labelled files and corpora, and tell what a race on them could detect; changes nothing.
+    """Check labelled files, corpora and model, and say what a race could detect and how long it takes; changes nothing.
 
     With --data, count a benchmark's splits beside those of its paper. Exit status 1: mend something first.
     """
@@ -63,6 +72,7 @@ def doctor(
     from acclimate.cli.settings import stand_in_of
     from acclimate.data.inputs import examined
     from acclimate.models.loading import EMBEDDED
+    from acclimate.reports.page import Section, page
     from acclimate.tasks.labelled import read_files
 
     read = read_files(labelled)
@@ -71,12 +81,46 @@ def doctor(
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
         found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
+    if not json:
+        session.say(found.as_text())
+    if forecast and not found.errors:
+        with session.watched() as watch:
+            found, finding = with_forecast(found, model or EMBEDDED, read, seeds=seeds, watch=watch)
+        if not json:
+            session.say(page("", [Section("How long a race takes", lines=(finding.what, finding.way_out))]))
     if json:
         session.give({"in_order": not found.errors, **found.to_json()})
-    else:
-        session.say(found.as_text())
     if found.errors:
         raise typer.Exit(1)
+
+
+def with_forecast(
+    examination: Examination, model: str, labelled: Labelled, *, seeds: int, watch: Watch
+) -> tuple[Examination, Finding]:
+    """Return the examination with a finding on how long a race takes on this machine, which is tried, and that finding.
+
+    An error if the race would be refused.
+    """
+    from dataclasses import replace
+
+    from acclimate.data.examination import LEVELS, Finding
+    from acclimate.models.loading import resolved
+    from acclimate.races.race import forecast_of_race, recipe_for
+
+    stated = replace(recipe_for(model), seeds=max(seeds, 2))  # fewer cannot be compared
+    try:
+        left = forecast_of_race(resolved(model), labelled, stated, watch=watch)
+    except ValueError as error:
+        finding = Finding("error", f"A race would be refused: {error}")
+    else:
+        finding = Finding(
+            "note",
+            f"With its default settings a race that adapts on the task's texts takes {left.in_minutes} on this machine "
+            f"as it is now; raw text of the domain adds to that.",
+            "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
+        )
+    order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))
+    return replace(examination, findings=tuple(order)), finding
 
 
 def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
