@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
+import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from acclimate.core import files
 
@@ -259,3 +263,35 @@ def test_a_damaged_manifest_is_named(content, tmp_path):
     (tmp_path / "made" / files.MANIFEST).write_text(content)
     with pytest.raises(files.DamagedError, match=r"manifest\.json.*Remove .*made"):
         files.check_manifest(tmp_path / "made")
+
+
+@pytest.fixture
+def _little_room():
+    """Files of more than 200,000 bytes cannot be written, as if the disk were full."""
+    handler, limits = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def _at_once(path):
+    files.write_bytes(path, bytes(300_000))
+
+
+def _in_blocks(path):
+    with files.new_file(path) as file:
+        file.write(bytes(300_000))
+
+
+def _with_safetensors(path):
+    with files.new_directory(path) as inside:
+        save_file({"a": np.zeros(100_000)}, inside / "weights.safetensors")
+
+
+@pytest.mark.usefixtures("_little_room")
+@pytest.mark.parametrize("write", [_at_once, _in_blocks, _with_safetensors])
+def test_a_disk_that_is_full_is_named_with_the_room_that_is_left(write, tmp_path):
+    with pytest.raises(files.DiskError, match=r"new cannot be written: File too large; [\d,]+ bytes are free there. M"):
+        write(tmp_path / "new")
+    assert not [*tmp_path.iterdir()]

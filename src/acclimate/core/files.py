@@ -7,10 +7,12 @@ file that has its hash in itself.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Collection, Iterator
@@ -23,11 +25,17 @@ from filelock import FileLock, Timeout
 MANIFEST = "manifest.json"
 LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; `.holder` names the process
 _BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_record` calls it
+_OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG}
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in an error of safetensors
 _held: set[Path] = set()  # directories that this process holds
 
 
 class DamagedError(ValueError):
     """A file or directory is not what was written: it differs from its manifest, or is not valid JSON."""
+
+
+class DiskError(OSError):
+    """The disk is full, broken or read-only."""
 
 
 class HeldError(RuntimeError):
@@ -41,12 +49,36 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acclimate"
 
 
+@contextlib.contextmanager
+def disk_named(path: Path) -> Iterator[None]:
+    """If the block cannot write because of the disk, raise DiskError, which names the path and the room that is left.
+
+    That is so for an OSError without a file's name, and for the error of safetensors, which is no OSError.
+    """
+    try:
+        yield
+    except Exception as error:
+        of_safetensors = _OS_ERROR.search(str(error)) if type(error).__name__ == "SafetensorError" else None
+        number = int(of_safetensors[1]) if of_safetensors else getattr(error, "errno", None)
+        if number not in _OF_DISK:
+            raise
+        place = next(above for above in (path, *path.absolute().parents) if above.is_dir())
+        raise DiskError(
+            f"{path} cannot be written: {os.strerror(number)}; {shutil.disk_usage(place).free:,} bytes are free there. "
+            f"Make room, or mend the disk or the quota, and give the same command again: it goes on"
+        ) from error
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write the file, whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-    settle(temporary, path)
+    try:
+        with disk_named(path):
+            with open(temporary, "wb") as file:
+                file.write(content)
+            settle(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -58,9 +90,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with open(temporary, "wb") as file:
-            yield file
-        settle(temporary, path)
+        with disk_named(path):
+            with open(temporary, "wb") as file:
+                yield file
+            settle(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -88,7 +121,7 @@ def append_line(path: Path, line: str) -> None:
 
     Lines of several processes do not mix. After a line that a crash cut off, the new one begins on the next line.
     """
-    with open(path, "a+b") as file:
+    with disk_named(path), open(path, "a+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
@@ -204,8 +237,9 @@ def new_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(leftover, ignore_errors=True)
     temporary.mkdir()
     try:
-        yield temporary
-        seal(temporary)
+        with disk_named(path):
+            yield temporary
+            seal(temporary)
         if path.exists():
             os.replace(path, older)
         os.replace(temporary, path)

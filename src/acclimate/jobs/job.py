@@ -273,6 +273,9 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
     """
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
+    for left_by_a_kill in run.glob(".*.tmp"):
+        if left_by_a_kill.is_file():
+            left_by_a_kill.unlink()
     files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
 
 
@@ -317,9 +320,13 @@ def _lines(run: Path) -> Iterator[PlannedJob]:
 
 def _plan_lines(run: Path) -> Iterator[dict[str, Any]]:
     path = run / PLAN
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        if line.endswith("}"):  # else a kill cut it off
-            yield json.loads(line)
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else [], 1):
+        if line.endswith(b"}"):  # else a kill cut it off
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                way_out = "Remove the file: the command that started the study writes it again"
+                raise files.DamagedError(f"{path}:{number}: damaged: {error}. {way_out}") from error
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import json
 import logging
 import math
 import os
+import re
 import shutil
 import time
 from collections import deque
@@ -40,6 +41,7 @@ AGAIN = "again"  # a directory: the second attempt of a run that learnt nothing 
 LOG = "log.jsonl"
 CLOCK = "clock.json"
 BEFORE = "before.json"
+STATE = re.compile(r"(state|stable)-\d+")  # names of states; a user may have renamed a copy
 SAVE_SECONDS = 30.0
 KEPT = 2  # states on disk
 
@@ -218,8 +220,9 @@ class Log:
     def flush(self) -> None:
         """Put the lines so far on the disk, and the seconds that they took over all sessions."""
         if self.file:
-            self.file.flush()
-            os.fsync(self.file.fileno())
+            with files.disk_named(self.path):
+                self.file.flush()
+                os.fsync(self.file.fileno())
             self._write_clock(self._seconds())
 
     def _write_clock(self, seconds: float) -> None:
@@ -294,7 +297,7 @@ def save(
             falls = plan is not None and plan.schedule != "linear" and number > plan.settled
             about: dict[str, Any] = {"steps": number} | ({"of": plan.steps} if falls and plan else {})
             files.write_json(temporary / "state.json", about | ({"scaler": scaler.state_dict()} if scaler else {}))
-    for old in sorted(directory.glob("state-*"))[:-KEPT]:
+    for old in sorted(path for path in directory.glob("state-*") if STATE.fullmatch(path.name))[:-KEPT]:
         shutil.rmtree(old)
     for old in stable_states(directory)[:-1]:
         shutil.rmtree(old)
@@ -329,12 +332,12 @@ def restore(
 
 def stable_states(directory: Path) -> list[Path]:
     """Return the states from which a plan with more steps can go on, the newest last."""
-    return sorted(directory.glob("stable-*"))
+    return sorted(path for path in directory.glob("stable-*") if STATE.fullmatch(path.name))
 
 
 def _newest(directory: Path, plan: Plan | None) -> tuple[str | None, int]:
     """Return the name of the newest whole state that the plan leads to, and its steps."""
-    states = (*directory.glob("state-*"), *stable_states(directory))
+    states = [path for path in (*directory.glob("state-*"), *stable_states(directory)) if STATE.fullmatch(path.name)]
     for state in sorted(states, key=lambda path: int(path.name.partition("-")[2]), reverse=True):
         try:
             files.check_manifest(state)

@@ -9,7 +9,12 @@ text and still has no empty bins for a short one; `mix` is the finaliser of Stee
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -35,16 +40,45 @@ _SPACE = 32
 def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
 
+    numba's cache holds pickles. So it is used only where `only_ours` says that others cannot write it.
+
     numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
     fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
     """
     try:
-        return cast(Kernel, numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))
+        cached = numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
-            raise
-        # no cache directory is writable: every process compiles for itself
-        return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))
+            raise  # else no cache directory is writable
+    else:
+        if only_ours(Path(cached.stats.cache_path), Path(function.__code__.co_filename)):
+            return cast(Kernel, cached)
+        _warn(cached.stats.cache_path)
+    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))  # every process compiles for itself
+
+
+def only_ours(place: Path, source: Path) -> bool:
+    """True if the folder of a cache can be written by this user, root and the owner of the source file alone.
+
+    The folder above it counts, too: one who may rename a folder can put another in its place.
+    """
+    trusted = {0, os.getuid(), source.stat().st_uid if source.exists() else 0}
+    for folder in (place, place.parent):
+        if not folder.exists():
+            continue
+        about = folder.stat()
+        shared = about.st_mode & stat.S_IWOTH and not (folder != place and about.st_mode & stat.S_ISVTX)
+        if about.st_uid not in trusted or shared:
+            return False
+    return True
+
+
+@cache  # once for each folder
+def _warn(place: str) -> None:
+    logging.getLogger(__name__).warning(
+        f"{place}: others can write this folder, so compiled code is not read from there, and each process compiles "
+        f"anew. Set NUMBA_CACHE_DIR to a folder that only you can write"
+    )
 
 
 def part(function: Kernel) -> Kernel:

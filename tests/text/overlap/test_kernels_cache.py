@@ -1,0 +1,24 @@
+"""numba's cache holds pickles, so it is read only where others cannot write it."""
+
+from __future__ import annotations
+
+import numba
+import pytest
+
+from acclimate.text.overlap import kernels
+
+
+@pytest.mark.parametrize(("mode", "above"), [(0o755, 0o755), (0o777, 0o755), (0o755, 0o777)])
+def test_a_cache_that_others_can_write_is_not_read(mode, above, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+
+    def compiled():
+        return kernels.compiled(lambda number: number + 1)
+
+    place = kernels.Path(compiled().stats.cache_path)
+    place.chmod(mode)
+    place.parent.chmod(above)
+    again, used = compiled(), mode == above
+    assert (again.stats.cache_path is not None) == used
+    assert ("others can write this folder" in caplog.text) == (not used)
