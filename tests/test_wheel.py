@@ -4,12 +4,14 @@
 whose Python the variable ACCLIMATE_WHEEL names.
 """
 
+import ast
 import csv
 import os
 import random
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,6 +24,9 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = os.environ.get("ACCLIMATE_WHEEL")
 installed = pytest.mark.skipif(PYTHON is None, reason="`make dist` runs this with a wheel that is installed")
+FOR_DEVELOPERS = ("test", "benchmarks", "notebooks", "docs", "dev")  # extras of which the package imports nothing
+PUBLISHED_AS = {"sklearn": "scikit-learn"}
+OF_EXTRAS = ("optuna.py",)  # modules that are imported only where their extra is installed
 FEW = ["seeds=2", "search.rates=[]", "adapt_seeds=1", 'contestants=["DAPT", "TF-IDF"]', "finetune.looks=1"]
 FEW += [f"{of}.{each}" for of in ("finetune", "dapt") for each in ("epochs=0", "plan.steps=6", "plan.batch=8")]
 
@@ -117,6 +122,31 @@ def test_every_file_that_is_no_code_is_among_the_data_of_the_package():
     data = [name for name in files if not name.endswith((".py", ".pyc", ".nbi", ".nbc"))]
     assert len(data) > 60
     assert not [name for name in data if not any(fnmatch(name, each) for each in listed)]
+
+
+def test_every_package_that_is_imported_is_declared_and_every_declared_one_is_imported():
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = {package(each) for each in about["dependencies"]}
+    extras = {name: each for name, each in about["optional-dependencies"].items() if name not in FOR_DEVELOPERS}
+    optional = {package(each) for several in extras.values() for each in several}
+    imported: dict[str, bool] = {}  # package -> whether some module imports it as soon as it is loaded
+    for file in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else names
+            for name in {name.split(".")[0] for name in names} - {"acclimate", *sys.stdlib_module_names}:
+                found = package(PUBLISHED_AS.get(name, name))
+                first = node in tree.body and file.name not in OF_EXTRAS
+                imported[found] = imported.get(found, False) or first
+    assert imported.keys() - needed - optional == set()
+    assert {name for name, first in imported.items() if first} <= needed  # an extra is imported where it is used
+    assert needed - imported.keys() == {"protobuf"}  # transformers reads spm.model with it
+
+
+def package(requirement: str) -> str:
+    """The name in a requirement, as registries compare names."""
+    return re.match(r"[\w.-]+", requirement)[0].lower().replace("_", "-")
 
 
 def test_links_of_the_readme_lead_somewhere_where_pypi_shows_them():

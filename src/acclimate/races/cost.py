@@ -10,6 +10,7 @@ written into the run.
 from __future__ import annotations
 
 import resource
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -109,7 +110,7 @@ def estimate_of_jobs(
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = trial.weights
         busy = max(1.0, float(ranks.agree(trials.busy()))) if jobs else 1.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
     if device().type == "cuda":
         peak = float(torch.cuda.max_memory_allocated())
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
