@@ -249,30 +249,37 @@ def new_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def seal(directory: Path, *, apart: bool = False) -> None:
-    """Flush the directory's files and write its manifest, which marks it as complete.
-
-    apart: True for a directory to which others add: hidden files are left out, of a directory inside that has a
-           manifest only this is listed, and a record without its hash, because it has one and may hold seconds
-    """
-    if not apart:
-        for left_by_a_kill in directory.rglob(".*.tmp"):
-            left_by_a_kill.unlink()
-    paths = sorted(file for file in directory.rglob("*") if file.is_file())
-    sealed = {file.parent for file in paths if file.name == MANIFEST} - {directory} if apart else set()
-    listed: dict[str, str] = {}
-    for file in paths:
-        inside = file.relative_to(directory)
-        hidden = apart and any(part.startswith(".") for part in inside.parts)
-        above = [directory / parent for parent in inside.parents]  # the file's directory first
-        elsewhere = any(parent in sealed for parent in above[file.name == MANIFEST :])
-        if hidden or elsewhere or file == directory / MANIFEST or (file.name == MANIFEST and not apart):
-            continue
+def seal(directory: Path) -> None:
+    """Flush the directory's files and write its manifest, which marks it as complete."""
+    for left_by_a_kill in directory.rglob(".*.tmp"):
+        left_by_a_kill.unlink()
+    files = sorted(file for file in directory.rglob("*") if file.is_file() and file.name != MANIFEST)
+    for file in files:
         with open(file, "rb+") as handle:
             os.fsync(handle.fileno())
-            is_record = apart and handle.read(len(_BEFORE_HASH)) == _BEFORE_HASH
-        listed[str(inside)] = "" if is_record else sha256_of(file)
-    write_json(directory / MANIFEST, listed)
+    write_json(directory / MANIFEST, {str(file.relative_to(directory)): sha256_of(file) for file in files})
+
+
+def seal_apart(directory: Path) -> None:
+    """Write the manifest of a directory whose parts may have manifests, to which others may add.
+
+    Of such a part only its manifest is listed. A record is listed without its hash, because it has one and may hold
+    seconds. Hidden files are left out. Nothing is flushed: the files were when they were written.
+    """
+    listed: dict[str, str] = {}
+    folders = [directory]
+    while folders:
+        for path in folders.pop().iterdir():
+            if path.name.startswith(".") or path == directory / MANIFEST:
+                continue
+            if path.is_dir() and not (path / MANIFEST).is_file():
+                folders.append(path)
+                continue
+            file = path / MANIFEST if path.is_dir() else path
+            with open(file, "rb") as handle:
+                is_record = handle.read(len(_BEFORE_HASH)) == _BEFORE_HASH
+            listed[str(file.relative_to(directory))] = "" if is_record else sha256_of(file)
+    write_json(directory / MANIFEST, dict(sorted(listed.items())))
 
 
 def check_file(path: Path, expected: str, *, listed_in: Path, way_out: str = "") -> None:

@@ -192,7 +192,7 @@ def read_result(place: Path) -> Result:
 
 def write_result(place: Path, result: Result) -> None:
     """Mark the job as finished: write its manifest, then its result."""
-    files.seal(place, apart=True)
+    files.seal_apart(place)
     files.write_record(place / RESULT, result, of=place.name)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 import tokenizers
@@ -254,7 +254,7 @@ class _Appended:
         """Shorten the file, and read what stays for its hash."""
         self.file.truncate(size)
         self.file.seek(0)
-        self.sha256 = hashlib.file_digest(self.file, "sha256")
+        self.sha256 = hashlib.file_digest(cast(Any, self.file), "sha256")
 
     def append(self, values: np.ndarray) -> None:
         content = values.tobytes()

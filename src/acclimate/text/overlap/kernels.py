@@ -51,9 +51,10 @@ def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
         if "cannot cache function" not in str(error):
             raise  # else no cache directory is writable
     else:
-        if only_ours(Path(cached.stats.cache_path), Path(function.__code__.co_filename)):
+        place = str(cached.stats.cache_path)
+        if only_ours(Path(place), Path(function.__code__.co_filename)):
             return cast(Kernel, cached)
-        _warn(cached.stats.cache_path)
+        _warn(place)
     return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))  # every process compiles for itself
 
 
