@@ -84,13 +84,15 @@ def report(found: dict[tuple[str, str], Scores]) -> Iterator[str]:
         chosen = {f"the first {number}": order[:number] for number in TRIED} | {"all": order}
         if kind != "score":
             chosen = {"C 10, 100, 1, equal classes, terms of 1 to 2 words (as before)": BEFORE} | chosen
-        yield f"## {metric}\n\nScore on test of the setting that is best on dev; the mean over datasets in front.\n"
+        yield f"## {metric}\n"
+        yield "Score on test of the setting that is best on dev, of those that are tried; mean in front.\n"
         rows = []
         for what, settings in chosen.items():
             tests = [scores[max(settings, key=lambda each: scores[each][0])][1] for scores in of_metric.values()]
             rows.append([what, f"{statistics.mean(tests):.1f}", *(f"{test:.1f}" for test in tests)])
         yield table(["tried", "mean", *of_metric], rows)
-        yield "\nMean score on dev of each setting, in the order of a race, which was judged by dev alone:\n"
+        judged = "Mean over the datasets on dev, by which the order was judged, of each setting"
+        yield f"\n{judged}; in the order of a race:\n"
         yield table(
             ["setting", "dev"],
             [

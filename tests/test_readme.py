@@ -27,6 +27,7 @@ COMMANDS = [line for kind, block in BLOCKS if not kind for line in block.splitli
 VERBS = [line for line in COMMANDS if line.startswith("acclimate ")]
 
 TUNING = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
+TUNING += ["finetune.plan.steps=4", "finetune.looks=1"]
 OF_RACE = [setting for setting in toys.SETTINGS if not setting.startswith("pretrain")]  # a model is there
 RACING = [setting for setting in OF_RACE if not setting.startswith(("seeds", "contestants"))]
 
@@ -68,7 +69,7 @@ def tiny(command: str) -> list[str]:
     if verb == "race":
         # its dev and test sets are larger than a toy's
         stages = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
-        few = [*RACING, "seeds=2", "finetune.looks=1", *stages]
+        few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *stages]
         extra = few if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":

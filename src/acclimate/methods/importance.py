@@ -41,7 +41,7 @@ from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
 from acclimate.models.gates import GatedPart, gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
-from acclimate.training.gradients import noise_seed
+from acclimate.training.gradients import noise
 from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
@@ -79,8 +79,7 @@ def head_importance(
             for index, layout in enumerate(lay(batch.lengths, most)):
                 piece = pad(batch, layout, where)
                 piece = unmasked(piece) if "labels" in piece else piece
-                with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
-                    torch.manual_seed(noise_seed(seed, step, index))
+                with noise(seed, step, index, where):
                     for part, gradients in row_gradients(model, piece, len(layout.rows_R), parts).items():
                         sums[part] += gradients.abs().to(held).sum(0, dtype=torch.float64)  # the sum of Eq. 6
             rows += len(batch)

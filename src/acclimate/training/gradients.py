@@ -137,10 +137,8 @@ def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
 def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
     """In the block, draw the piece's dropout and use the plan's precision; the caller's generators do not advance."""
     narrow = autocast_type(plan.precision, where)
-    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
-        torch.manual_seed(noise_seed(plan.seed, step, piece))
-        with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
-            yield
+    with noise(plan.seed, step, piece, where), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+        yield
 
 
 def _weighted(objective: Objective, sums: dict[str, Tensor], counts: dict[str, int]) -> list[Tensor]:
@@ -173,6 +171,18 @@ def _means(
 
 def _double(value: Tensor) -> Tensor:
     return (value.cpu() if value.device.type == "mps" else value).double()  # a Mac's GPU has no float64
+
+
+@contextmanager
+def noise(seed: int, step: int, piece: int, where: torch.device) -> Iterator[None]:
+    """In the block, draw the dropout of a piece; the caller's generators do not advance."""
+    with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
+        if where.type == "cpu":
+            # torch.manual_seed would also keep a call, with its stack as text, for each kind of device that is absent
+            torch.default_generator.manual_seed(noise_seed(seed, step, piece))
+        else:
+            torch.manual_seed(noise_seed(seed, step, piece))
+        yield
 
 
 def noise_seed(seed: int, step: int, piece: int) -> int:

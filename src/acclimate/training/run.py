@@ -12,6 +12,7 @@ import platform
 import shutil
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -188,7 +189,12 @@ def _spike(step: Step) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of everything that a result can depend on."""
-    return {"python": platform.python_version()} | {package: version(package) for package in PACKAGES}
+    return {"python": platform.python_version()} | {package: _version(package) for package in PACKAGES}
+
+
+@cache
+def _version(package: str) -> str:
+    return version(package)  # which parses the package's description anew at each call
 
 
 def environment() -> dict[str, str]:
