@@ -1,4 +1,6 @@
-"""Every command of the README and docs/commands.md is run here, on tiny inputs: what a newcomer types has to work."""
+"""Every command of the README, docs/commands.md, the tutorial and the examples is run here, on tiny inputs: what a
+newcomer types has to work.
+"""
 
 import csv
 import random
@@ -17,12 +19,21 @@ import acclimate
 import toys
 from acclimate import cli
 from acclimate.core.settings import override
+from acclimate.methods import finetune
 from acclimate.models import loading
 from acclimate.races.recipe import RaceRecipe
 
 ROOT = Path(__file__).parents[1]
-SHOWN = (ROOT / "README.md").read_text("utf-8") + (ROOT / "docs" / "commands.md").read_text("utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", SHOWN, re.M | re.S)
+PAGES = ("docs/tutorial.md", "docs/examples.md")
+
+
+def blocks_of(*pages: str) -> list[tuple[str, str]]:
+    """(language, content) of each block of code, in order; "": commands."""
+    shown = "".join((ROOT / page).read_text("utf-8") for page in pages)
+    return re.findall(r"^```(\w*)\n(.*?)^```", shown, re.M | re.S)
+
+
+BLOCKS = blocks_of("README.md", "docs/commands.md")
 COMMANDS = [line for kind, block in BLOCKS if not kind for line in block.splitlines() if line]
 VERBS = [line for line in COMMANDS if line.startswith("acclimate ")]
 
@@ -58,6 +69,8 @@ def place(tmp_path_factory, toy_race) -> Path:
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     shutil.copytree(base / "checkpoint", place / "path" / "or" / "hub-id")
     shutil.copytree(base / "checkpoint", place / "small")  # in place of the embedded encoder, which is larger
+    for name in ("LICENSE", "NOTICE"):
+        shutil.copy(loading.FOLDER / name, place / "small")
     return place
 
 
@@ -71,6 +84,8 @@ def tiny(command: str) -> list[str]:
         stages = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
         few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *stages]
         extra = few if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
+        if "--corpus" not in rest and "docstrings" not in rest:
+            extra = [*few, 'contestants=["TAPT", "TF-IDF"]']
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
         return [verb, *rest, *TUNING, "finetune.plan.steps=4"]
@@ -84,7 +99,7 @@ def tiny(command: str) -> list[str]:
         joint = [f"tlm.{setting.removeprefix('pretrain.')}" for setting in toys.SETTINGS if "pretrain" in setting]
         return [verb, *rest, "seeds=2", *joint, *(f"tlm.{setting}" for setting in TUNING), "--max-tokens", "32"]
     if verb == "evaluate":
-        return [verb, *rest, *TUNING, "seeds=2", "--max-tokens", "32"]
+        return [verb, *rest, *TUNING, "finetune.plan.steps=40", "seeds=2", "--max-tokens", "32"]
     if verb == "analyse" and rest[0] == "importance":  # the toy was pretrained without dropout
         return [verb, *rest, "--max-tokens", "32", "--dropout", "0.1"]
     if verb == "study" and rest[0] == "blurb":
@@ -109,6 +124,22 @@ def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     assert any("BIOSSES" in sheet.read_text() for sheet in (place / "runs" / "blurb").glob("*.csv"))
     assert (place / "runs" / "dapt" / "checkpoint" / "model.safetensors").exists()
     assert "nothing was compared" in (place / "runs" / "dapt-scored" / "table.txt").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkeypatch):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(loading, "FOLDER", place / "small")
+    monkeypatch.setattr(finetune.Tuning, "learnt", lambda tuning: True)  # which little does in so few steps
+    monkeypatch.chdir(place)
+    for kind, block in blocks_of(page):
+        if kind == "python":
+            exec(compile(block, page, "exec"), {})
+        for command in block.splitlines() if not kind else ():
+            assert command.startswith("acclimate "), command
+            monkeypatch.setattr(sys, "argv", ["acclimate", *tiny(command)])
+            result = CliRunner().invoke(cli.app, tiny(command))
+            assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
 def test_make_demo_races_on_the_embedded_tasks():
