@@ -97,8 +97,7 @@ def cut_to_budget(
     if not recipe.search.epochs:  # else each setting states its length
         plans += [(fewest, length, 2, 1) for length in SHORTEST]
     for kept, length, seeds, tried in plans:
-        part = replace(costs, adapting=costs.adapting * (kept / len(names) if names else 1.0))
-        part = replace(part, tuning=part.tuning * length)
+        part = _of_part(costs, kept, len(names), length)
         share = min(1.0, ADAPTING * budget.amount / part.adapting) if part.adapting else 1.0
         racing = contestants - (len(names) - kept)
         cut = _cut(recipe, share, tried, seeds, texts)
@@ -111,8 +110,7 @@ def cut_to_budget(
             notes = _notes(recipe, cut, budget, adapting if share < 1 else "")
             return CutRecipe(cut, (*notes, *_last_resorts(names, kept, cut, length)))
     kept, length, _, _ = plans[-1]
-    part = replace(costs, tuning=costs.tuning * length)
-    part = replace(part, adapting=costs.adapting * (kept / len(names) if names else 1.0))
+    part = _of_part(costs, kept, len(names), length)
     racing = contestants - (len(names) - kept)
     least = part.fixed + spent + part.searching(racing, settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
@@ -123,6 +121,15 @@ def cut_to_budget(
         f"{budget.as_text(1.05 * _enough(least, part.adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
         f"or --probe-only, which fine-tunes nothing"
     )
+
+
+def _of_part(costs: Costs, kept: int, names: int, length: float) -> Costs:
+    """Return the costs if so many of the contestants beside the untouched model are kept, at a share of the steps of
+    fine-tuning. Most of what is fixed is of a model, such as its probe.
+    """
+    if names:
+        costs = replace(costs, adapting=costs.adapting * kept / names, fixed=costs.fixed * (kept + 1) / (names + 1))
+    return replace(costs, tuning=costs.tuning * length)
 
 
 def _shorter(stated: FinetuneRecipe, length: float) -> FinetuneRecipe:

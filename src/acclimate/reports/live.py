@@ -19,7 +19,7 @@ from acclimate.core.figures import duration
 from acclimate.core.types import Progress, Watch
 from acclimate.jobs.job import DIRECTORY, PlannedJob
 from acclimate.jobs.status import JobStatus, Status, status_of
-from acclimate.reports.page import Drawing, Page, Section, TableCell, amount
+from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amount
 
 EVERY = 30.0  # seconds after which the page is written anew though no job has ended
 SOONEST = 2.0  # seconds between two looks at what has ended
@@ -118,7 +118,7 @@ def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> 
     verdict = stopped or f"Running: {done} of the {amount(every, 'job')} planned so far are done; {left}."
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-    facts = {
+    facts: dict[str, Fact] = {
         "written": clock,
         "this session": duration(now - begun),
         "done": done,
