@@ -13,7 +13,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import JOB, RESULT, Job, Work, missing, read_result, result_of
+from acclimate.jobs.job import JOB, RESULT, Job, Work, check_format, missing, read_result, result_of
 from acclimate.jobs.run import do, done
 
 CALLS: list[str] = []
@@ -140,6 +140,14 @@ def test_whoever_watches_is_told_the_jobs_label(chain, tmp_path):
     told: list[Progress] = []
     done(chain[1], tmp_path, watch=told.append)
     assert [(each.stage, each.values) for each in told] == [("first, of two", {"loss": 1.0}), ("second", {"loss": 1.0})]
+
+
+@pytest.mark.parametrize("content", ["[]", "null", "{}", "3", "{", ""])
+def test_a_damaged_record_of_a_study_is_named_with_the_way_out(content, chain, tmp_path):
+    done(chain[0], tmp_path)
+    (tmp_path / "study.json").write_text(content)
+    with pytest.raises(files.DamagedError, match=r"study\.json.* Write .* or choose another --out"):
+        check_format(tmp_path)
 
 
 def flip(path):

@@ -219,7 +219,10 @@ def check_format(run: Path) -> None:
     path = run / STUDY
     if not path.exists() and not (run / DIRECTORY).exists():
         return
-    about = files.read_json(path) if path.exists() else {"format": 1, "acclimate": "0.1.0 or older"}
+    about: dict[str, Any] = {"format": 1, "acclimate": "0.1.0 or older"}
+    if path.exists():
+        way_out = f'Write {{"format": {FORMAT}}} to it if this version began the study, or choose another --out'
+        about = files.read_object(path, names=("format",), way_out=way_out)
     if about.get("format") != FORMAT:
         raise ValueError(
             f"{run} was written by acclimate {about.get('acclimate')} in format {about.get('format')}, but this "

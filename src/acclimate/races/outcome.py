@@ -343,7 +343,7 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
-    values = files.read_json(path)
+    values = files.read_object(path, way_out="Give the command of the study once more: it writes the file again")
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
