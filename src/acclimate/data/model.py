@@ -107,9 +107,9 @@ def on_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
     findings = []
     if facts.head is False:
         text = (
-            "The model has no language modelling head, which predicts masked words. So adapting on raw text (TAPT, "
-            "DAPT and the others) begins with a random head: its first steps train that head rather than the encoder, "
-            "and what adapting forgets of general text cannot be measured."
+            "The model has no language modelling head, which predicts masked words. So every adaptation on raw text "
+            "begins with a random head: its first steps train that head rather than the encoder, and what adapting "
+            "forgets of general text cannot be measured."
         )
         way_out = (
             "Adapt for more steps, or take a checkpoint that kept its head, such as the one for masked language "

@@ -574,7 +574,7 @@ def _examination(examined: Examination) -> Section:
 def _again(report: RaceReport) -> Section:
     parts = [Section("Commands", code="\n".join(report.facts.commands), fold="open")] if report.facts.commands else []
     named = (
-        ("Environment", report.facts.environment | ({"energy": str(report.energy)} if report.energy else {})),
+        ("Environment", {**report.facts.environment, **({"energy": str(report.energy)} if report.energy else {})}),
         ("Versions", report.facts.versions),
         ("Hashes", report.facts.hashes),
     )
