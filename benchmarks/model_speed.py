@@ -54,7 +54,7 @@ def main() -> None:
                 for kind, make in works.items():
                     speeds.setdefault((name, kind), []).append(_speed(*make(), plan))
     rows = [
-        [name, *(f"{statistics.median(speeds[name, kind]):,.0f} ({min(speeds[name, kind]):,.0f} to "
+        [Path(name).name, *(f"{statistics.median(speeds[name, kind]):,.0f} ({min(speeds[name, kind]):,.0f} to "
                  f"{max(speeds[name, kind]):,.0f})" for kind in ("adapting", "fine-tuning"))]
         for name in given.models
     ]  # fmt: skip
