@@ -73,7 +73,7 @@ def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     few = {"seeds": 2, "search__rates": [], "finetune__looks": 1, "max_tokens": 32}
     few |= {f"{stage}__{key}": steps for stage, steps in (("tapt", 2), ("finetune", 6)) for key in ("plan__steps",)}
-    few |= {"tapt__epochs": 0, "finetune__epochs": 0}
+    few |= {"tapt__epochs": 0, "tapt__plan__batch": 8, "finetune__epochs": 0, "finetune__retry": False}
     left = cells_of("own_data.ipynb", f"subpackages = ('linalg', 'signal')\nsettings = {few}")
     assert "With 48 test texts" in " ".join(capsys.readouterr().out.split())
     untouched = left["study"].table.set_index("contestant")["mean"]["untouched"]
