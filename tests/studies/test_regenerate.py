@@ -239,3 +239,13 @@ def test_report_writes_the_tables_of_any_study_again(run):
     assert done.exit_code == 0, done.output
     assert (run / "stilt.txt").read_text() == before
     assert "Scores on test" in done.output
+
+
+def test_a_record_that_changed_since_the_lock_is_not_reported(run):
+    record = next(run.glob("*.outcome.json"))
+    record.write_text(record.read_text().replace('"dev": ', '"dev":  ', 1))
+    done = typed("report", str(run))
+    assert done.exit_code == 2
+    assert f"{record.name} has changed since study.lock.json was written. Give the command" in " ".join(
+        done.output.split()
+    )

@@ -448,11 +448,13 @@ def report(run: str | Path) -> Study:
     """
     from acclimate.cli.checks import check_ended
     from acclimate.jobs.job import check_format
+    from acclimate.jobs.lock import check_outcomes
     from acclimate.studies import write_again
 
     place = Path(run)
     check_ended({"run": place})
     check_format(place)
+    check_outcomes(place)
     return study_in(place, write_again(place))
 
 

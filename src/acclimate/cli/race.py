@@ -350,8 +350,10 @@ def _of_this_version(given: Mapping[str, Any]) -> None:
 @verb(check=_of_this_version)
 def report(session: Session, run: options.RunDirectory, json: options.JsonOption = False) -> None:
     """Write page and tables of a finished race or study again, and print the tables."""
+    from acclimate.jobs.lock import check_outcomes
     from acclimate.studies import write_again
 
+    check_outcomes(run)
     session.say(write_again(run))
     if json:
         session.give({"directory": str(run), "studies": documents_of(run)})

@@ -66,6 +66,21 @@ def check_results(out: Path) -> None:
             )
 
 
+def check_outcomes(out: Path) -> None:
+    """Raise DamagedError if what tables and pages are made of is not what the lock of the study has; without it, pass.
+
+    Where a study is under way, its lock may be older than its outcome: call this for one that has ended.
+    """
+    if not (out / LOCK).exists():
+        return
+    for name, expected in read_lock(out).get("outcome", {}).items():
+        if (out / name).exists() and files.sha256_of(out / name) != expected:
+            raise files.DamagedError(
+                f"{out / name} has changed since {LOCK} was written. Give the command of the study once more: it "
+                f"writes both from the results of its jobs"
+            )
+
+
 def read_lock(out: Path) -> dict[str, Any]:
     """Return the lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
