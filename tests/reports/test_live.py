@@ -36,7 +36,7 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
         assert page.read_text() == first, "no job has ended since, and the page is not half a minute old"
         do_all([work.numbered(2)], tmp_path)
         looks = next((tmp_path / "jobs").iterdir()) / live.LOOKS
-        files.write_json(looks, [[5, 0.25], [10, 0.5]])
+        files.write_record(looks, [[5, 0.25], [10, 0.5]])
         watch(STEP)
         second = page.read_text()
     assert "Running: 1 of the 1 job planned so far" in first

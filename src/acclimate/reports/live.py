@@ -161,7 +161,7 @@ def _curves(run: Path, jobs: list[PlannedJob]) -> dict[str, list[tuple[float, fl
     for job in jobs:
         place = run / DIRECTORY / job.name / LOOKS
         if place.exists():
-            points = [(float(step), float(score)) for step, score in files.read_json(place)]
+            points = [(float(step), float(score)) for step, score in files.read_record(place)]
             found.append((place.stat().st_mtime, job.label, points))
     return {label: points for _, label, points in sorted(found)[-LINES:] if points}
 
