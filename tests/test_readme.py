@@ -78,7 +78,7 @@ def tiny(command: str) -> list[str]:
     """The command's arguments with settings for a toy after those that the README states."""
     verb, *rest = shlex.split(command)[1:]
     if verb == "doctor":
-        return [verb, *rest, "--max-tokens", "32"]
+        return [verb, *rest, "--max-tokens", "32", "--no-forecast"]  # tests/api/test_verbs.py has one
     if verb == "race":
         # its dev and test sets are larger than a toy's
         stages = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
