@@ -39,6 +39,7 @@ VERBS = [line for line in COMMANDS if line.startswith("acclimate ")]
 
 TUNING = [setting for setting in toys.SETTINGS if setting.startswith("finetune")]
 TUNING += ["finetune.plan.steps=4", "finetune.looks=1"]
+FEW_STEPS = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
 OF_RACE = [setting for setting in toys.SETTINGS if not setting.startswith("pretrain")]  # a model is there
 RACING = [setting for setting in OF_RACE if not setting.startswith(("seeds", "contestants"))]
 
@@ -81,8 +82,7 @@ def tiny(command: str) -> list[str]:
         return [verb, *rest, "--max-tokens", "32", "--no-forecast"]  # tests/api/test_verbs.py has one
     if verb == "race":
         # its dev and test sets are larger than a toy's
-        stages = [f"{stage}.plan.steps=6" for stage in ("tapt", "dapt", "finetune")]
-        few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *stages]
+        few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *FEW_STEPS]
         extra = few if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
         if "--corpus" not in rest and "docstrings" not in rest:
             extra = [*few, 'contestants=["TAPT", "TF-IDF"]']
@@ -137,8 +137,9 @@ def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkey
             exec(compile(block, page, "exec"), {})
         for command in block.splitlines() if not kind else ():
             assert command.startswith("acclimate "), command
-            monkeypatch.setattr(sys, "argv", ["acclimate", *tiny(command)])
-            result = CliRunner().invoke(cli.app, tiny(command))
+            typed = [*tiny(command), *(FEW_STEPS if command.startswith("acclimate race") else ())]
+            monkeypatch.setattr(sys, "argv", ["acclimate", *typed])
+            result = CliRunner().invoke(cli.app, typed)
             assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
