@@ -15,7 +15,7 @@ import running_jobs as work
 from acclimate.core import files
 from acclimate.jobs import job as named
 from acclimate.jobs.job import RESULT, RUNNING, WALL, Job, running, write_result
-from acclimate.jobs.lock import LOCK, differences, write_lock
+from acclimate.jobs.lock import LOCK, allow_redone, differences, write_lock
 from acclimate.jobs.run import do_all
 from acclimate.jobs.status import status_of
 
@@ -149,6 +149,13 @@ def test_the_lock_names_all_and_what_differs_is_found(tmp_path):
     with pytest.raises(files.DamagedError, match=rf"{result} has changed since .* Remove {result.parent}"):
         write_lock(tmp_path / "run", "acclimate race x", Recipe())
     assert (tmp_path / "run" / LOCK).read_bytes() == before
+    result.unlink()  # the way out: the job is done again, and gives other bytes, as on a GPU
+    allow_redone(tmp_path / "run")
+    assert "job 1 has no result any more" in differences(tmp_path / "run")[0]
+    files.write_record(result, {"number": 99}, of=result.parent.name)
+    write_lock(tmp_path / "run", "acclimate race x", Recipe())
+    assert differences(tmp_path / "run") == []
+    write_result(result.parent, {"number": 1})
     (jobs[1].directory(tmp_path / "run") / RESULT).unlink()
     changed, gone = differences(tmp_path / "run")
     assert "the result of job 1 is not the one" in changed

@@ -135,7 +135,7 @@ def race(
     given = dict(locals())
     from acclimate.cli.checks import refuse_unused
     from acclimate.jobs.job import check_format
-    from acclimate.jobs.lock import check_results, write_lock
+    from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.models.loading import start_of
     from acclimate.races import race as races
@@ -173,6 +173,7 @@ def race(
         check_format(place)
         check_results(place)
         with races.hold_first(place), emptied_if_refused(place), working(where):
+            allow_redone(place)
             materials = races.materials_for(inputs, chosen)
             if curves:
                 from acclimate.studies import learning_curve as follows

@@ -301,7 +301,7 @@ def _types(function: Callable[..., None]) -> dict[str, Any]:
 @contextmanager
 def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
-    from acclimate.jobs.lock import check_results, write_lock
+    from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.workers import Where, working
 
     where = Where(**{name: session.parameters[name] for name in JOBS})
@@ -310,6 +310,7 @@ def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     if dry_run:
         yield
         return
+    allow_redone(session.parameters["out"])
     with working(where):
         yield
     write_lock(session.parameters["out"], command(), session.stated)

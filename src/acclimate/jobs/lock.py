@@ -4,8 +4,8 @@ verb, recipe  as the user stated them
 directory     the working directory, to which relative paths in the verb refer
 versions      of the packages that results depend on
 data          name -> the hashes of what the jobs read under it
-jobs          name -> its label, the hash of its settings, the SHA-256 of its result and of the small files beside it,
-              such as its costs
+jobs          name -> its label, the hash of its settings, the SHA-256 of its result ("" until a study that does
+              it again ends) and of the small files beside it, such as its costs
 begun         name -> the same without a result, of jobs that failed, diverged or were given up by a search
 outcome       file -> SHA-256 of what tables and pages are made of
 """
@@ -56,14 +56,29 @@ def check_results(out: Path) -> None:
     if not ranks.is_first() or not (out / LOCK).exists():
         return
     for name, expected in read_lock(out)["jobs"].items():
-        study, _, job = name.rpartition("/")
-        path = out / study / DIRECTORY / job / RESULT
-        if path.exists() and files.sha256_of_input(path) != expected["result"]:
+        path = _job_directory(out, name) / RESULT
+        if expected["result"] and path.exists() and files.sha256_of_input(path) != expected["result"]:
             raise files.DamagedError(
                 f"{path} has changed since {LOCK} was written: it is not the result of {expected['label']} that the "
                 f"lock has. Remove {path.parent}: the command that started the study does this job again. To keep "
                 f"the changed result, remove {out / LOCK}"
             )
+
+
+def allow_redone(out: Path) -> None:
+    """Let the jobs whose results were removed be done again: the lock then expects no hash of them.
+
+    A job that is done again need not give the same bytes, on a GPU or with another number of threads. A study calls
+    this when it begins, after `check_results`; the lock that it writes at its end has the new hashes.
+    """
+    if not ranks.is_first() or not (out / LOCK).exists():
+        return
+    lock = read_lock(out)
+    removed = [name for name in lock["jobs"] if not (_job_directory(out, name) / RESULT).exists()]
+    if removed:
+        for name in removed:
+            lock["jobs"][name]["result"] = ""
+        files.write_json(out / LOCK, lock)
 
 
 def check_outcomes(out: Path) -> None:
@@ -101,8 +116,7 @@ def differences(out: Path) -> list[str]:
     lock = read_lock(out)
     sentences = []
     for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
-        study, _, job = name.rpartition("/")
-        place = out / study / DIRECTORY / job
+        place = _job_directory(out, name)
         changed = [
             file
             for file, content in expected.get("beside", {}).items()
@@ -152,6 +166,12 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
                 "beside": _beside(place, ".json", ".jsonl", ".safetensors"),
             }
     return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
+
+
+def _job_directory(out: Path, name: str) -> Path:
+    """Return the directory of a job by its name in the lock."""
+    study, _, job = name.rpartition("/")
+    return out / study / DIRECTORY / job
 
 
 def _beside(place: Path, *endings: str) -> dict[str, str]:
