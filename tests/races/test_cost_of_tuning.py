@@ -97,12 +97,22 @@ def test_one_trial_serves_all_settings_that_differ_in_rate_batch_and_length_only
     materials = Materials(task=task_of("tokens", tmp_path), model=str(base / "checkpoint"))
     search = SearchRecipe(rates=(1e-3, 1e-4), epochs=(1.0, 2.0), batches=(8, 16))
     entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
-    first = estimate_of(entries, tmp_path / "run").stages
-    assert len(first) > 8
+    first = estimate_of(entries, tmp_path / "run")
+    assert len(first.stages) > 8
     assert len(made) == 1
-    again = estimate_of(entries, tmp_path / "run").stages
+    monkeypatch.setattr(cost.trials, "peak_memory", lambda: 1.0)
+    again = estimate_of(entries, tmp_path / "run")
     assert len(made) == 1, "the second forecast reads what the first one kept"
-    assert [stage.tokens for stage in again] == [stage.tokens for stage in first]
+    assert [stage.tokens for stage in again.stages] == [stage.tokens for stage in first.stages]
+    assert again.memory == first.memory > 1e6, "the trials' memory, not that of the process that loads no model"
+    monkeypatch.setattr(cost.trials.ranks, "world", lambda: 2)
+    monkeypatch.setattr(cost.trials.ranks, "agree", lambda value: value)
+    _, earlier = cost.trials.kept({"a": 1}, dict)
+    monkeypatch.undo()
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    assert not earlier
+    assert not cost.trials.kept({"a": 1}, dict)[1], "a speed of two processes is none of one"
+    assert cost.trials.kept({"a": 1}, dict)[1]
 
 
 def test_random_rows_have_the_lengths_that_were_asked_for() -> None:

@@ -2,15 +2,13 @@
 
 Short trials (training/trials.py) say how fast this machine trains and reads. Masked language modelling is tried on rows
 of random ids that are as long as those of a sample of the texts. Fine-tuning is tried with its head on rows of the
-task; the trained weights are thrown away. What decides the speed names a trial, so contestants share it and it is kept
-for the next forecast. races/estimates.py says which of these a job consists of (`Work.estimate`). Nothing is
-written into the run.
+task; the trained weights are thrown away. A trial's result is stored under everything that decides
+the speed, so contestants share it, and the next forecast reads it. races/estimates.py says which of these a job
+consists of (`Work.estimate`). Nothing is written into the run.
 """
 
 from __future__ import annotations
 
-import resource
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +19,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks, settings
@@ -80,7 +77,7 @@ class Stage:
 class Estimate:
     """What jobs take. memory and disk in bytes.
 
-    busy  how many times as long everything takes as on the machine on its own, at least 1; the stages include it
+    busy  how many times as long everything takes as on the machine when idle, at least 1; the stages include it
     """
 
     stages: tuple[Stage, ...]
@@ -110,9 +107,7 @@ def estimate_of_jobs(
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = trial.weights
         busy = max(1.0, float(ranks.agree(trials.busy()))) if jobs else 1.0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
-    if device().type == "cuda":
-        peak = float(torch.cuda.max_memory_allocated())
+        peak = max(found["memory"] for found in trial.trials.values())
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
@@ -212,7 +207,7 @@ class _TuningSpeed:
 class SpeedTest:
     """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see.
 
-    Seconds are those of this machine on its own: training/trials.py.
+    Seconds are those of this machine when idle: training/trials.py.
     """
 
     def __init__(
@@ -423,6 +418,7 @@ class SpeedTest:
         row = float(np.mean(lengths))
         about: dict[str, Any] = {"kind": "masked language modelling", "prompt": prompt, "precision": plan.precision}
         about |= {"pieces": plan.piece_tokens, "recompute": plan.recompute, "tokens": trials.in_steps(row)}
+        about |= {"dropout": [getattr(recipe, name, None) for name in ("dropout", "attention_dropout")]}
         if drawn:  # of the size that the recipe states
             stated = {each.name: getattr(recipe, each.name) for each in fields(recipe)}
             sizes = {name: value for name, value in stated.items() if name != "plan" and not isinstance(value, Path)}

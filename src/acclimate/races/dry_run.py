@@ -25,7 +25,7 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 
 PROBES = "probes"  # their line in the plan
 UNCERTAIN = 0.3  # of the time: benchmarks/reports/2026-11-23-forecast.md
-BUSY = 1.25  # from which on a dry run says what the machine on its own would take
+BUSY = 1.25  # from which on a dry run says what the machine would take when idle
 REFIT = "on the usual split"  # line of the training whose checkpoint a race by cross-validation hands over
 
 
@@ -51,7 +51,7 @@ class DryRunLine:
 class DryRun:
     """What is left of a study. done, left: numbers of jobs; memory, disk: bytes.
 
-    busy  how many times as long everything takes now as on the machine on its own, at least 1
+    busy  how many times as long everything takes now as on the machine when idle, at least 1
     """
 
     design: Design
@@ -83,7 +83,7 @@ class DryRun:
         """The time in a sentence: one number of minutes and how far it may be off."""
         if not self.seconds:
             return "Together 0 s on this machine."
-        alone = f" The machine is busy: on its own it would take {minutes(self.seconds / self.busy)}."
+        alone = f" The machine is busy: when idle it would take {minutes(self.seconds / self.busy)}."
         return (
             f"Together about {minutes(self.seconds)} on this machine, give or take {minutes(self.uncertain)}."
             f"{alone if self.busy > BUSY else ''}"

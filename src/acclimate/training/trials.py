@@ -4,14 +4,16 @@ A trial trains one small step and one larger step, and reads a few rows: about a
 difference between the two steps is the time a token, and what is left of the small one is the time of an update.
 
 Where one thread computes, a trial counts processor time, so that other programs on a busy machine do not change it;
-with several threads it counts seconds, divided by how busy the machine is. So a kept result holds for the machine on
-its own, and whoever forecasts multiplies it by `busy()`.
+with several threads it counts seconds, divided by how busy the machine is. A kept
+result is for an idle machine; a forecast multiplies it by `busy()`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import platform
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,11 +35,12 @@ MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after 
 SPENT = 0.8  # seconds that the larger step, and reading, may take
 SPIN = 0.25  # seconds in which `busy` computes
 KEPT = "speeds"  # folder in core.files.cache()
+FORMAT = 2  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What training or reading takes on this machine on its own.
+    """What training or reading takes on this machine when idle.
 
     seconds  a token
     flops    a token
@@ -92,7 +95,7 @@ def read_speed(read: Callable[[Batch], Any], rows: Batch, flops: float, *, whole
 
 @contextlib.contextmanager
 def clock() -> Iterator[Callable[[], float]]:
-    """Yield a function that returns, after the block, the seconds that it would take on this machine on its own."""
+    """Yield a function that returns, after the block, the seconds that it would take on this machine when idle."""
     alone = device().type == "cpu" and torch.get_num_threads() == 1
     load = 1.0 if alone or device().type != "cpu" else busy()
     wall, processor = time.perf_counter(), time.process_time()
@@ -104,7 +107,7 @@ def clock() -> Iterator[Callable[[], float]]:
 
 
 def busy() -> float:
-    """Return how many times as long a computation takes here now as on the machine on its own, at least 1."""
+    """Return how many times as long a computation takes here now as on the machine when idle, at least 1."""
     if device().type != "cpu":
         return 1.0
     wall, processor = time.perf_counter(), time.thread_time()
@@ -116,14 +119,18 @@ def busy() -> float:
 def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
     """Return what was measured for `about` on this machine, and True if it was kept from an earlier time.
 
-    about: what decides the speed beside processor, threads, device and the version of PyTorch, as plain values
+    Beside what `measure` returns it has "memory", the bytes of `peak_memory` when the trial had ended.
+
+    about: what decides the speed beside processor, threads, device, processes and the version of PyTorch, plain values
     """
     where = device()
     machine = {
         "machine": [platform.node(), platform.machine(), machines.processors()],
         "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
         "threads": torch.get_num_threads(),
+        "processes": ranks.world(),  # they share the machine, and each step
         "torch": torch.__version__,
+        "format": FORMAT,
     }
     asked = {**machine, **about}
     path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
@@ -134,12 +141,21 @@ def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> 
     found = ranks.agree(found)  # all processes of torchrun measure, or none
     if found is not None:
         return found, True
-    measured = dict(measure())
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    measured = {**measure(), "memory": peak_memory()}
     with contextlib.suppress(OSError):  # a forecast works without a cache
         if ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_json(path, {"of": asked, "measured": measured})
     return measured, False
+
+
+def peak_memory() -> float:
+    """Return the most bytes in use: on a GPU in tensors since the trial began, else in this process so far."""
+    if device().type == "cuda":
+        return float(torch.cuda.max_memory_allocated())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
 def in_steps(length: float) -> float:
@@ -148,7 +164,10 @@ def in_steps(length: float) -> float:
 
 
 def model_key(model: str | Path) -> str:
-    """Return what of a model decides its speed: a digest of its configuration, without its name and dropout."""
+    """Return what of a model decides its speed: a digest of its configuration, without names and labels.
+
+    Dropout counts: at 0 nothing is drawn, and attention takes another kernel.
+    """
     stated = configuration_of(model).to_dict()
     ignored = ("_name_or_path", "transformers_version", "id2label", "label2id", "architectures")
     return settings.digest({name: str(value) for name, value in stated.items() if name not in ignored})[:16]
