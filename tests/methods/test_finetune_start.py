@@ -232,6 +232,28 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
     assert not [*(tmp_path / "worse").glob("best-*")]
 
 
+def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_path):
+    model = torch.nn.Linear(1, 1)
+
+    def look(looks, step, score):
+        torch.nn.init.constant_(model.weight, score)
+        looks.add(step, finetune.Look(score, 1.0, [str(score)]), model)
+
+    killed = finetune.DevLooks(tmp_path, keep=1)
+    look(killed, 110, 0.88)
+    look(killed, 120, 0.9)
+    resumed = finetune.DevLooks(tmp_path, keep=1)
+    look(resumed, 120, 0.87)
+    assert len([*tmp_path.glob("best-120-*")]) == 1
+    finetune.DevLooks(tmp_path, keep=1).load(model, None)
+    assert model.weight.item() == pytest.approx(0.87)
+    assert finetune.dev_score(tmp_path, "best") == 0.87
+    [weights] = tmp_path.glob("best-*")
+    weights.unlink()
+    with pytest.raises(files.DamagedError, match="has the weights of 0 looks at dev, but 1 were kept"):
+        finetune.DevLooks(tmp_path, keep=1).load(model, None)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

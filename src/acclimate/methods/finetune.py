@@ -146,7 +146,7 @@ from acclimate.training.run import finished, run, write_checkpoint
 
 # the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"
-CHOSEN = "chosen.json"  # where the mean of several looks was chosen: their steps, and its score on dev
+CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, where it is not the best of dev.json
 DEV = "dev.json"  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
@@ -831,8 +831,9 @@ def training_rows(
 class DevLooks:
     """The looks at dev so far, and the best weights with their predictions, in files beside the run's states.
 
-    A run that resumes from an earlier state looks again and finds the same scores. So if the killed run left its best
-    weights at a later step, they are still the best of the whole run, and are kept.
+    A run that resumes from an earlier state looks again. If the killed run left its best weights at a later step, they
+    are kept until the look at that step is made again, and replaces them. Its score may differ, on a GPU or with
+    another number of threads, so the best of the looks whose weights are kept need not be the best of all scores.
 
     keep  number of best looks whose weights are kept; 0: the last weights are chosen
     """
@@ -843,7 +844,7 @@ class DevLooks:
         self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
-        for file in out.glob(BEST.format("*", "*")):
+        for file in self._places("*")[::-1]:
             if files.sha256_of(file)[:16] != file.stem.rpartition("-")[2]:
                 raise files.DamagedError(f"{file} is damaged: its hash is not that of its name. {self._way_out()}")
             with safe_open(file, framework="pt") as opened:
@@ -865,8 +866,11 @@ class DevLooks:
                 # one file, so that a kill never leaves weights with the predictions of others
                 about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
                 content = save(tensors, metadata=about)
-                files.write_bytes(self.out / BEST.format(step, files.sha256_of_bytes(content)[:16]), content)
+                path = self.out / BEST.format(step, files.sha256_of_bytes(content)[:16])
+                files.write_bytes(path, content)
                 self.kept[step] = score
+                for file in set(self._places(step)) - {path}:  # the killed run's look at this step
+                    file.unlink()
             for beaten in set(self.kept) - set(ranked):
                 for file in self._places(beaten):
                     file.unlink()
@@ -882,10 +886,12 @@ class DevLooks:
     @torch.no_grad()
     def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> None:
         """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
-        lost = set(self._ranked(self.scores)[: self.keep]) - set(self.kept) if ranks.is_first() else set()
-        if lost:
-            raise files.DamagedError(f"{self.out} has no weights of the look at step {min(lost)}. {self._way_out()}")
-        kept: list[int] = ranks.agree(self._ranked(self.kept))
+        looks = min(self.keep, len(self.scores))
+        if ranks.is_first() and len(self.kept) < looks:
+            raise files.DamagedError(
+                f"{self.out} has the weights of {len(self.kept)} looks at dev, but {looks} were kept. {self._way_out()}"
+            )
+        kept: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
         if len(kept) > 1:
             for _, parameter in trained(model):
                 parameter.zero_()
@@ -903,14 +909,18 @@ class DevLooks:
             for name, parameter in trained(model):
                 parameter.copy_(file.get_tensor(name))
             self.predicted = json.loads(file.metadata()["predicted"])
+        step = kept[0]
+        if ranks.is_first() and self.kept[step] != max(self.scores.values()):
+            self._note({"averaged": [step], "dev": self.kept[step], "loss": self.losses[step]})
 
     def _note(self, chosen: dict[str, Any]) -> None:
         if ranks.is_first():
             files.write_record(self.out / CHOSEN, chosen)
 
-    def _places(self, step: int) -> list[Path]:
-        """Return the file of the look's weights; more than one where a run went on with other rounding errors."""
-        return sorted(self.out.glob(BEST.format(step, "*")))
+    def _places(self, step: int | str) -> list[Path]:
+        """Return the files of the look's weights, the newest first; more than one if a run was killed between them."""
+        files_of_step = self.out.glob(BEST.format(step, "*"))
+        return sorted(files_of_step, key=lambda file: (file.stat().st_mtime_ns, file.name), reverse=True)
 
     def _way_out(self) -> str:
         return f"Remove {self.out}: the same command does this run again"
