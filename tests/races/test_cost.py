@@ -145,6 +145,6 @@ def test_a_dry_run_says_that_fine_tunings_may_stop_early_and_rates_be_added(toy_
     searching = SearchRecipe(rates=(1e-3, 3e-3), extend=True)
     recipe = replace(toy_race.recipe, contestants=(), search=searching, finetune=FinetuneRecipe())
     notes = dry_run(design(recipe, toy_race.materials), tmp_path).notes
-    assert any("stop early where dev gets no better (finetune.patience)" in note for note in notes)
+    assert any("an upper bound where they stop early (finetune.patience)" in note for note in notes)
     assert any("beyond those listed, which dev may ask for, is not counted" in note for note in notes)
     assert not any("patience" in note for note in dry_run(design(toy_race.recipe, toy_race.materials), tmp_path).notes)

@@ -35,7 +35,7 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
         watch(STEP)
         assert page.read_text() == first, "no job has ended since, and the page is not half a minute old"
         do_all([work.numbered(2)], tmp_path)
-        looks = next((tmp_path / "jobs").iterdir()) / live.LOOKS
+        looks = next((tmp_path / "jobs").iterdir()) / live.DEV_SCORES
         files.write_record(looks, [[5, 0.25], [10, 0.5]])
         watch(STEP)
         second = page.read_text()
@@ -71,15 +71,24 @@ def test_a_run_with_nothing_to_do_or_that_is_refused_leaves_the_page_and_one_tha
     assert "location.reload" not in page.read_text()
 
 
-def test_a_page_that_cannot_be_written_is_told_once_and_ends_no_run(tmp_path):
+def test_a_page_that_cannot_be_written_is_reported_once_and_tried_again(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file, where a folder would have to be")
     seen: list[Progress] = []
     with live.live_page("Race", tmp_path, tmp_path / "taken" / "report.html", seen.append) as watch:
         watch(STEP)
+        (tmp_path / "taken").unlink()
         watch(STEP)
+        assert not (tmp_path / "taken").exists(), "EVERY seconds have not passed"
+        monkeypatch.setattr(live, "EVERY", 0.0)
+        files.write_record(tmp_path / "plan.jsonl", {"damaged": "no plan"})
+        watch(STEP)
+        assert not (tmp_path / "taken").exists(), "a damaged plan is none that is still to come"
+        (tmp_path / "plan.jsonl").unlink()
+        watch(STEP)
+        assert "Running" in (tmp_path / "taken" / "report.html").read_text()
     notes = [progress.values["note"] for progress in seen if "note" in progress.values]
     assert len(notes) == 1
-    assert re.search("report.html is not kept up to date: .*taken", notes[0])
+    assert re.search("report.html cannot be written now: .*taken", notes[0])
 
 
 def test_pages_stand_so_far_apart_that_writing_takes_less_than_a_hundredth(tmp_path, monkeypatch):

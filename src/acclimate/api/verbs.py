@@ -598,6 +598,7 @@ def _watched(
 
     from acclimate.cli.screen import watching
     from acclimate.cli.verb import check_tracker
+    from acclimate.core import ranks
     from acclimate.training.trackers import TRACKERS
 
     check_tracker(track)
@@ -607,7 +608,8 @@ def _watched(
         watches = [watch] if watch is not None else []
         if wanted:
             watches.append(stack.enter_context(watching(console, several=several or current_workers() is not None)))
-        watches += [stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))) for name in track]
+        for name in track if ranks.is_first() else ():
+            watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))))
 
         def listen(progress: Any) -> None:
             for listener in watches:

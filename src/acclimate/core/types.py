@@ -16,6 +16,7 @@ Item = TypeVar("Item")
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 Label = str | tuple[str, ...] | float  # one class; several (sorted), or tags, or answers; a number
+DEV_SCORES = "dev.json"  # file of a fine-tuning: [[step, score on dev], ...] of its looks
 NOT_PREDICTED = -100  # the label of a position that no loss counts (PyTorch's ignore_index)
 TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere
 MENTIONS = "mentions"  # of `Batch.rows`: (B, 2, 2), from which token of the row each mention goes to which

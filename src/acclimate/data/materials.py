@@ -134,11 +134,11 @@ def corpus_at(
 
     Raises ValueError if it is none of these.
     """
+    if source == Path():  # which would be the working directory
+        raise ValueError("no corpus given. Add corpus=PATH: a file or folder of raw text")
     source = corpus_path(raw_text(source))
     if (source / "corpus.json").exists():
         return Corpus(source)
-    if source == Path():
-        raise ValueError("no corpus given. Add corpus=PATH: a file or folder of raw text")
     path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
 
     def read() -> Corpus:

@@ -70,7 +70,7 @@ def _directory(model: str) -> Path:
     if path.is_dir():
         return path
     cached = try_to_load_from_cache(model, "config.json")
-    assert isinstance(cached, str), model  # whoever counts its tokens has loaded it
+    assert isinstance(cached, str), model  # `lengths.reader` has downloaded the config
     return Path(cached).parent
 
 

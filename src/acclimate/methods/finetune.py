@@ -74,6 +74,7 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import (
+    DEV_SCORES,
     NOT_PREDICTED,
     TAGS,
     Batch,
@@ -146,8 +147,8 @@ from acclimate.training.run import finished, run, write_checkpoint
 
 # the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"
-CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, where it is not the best of dev.json
-DEV = "dev.json"  # [[step, score], ...] of the looks at dev
+CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, if not the best of dev.json
+DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt, and if so,

@@ -204,7 +204,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
     if any(stated.patience for stated in tunings):
-        notes.append("Fine-tunings are counted in full, but stop early where dev gets no better (finetune.patience).")
+        notes.append("Fine-tunings are counted in full: an upper bound where they stop early (finetune.patience).")
     searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
     if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")

@@ -16,8 +16,8 @@ from typing import Literal
 
 from acclimate.core import files, ranks
 from acclimate.core.figures import duration
-from acclimate.core.types import Progress, Watch
-from acclimate.jobs.job import DIRECTORY, PlannedJob
+from acclimate.core.types import DEV_SCORES, Progress, Watch
+from acclimate.jobs.job import DIRECTORY, PlannedJob, studies_in
 from acclimate.jobs.status import JobStatus, Status, status_of
 from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amount
 
@@ -27,7 +27,6 @@ SHARE = 0.005  # of the run's time that writing may take; two pages stand at lea
 LINES = 12  # fine-tunings whose curve is drawn, those that began last
 WIDE, HIGH, EDGE = 720, 220, 34  # of the drawing, in its own units
 SCORES = "Scores on dev"
-LOOKS = "dev.json"  # as methods/finetune.py, which loads torch, calls it: [[step, score on dev], ...]
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008), for all eyes
 
 
@@ -36,8 +35,8 @@ def live_page(title: str, run: Path, path: Path, watch: Watch) -> Iterator[Watch
     """Yield a watch that also keeps the page at `path` up to date; at the end of the block it no longer reloads.
 
     The first page is written when a job reports its first step, so a run with nothing to do, or one that is refused,
-    leaves an earlier page as it is. An error while the page is written is told to `watch` once, and no further page is
-    written: it never ends the run.
+    leaves an earlier page as it is. An error while the page is written never ends the run: the first one is reported to
+    `watch` once, and the page is tried again after EVERY seconds.
     """
     if not ranks.is_first():
         yield watch
@@ -53,7 +52,11 @@ def live_page(title: str, run: Path, path: Path, watch: Watch) -> Iterator[Watch
 
 @dataclass
 class _Live:
-    """The page, and when it was last written. ended: number of jobs that had ended then"""
+    """The page, and when it was last written, or tried in vain.
+
+    ended   number of jobs that had ended then
+    fails   True if the last page could not be written; warned: True if that was ever reported
+    """
 
     title: str
     run: Path
@@ -64,17 +67,18 @@ class _Live:
     written: float = 0.0
     taken: float = 0.0
     ended: int = -1
-    works: bool = True
+    fails: bool = False
+    warned: bool = False
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress on; write the page if a job has ended since it was written, or if it is EVERY s old."""
         self.shown(progress)
         now = time.monotonic()
         reports = progress.total and "note" not in progress.values
-        if not self.works or not reports or now - self.looked < max(SOONEST, self.taken / SHARE):
+        if not reports or now - self.looked < max(SOONEST, self.taken / SHARE, EVERY if self.fails else 0.0):
             return
         self.looked = now
-        if now - self.written >= EVERY or self._ended() != self.ended:
+        if self.fails or now - self.written >= EVERY or self._ended() != self.ended:
             self.write()
 
     def _ended(self) -> int:
@@ -90,15 +94,18 @@ class _Live:
             temporary = self.path.with_name(f".{self.path.name}.live.tmp")
             temporary.write_text(page.as_html(), encoding="utf-8")
             os.replace(temporary, self.path)  # not flushed: the next page is half a minute away
+            self.fails = False
         except Exception as error:
-            self.works = False
-            self.shown(Progress("page", 0, 0, "steps", {"note": f"{self.path} is not kept up to date: {error}"}))
+            self.fails = True
+            if not self.warned:
+                self.warned = True
+                self.shown(Progress("page", 0, 0, "steps", {"note": f"{self.path} cannot be written now: {error}"}))
         self.looked = self.written = time.monotonic()
         self.taken = self.written - begun
 
     def end(self, stopped: str) -> None:
         """Write the page for the last time, without what reloads it."""
-        if self.works and self.written:
+        if self.written:
             self.write(stopped)
 
 
@@ -108,9 +115,11 @@ def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> 
     stopped: why it does not reload; "": the run goes on
     """
     try:
-        status = status_of(run)
+        studies_in(run)
     except ValueError:  # nothing is planned yet
         status = Status((), None, 1)
+    else:
+        status = status_of(run)
     done, every = len(status.of("done")), len(status.standings) - len(status.of("begun"))
     left = "time left: unknown until a job of each kind has ended"
     if status.seconds_left is not None:
@@ -159,7 +168,7 @@ def _curves(run: Path, jobs: list[PlannedJob]) -> dict[str, list[tuple[float, fl
     """Return label -> (step, score on dev) points, of the LINES fine-tunings that were looked at last."""
     found: list[tuple[float, str, list[tuple[float, float]]]] = []
     for job in jobs:
-        place = run / DIRECTORY / job.name / LOOKS
+        place = run / DIRECTORY / job.name / DEV_SCORES
         if place.exists():
             points = [(float(step), float(score)) for step, score in files.read_record(place)]
             found.append((place.stat().st_mtime, job.label, points))

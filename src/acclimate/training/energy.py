@@ -2,7 +2,8 @@
 
 It counts this whole machine while the run lasts, other programs included: processor, memory and, where there is one,
 NVIDIA's GPU. Where the processor has no counter that codecarbon may read, it estimates from the load and the
-processor's name. It is told to use no network, and a failure of it becomes a warning: the run goes on unmeasured.
+processor's name. codecarbon runs offline. If it fails, acclimate logs a warning
+and the run continues without measuring.
 """
 
 from __future__ import annotations
