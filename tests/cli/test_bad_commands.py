@@ -105,7 +105,7 @@ evaluate base train.jsonl --rows 1 -> 1 rows asked for | to have one of every cl
 RACE --budget 20 -> budget '20' is not understood | 20min
 RACE --budget 0min -> must be above 0
 RACE --budget 5usd -> budget '5usd' is not understood | 5usd@2.50/h
-race train.jsonl --dev dev.jsonl --test test.jsonl --model some/model --max-tokens 32 -> some/model | no such directory | HF_HUB_OFFLINE
+race train.jsonl --dev dev.jsonl --test test.jsonl --model some/model --max-tokens 32 -> some/model | HF_HUB_OFFLINE
 race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 5000 -> 5000 | at most | --max-tokens 512
 RACE --corpus base -> base
 RACE --group patient -> patient

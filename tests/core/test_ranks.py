@@ -107,7 +107,7 @@ def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tm
         return ranks.total([1.0]) if number == 0 else time.sleep(2.5)
 
     said = _in_two(tmp_path, wait)[0]
-    assert said.startswith("rank 0 of 2 waited in vain for rank 1."), said
+    assert said.startswith("Process 0 of 2 got no answer from process 1."), said
 
 
 def test_a_rank_ends_with_what_launched_it(monkeypatch):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from huggingface_hub import errors
 
 from acclimate.models.loading import reading
@@ -61,6 +62,19 @@ def test_what_the_hub_does_not_give_is_one_error_after_one_question(
         pass
     assert len(asked) == 1
     assert "nobody/nothing-of-the-kind" in asked[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "said"),
+    [
+        (torch.OutOfMemoryError("full"), torch.OutOfMemoryError, "full"),
+        (errors.HTTPError("timed out"), ValueError, "could be fetched from the hub"),
+    ],
+)
+def test_a_full_gpu_and_a_hub_that_does_not_answer_are_no_damaged_checkpoint(error, kind, said, monkeypatch):
+    monkeypatch.setattr("acclimate.models.loading.require_fetchable", lambda where: None)
+    with pytest.raises(kind, match=said), reading("ada/model"):
+        raise error
 
 
 @pytest.fixture(scope="module")

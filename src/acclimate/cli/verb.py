@@ -281,7 +281,10 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
         try:
             yield session
         except RuntimeError as error:
-            raise ranks.unanswered(error) from error
+            found = ranks.unanswered(error)
+            if found is error:
+                raise
+            raise found from error
 
 
 def _holds(function: Callable[..., None]) -> bool:

@@ -184,7 +184,10 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
     begin, end = len(_BEFORE_HASH), len(_BEFORE_HASH) + 64
     if content[:begin] != _BEFORE_HASH or content[begin:end] != _hash_of_record(content[end:], of):
         way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
-        raise DamagedError(f"{path} is damaged: its content is not that of the hash in it{_after(way_out)}")
+        raise DamagedError(
+            f"{path} is damaged: its content is not that of the hash in it. Or an earlier version wrote it"
+            f"{_after(way_out)}"
+        )
     record: dict[str, Any] = json.loads(content)
     del record["sha256"]
     return record["values"] if [*record] == ["values"] else record

@@ -33,7 +33,7 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
             f"{login}"
         ) from error
     except errors.RevisionNotFoundError as error:
-        raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another --revision") from error
+        raise ValueError(f"{repo}: has no commit, branch or tag {revision!r}. Name another revision") from error
     except errors.LocalEntryNotFoundError as error:  # a subclass of EntryNotFoundError
         raise UnreachableError(
             f"{repo}: a file of it is not in the hub's cache, and the hub cannot be reached. Try again, or {way_out}"

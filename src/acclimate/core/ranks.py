@@ -6,6 +6,7 @@ In a run of one process the functions return at once.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 import time
@@ -92,18 +93,24 @@ def unanswered(error: RuntimeError) -> Exception:
         return error
     import torch.distributed as dist
 
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        os.environ["MASTER_ADDR"],
-        int(os.environ["MASTER_PORT"]),
-        is_master=False,
-        timeout=timedelta(seconds=ANSWER_SECONDS),
-    )
-    store.set(f"acclimate waits {rank()}", "")
-    time.sleep(ANSWER_SECONDS)
-    waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
-    others = [number for number in range(world()) if number not in waiting]
+    waiting, others = [rank()], []
+    try:
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            os.environ["MASTER_ADDR"],
+            int(os.environ["MASTER_PORT"]),
+            is_master=False,
+            timeout=timedelta(seconds=ANSWER_SECONDS),
+        )
+        store.set(f"acclimate waits {rank()}", "")
+        time.sleep(ANSWER_SECONDS)
+        waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
+        others = [number for number in range(world()) if number not in waiting]
+    except (
+        RuntimeError
+    ) as unreachable:  # the process that keeps the store has ended, so which did not answer is unknown
+        logging.getLogger(__name__).info(f"the store of the processes: {unreachable}")
     return ValueError(
-        f"rank {', '.join(map(str, waiting))} of {world()} waited in vain for rank "
+        f"Process {', '.join(map(str, waiting))} of {world()} got no answer from process "
         f"{', '.join(map(str, others)) or 'another'}. End what is left of the run, and give the same command again: "
         f"it goes on from its last state. Where steps are slow, set ACCLIMATE_STEP_SECONDS to more seconds"
     )

@@ -75,7 +75,7 @@ def _directory(model: str) -> Path:
 
 
 def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
-    """Return name -> shape of the weights; None if only the hub has them and it does not give their headers."""
+    """Return name -> shape of the weights; None if no headers can be read: the weights are pickled, or on the hub."""
     import huggingface_hub as hub
     from safetensors import SafetensorError, safe_open
 
@@ -90,7 +90,7 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{file}: cannot be read as safetensors weights: {error}. Copy the model again") from error
     if shapes or Path(model).expanduser().is_dir():
-        return shapes
+        return shapes or None
     if not hub_answers():
         return None
     refusals: tuple[type[Exception], ...] = (*failures(), hub.errors.NotASafetensorsRepoError)

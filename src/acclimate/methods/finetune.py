@@ -147,7 +147,7 @@ from acclimate.training.run import finished, run, write_checkpoint
 
 # the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"
-CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, if not the best of dev.json
+CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, unless it is the best of DEV
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order

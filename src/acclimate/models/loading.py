@@ -201,9 +201,10 @@ def reading(model: str | Path) -> Iterator[str]:
     except Exception as error:
         # transformers, tokenizers and safetensors raise errors of any kind for files that do not fit together, even
         # bare ones: which code raised it tells theirs from ours
-        if _raised_here(error) or isinstance(error, ImportError | MemoryError):
+        full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # of torch
+        if _raised_here(error) or full or isinstance(error, ImportError):
             raise
-        if Path(where).is_dir() or not isinstance(error, OSError):
+        if Path(where).is_dir() or not isinstance(error, failures()):
             kind = "" if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: "
             what = next(iter(str(error).splitlines()), "")
             raise ValueError(

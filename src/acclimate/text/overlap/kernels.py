@@ -40,7 +40,7 @@ _SPACE = 32
 def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
     """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
 
-    numba's cache holds pickles. So it is used only where `only_ours` says that others cannot write it.
+    numba's cache holds pickles. So it is used only where `only_ours` is True.
 
     numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
     fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
@@ -59,7 +59,9 @@ def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
 
 
 def only_ours(place: Path, source: Path) -> bool:
-    """True if the folder of a cache can be written by this user, root and the owner of the source file alone.
+    """True if the folder of a cache is of this user, root or the owner of the source file, and not all can write it.
+
+    A folder that its group can write is used: a umask of 002, with a group for each user, is common.
 
     The folder above it counts, too: one who may rename a folder can put another in its place.
     """
