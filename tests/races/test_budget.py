@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,14 +13,26 @@ import pytest
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
 from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.fit import ADAPTING, LEAST_BATCH, Costs, affordable, check_listed, cut_to_budget
+from acclimate.races.fit import ADAPTING, LEAST_BATCH, CostOfJob, Costs, affordable, check_listed, cut_to_budget
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
+from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.pubmedbert import EXTEND
 from acclimate.studies.tlm import STAGE_1
 
-COSTS = Costs(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
 WIDE = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 5e-5)))
+RIVALS = ("TAPT", "DAPT", "random weights")
+
+
+def costs_alike(adapting: float, fixed: float, tuning: float, test: float, rivals: Sequence[str] = RIVALS) -> Costs:
+    """Return the costs of contestants of which each takes as much as the others."""
+    names = (UNTOUCHED, *rivals)
+    adapted = tuple(CostOfJob(adapting / len(rivals), (name,)) for name in rivals)
+    each = tuple(CostOfJob(fixed / len(names), (name,)) for name in names)
+    return Costs(adapted, each, dict.fromkeys(names, tuning), dict.fromkeys(names, test))
+
+
+COSTS = costs_alike(adapting=600.0, fixed=10.0, tuning=20.0, test=1.0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +65,7 @@ def test_what_is_no_budget_is_refused_with_examples(text):
 
 
 def test_a_large_budget_leaves_the_recipe_as_it_is():
-    fitted = cut_to_budget(WIDE, parse_budget("10h"), COSTS, contestants=4, texts=TEXTS)
+    fitted = cut_to_budget(WIDE, parse_budget("10h"), COSTS, texts=TEXTS)
     assert fitted.recipe.seeds == WIDE.seeds
     assert fitted.recipe.settings() == WIDE.settings()
     assert fitted.recipe.dapt.plan == WIDE.dapt.plan
@@ -61,18 +75,18 @@ def test_a_large_budget_leaves_the_recipe_as_it_is():
 def test_what_is_planned_never_costs_more_than_the_budget():
     for minutes in range(8, 60):
         budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
-        fitted = cut_to_budget(WIDE, budget, COSTS, contestants=4, texts=TEXTS)
-        share = min(1.0, ADAPTING * budget.amount / COSTS.adapting)
+        fitted = cut_to_budget(WIDE, budget, COSTS, texts=TEXTS)
+        share = min(1.0, ADAPTING * budget.amount / 600.0)
         recipe_fitted = fitted.recipe
-        tuning = COSTS.searching(4, recipe_fitted.settings(), recipe_fitted.seeds)
-        assert share * COSTS.adapting + COSTS.fixed + tuning <= budget.amount
+        tuning = COSTS.searching(recipe_fitted.settings(), recipe_fitted.seeds)
+        assert share * 600.0 + 10.0 + tuning <= budget.amount
         for adapted, before in ((recipe_fitted.dapt, WIDE.dapt), (recipe_fitted.tapt, WIDE.tapt)):
             tokens = adapted.plan.steps * adapted.plan.batch
             assert tokens <= 1.02 * share * before.plan.steps * before.plan.batch + adapted.plan.batch
 
 
 def test_seeds_outlive_settings():
-    tight = cut_to_budget(WIDE, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    tight = cut_to_budget(WIDE, parse_budget("8min"), COSTS, texts=TEXTS)
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
@@ -81,20 +95,18 @@ def test_seeds_outlive_settings():
 
 def test_a_budget_that_lowers_the_number_of_adaptations_says_so():
     several = replace(WIDE, seeds=5, adapt_seeds=5)
-    tight = cut_to_budget(several, parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    tight = cut_to_budget(several, parse_budget("8min"), COSTS, texts=TEXTS)
     assert tight.recipe.adapt_seeds == tight.recipe.seeds == 3
     assert "3 adaptations in place of 5, to fit the budget." in tight.notes
-    fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, contestants=4, texts=TEXTS)
+    fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, texts=TEXTS)
     assert fits.recipe.adapt_seeds == 2
     assert not any("adaptations" in note for note in fits.notes)
 
 
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     recipe = for_model()
-    costs = Costs(60_000, 10, 5, 1)
-    fitted = cut_to_budget(
-        recipe, parse_budget("20min"), costs, contestants=3, texts={"tapt": 5000, "dapt": 9000}
-    ).recipe
+    costs = costs_alike(60_000, 10, 5, 1, RIVALS[:2])
+    fitted = cut_to_budget(recipe, parse_budget("20min"), costs, texts={"tapt": 5000, "dapt": 9000}).recipe
     share = 0.5 * 1200 / 60_000
     assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
     assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
@@ -105,8 +117,8 @@ def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
 
 
 def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
-    given = {"contestants": 4, "texts": TEXTS, "names": ["TAPT", "DAPT", "random weights"], "besides": ["TF-IDF"]}
-    costs = Costs(adapting=60.0, fixed=0.0, tuning=100.0, test=1.0)
+    given = {"texts": TEXTS, "besides": ["TF-IDF"]}
+    costs = costs_alike(adapting=60.0, fixed=0.0, tuning=100.0, test=1.0)
     fewer = cut_to_budget(WIDE, parse_budget("10min"), costs, **given)
     assert fewer.recipe.contestants == ("TAPT", "DAPT", "TF-IDF")
     assert (fewer.recipe.seeds, fewer.recipe.finetune) == (2, WIDE.finetune)
@@ -116,27 +128,47 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     assert shorter.recipe.finetune.epochs == WIDE.finetune.epochs / 4
     assert shorter.recipe.finetune.least_steps == WIDE.finetune.least_steps / 4
     assert any("fewer than a sound verdict needs" in note for note in shorter.notes)
-    with pytest.raises(ValueError, match="is too small") as told:
+    with pytest.raises(ValueError, match=r"a budget of 10s is too small.*Give --budget of at least") as told:
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
     assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2
 
 
-def test_too_small_a_budget_names_one_that_is_enough():
-    with pytest.raises(ValueError, match=r"a budget of 1min is too small.*Give --budget of at least") as told:
-        cut_to_budget(WIDE, parse_budget("1min"), COSTS, contestants=4, texts=TEXTS)
-    words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    assert cut_to_budget(WIDE, _budget(words), COSTS, contestants=4, texts=TEXTS).recipe.seeds >= 2
+def test_a_plan_that_keeps_the_dearest_contestant_costs_what_that_one_costs():
+    """Contestants cost what they cost: DGA's adaptation is fifty times as long as that of random weights."""
+    names = ("DGA", "TAPT", "random weights")
+    costs = Costs(
+        adapting=(CostOfJob(500.0, ("DGA",)), CostOfJob(50.0, ("TAPT",))),
+        fixed=(CostOfJob(2.0), CostOfJob(4.0, ("DGA",)), CostOfJob(1.0, names)),
+        tuning={UNTOUCHED: 10.0, "DGA": 40.0, "TAPT": 10.0, "random weights": 10.0},
+        test={UNTOUCHED: 1.0, "DGA": 2.0, "TAPT": 1.0, "random weights": 1.0},
+    )
+    assert costs.part([UNTOUCHED, "DGA"]).before() == (500.0, 7.0)
+    assert costs.part([UNTOUCHED, "TAPT"]).before() == (50.0, 3.0)
+    setting = WIDE.settings()[:1]
+    # both halfway with one seed, then with two in full, and two looks at the test set each
+    assert costs.part([UNTOUCHED, "DGA"]).searching(setting, 2) == 2 * (10.0 + 40.0) + 2 * (1.0 + 2.0)
+    # all four halfway; to the end go the untouched model and, at worst, the dearest
+    assert costs.searching(setting, 2) == 2 * 50.0 + 0.5 * 20.0 + 2 * 3.0
+    dearest = cut_to_budget(WIDE, parse_budget("170s"), costs, texts=TEXTS).recipe
+    # 85 of 500 seconds of adapting, 7 fixed, and 56 of the 106 above: 148 of the 153 that may be planned with
+    assert (dearest.contestants, dearest.finetune.epochs) == (("DGA",), WIDE.finetune.epochs / 2)
+    cheap_first = replace(costs, tuning={name: costs.tuning[name] for name in (UNTOUCHED, "TAPT", "DGA")})
+    cheap = cut_to_budget(WIDE, parse_budget("120s"), cheap_first, texts=TEXTS).recipe
+    assert (cheap.contestants, cheap.finetune) == (("TAPT",), WIDE.finetune)
+    # of 161.5 seconds 111.5 are left: 17 for the untouched model, 64 for DGA, 17 for TAPT
+    assert affordable(parse_budget("170s"), costs, [*costs.tuning], 2, spent=50.0) == 3
+    assert Costs.of_record(json.loads(json.dumps(costs.as_record()))) == costs
 
 
 @pytest.mark.parametrize("adapting", [0.0, 5.0, 40.0, 300.0, 1e5])
 @pytest.mark.parametrize("tuning", [0.5, 17.8, 400.0])
 def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
-    costs = Costs(adapting, 3.0, tuning, 1.0)
+    costs = costs_alike(adapting, 3.0, tuning, 1.0, ["TAPT"])
     with pytest.raises(ValueError, match="is too small") as told:
-        cut_to_budget(WIDE, Budget(2.0, "seconds", "2s"), costs, contestants=2, texts=TEXTS)
+        cut_to_budget(WIDE, Budget(2.0, "seconds", "2s"), costs, texts=TEXTS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    assert cut_to_budget(WIDE, _budget(words), costs, contestants=2, texts=TEXTS).recipe.seeds >= 2
+    assert cut_to_budget(WIDE, _budget(words), costs, texts=TEXTS).recipe.seeds >= 2
 
 
 def _budget(words: str) -> Budget:
@@ -157,9 +189,9 @@ def test_a_budget_does_not_go_with_settings_that_are_drawn():
 
 
 def test_the_last_round_takes_as_many_as_can_be_paid():
-    budget = parse_budget("10min")
-    assert affordable(budget, COSTS, 3, spent=600) == 2  # the untouched model and one rival in any case
-    assert affordable(budget, COSTS, 3, spent=200) == (570 - 200) // 53
+    budget, names = parse_budget("10min"), [*COSTS.tuning]
+    assert affordable(budget, COSTS, names, 3, spent=600) == 2, "the untouched model and one rival in any case"
+    assert affordable(budget, COSTS, names, 3, spent=400) == (570 - 400) // 53 == 3
 
 
 def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):

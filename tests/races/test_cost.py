@@ -13,12 +13,13 @@ import toys
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import parse_budget
 from acclimate.races.contestants import enter
-from acclimate.races.cost import Stage, estimate, notes_on_reading
+from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
 from acclimate.races.dry_run import dry_run
-from acclimate.races.fit import Costs
+from acclimate.races.fit import CostOfJob, Costs
 from acclimate.races.race import design
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen_of, left
+from acclimate.reports.table import UNTOUCHED
 from acclimate.training.checkpoint import read_log
 
 
@@ -96,9 +97,29 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before,
     assert f"{found.left} jobs are left, 0 are done" in " ".join(text.split())
 
 
+def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race, tmp_path):
+    """Pretraining is for all, DAPT for two of them; an adaptation is counted where one that needs it is kept."""
+    names = ("DAPT", "DAPT+TAPT", "random weights")
+    recipe, materials = replace(toy_race.recipe, contestants=names), toys.materials_in(tmp_path, toy_race.inputs)
+    costs = costs_of("flops")(recipe, materials, tmp_path)
+    adapted = {}
+    for kept in (("DAPT",), ("DAPT+TAPT",), ("random weights",)):
+        part, fewer = (
+            costs.part([UNTOUCHED, *kept]),
+            costs_of("flops")(replace(recipe, contestants=kept), materials, tmp_path),
+        )
+        assert part.before() == fewer.before()
+        assert (part.tuning, part.test) == (fewer.tuning, fewer.test)
+        adapted[kept[0]] = part.before()[0]
+    assert adapted["DAPT+TAPT"] > adapted["DAPT"] > adapted["random weights"] > 0
+    assert costs.before()[0] == adapted["DAPT+TAPT"]
+    assert min(costs.tuning.values()) > 0
+
+
 def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_made(toy_race, tmp_path):
     recipe = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3)))
-    costs = Costs(1.0, 0.0, 1.0, 0.0)
+    names = enter(recipe, toy_race.materials).models
+    costs = Costs((CostOfJob(1.0),), (), dict.fromkeys(names, 1.0), dict.fromkeys(names, 0.0))
     asked = []
 
     def estimator(*given):

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import toys
-from acclimate.races.fit import Costs
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search
+from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search, tunings
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
 SETTINGS = tuple(Setting(f"rate {rate}", toys.papers()) for rate in (1, 2, 3))
@@ -158,7 +157,7 @@ def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
     assert best in found.finalists
     assert (best.contestant, best.setting.name) == ("DAPT", "rate 2")
     assert halved.cost <= grid.cost / 3
-    assert halved.cost == pytest.approx(Costs(0, 0, 1, 0).searching(len(NAMES), SETTINGS, 3))
+    assert halved.cost == pytest.approx(sum(tunings(NAMES, SETTINGS, 3, 2).values()))
 
 
 def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():

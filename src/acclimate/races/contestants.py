@@ -15,7 +15,7 @@ from acclimate.core.prompt import FIELD
 from acclimate.core.types import SPLITS
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, Work
+from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
 from acclimate.methods.baselines import BASELINE, baseline_of
@@ -416,6 +416,24 @@ class Entries:
         words += [str(self.materials.fold)] if self.materials.fold else []
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
+
+    def contestants_of(self, jobs: Sequence[Job]) -> list[tuple[str, ...]]:
+        """Return of each job the contestants that it is for: those that it fine-tunes or tests, or whose model it makes
+        or measures, be it on the way. Jobs on the given model, and the baseline's, are for the untouched model.
+        """
+        models = {
+            name: [each for each in (model, *self.further.get(name, ())) if each] for name, model in self.models.items()
+        }
+        last = {name: {each.name for each in several} for name, several in models.items()}
+        chains = {name: {each.name for each in with_needs(several)} for name, several in models.items()}
+        given = tuple(name for name, model in self.models.items() if model is None) or (UNTOUCHED,)
+        found = []
+        for job in jobs:
+            alone = job.work.trains == "task" or job.work.opens_test
+            made = [each.name for each in with_needs([job]) if any(each.name in chain for chain in chains.values())]
+            of = (name for name in models if made and made[-1] in (last if alone else chains)[name])
+            found.append(tuple(of) or given)
+        return found
 
     def with_trials(self, number: int) -> Entries:
         """Return the entries with a baseline that tries so many settings, or all that it has if these are fewer."""

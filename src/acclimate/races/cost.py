@@ -36,7 +36,7 @@ from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
 from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
-from acclimate.races.fit import Costs
+from acclimate.races.fit import CostOfJob, Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
 from acclimate.tasks.prepared import open_prepared, with_fewer
@@ -121,14 +121,25 @@ def costs_of(
     """Return the function that estimates the costs of a race with a budget, in the unit of the budget."""
 
     def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
-        jobs = left_of(enter(recipe, materials), run, budgeted=True)
-        found = estimate_of_jobs(jobs, recipe, materials, watch=watch).stages
-        kinds: dict[str, list[float]] = {"adapting": [], "fixed": [], "tuning": [], "test": []}
-        for stage in found:
+        entries = enter(recipe, materials)
+        jobs = left_of(entries, run, budgeted=True)
+        stages = estimate_of_jobs(jobs, recipe, materials, watch=watch).stages
+        once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
+        repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}}
+        contestants = entries.contestants_of([job for job, _ in jobs])
+        for names, stage in zip(contestants, stages, strict=True):
             trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
-            kinds[stage.kind].append(getattr(stage, unit) / stage.share if trains else 0.0)
-        tuning, test = (float(np.mean(kinds[kind] or [0.0])) for kind in ("tuning", "test"))
-        return Costs(sum(kinds["adapting"]), sum(kinds["fixed"]), tuning, test)
+            amount = getattr(stage, unit) / stage.share if trains else 0.0
+            if stage.kind in once:
+                once[stage.kind].append(CostOfJob(amount, names))
+            else:
+                for name in names:
+                    repeated[stage.kind].setdefault(name, []).append(amount)
+        means = {kind: {name: float(np.mean(several)) for name, several in of.items()} for kind, of in repeated.items()}
+        # of a contestant whose fine-tunings or tests all are done, as much as of the others
+        usual = {kind: float(np.mean([*of.values()])) if of else 0.0 for kind, of in means.items()}
+        tuning, test = ({name: means[kind].get(name, usual[kind]) for name in entries.models} for kind in repeated)
+        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), tuning, test)
 
     return costs
 

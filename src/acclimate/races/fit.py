@@ -10,8 +10,9 @@ so that a race that was stopped goes on as planned.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from acclimate.core.figures import listed
@@ -32,25 +33,66 @@ ENOUGH = 3  # seeds that are worth more than another setting
 
 
 @dataclass(frozen=True)
+class CostOfJob:
+    """What a job costs that is done once. contestants: those that need it; it is done if one of them races"""
+
+    amount: float
+    contestants: tuple[str, ...] = (UNTOUCHED,)
+
+
+@dataclass(frozen=True)
 class Costs:
     """Estimated, in the budget's unit.
 
-    adapting  everything before fine-tuning that can be shortened
-    fixed     everything else that is done once
-    tuning    one fine-tuning in full, the mean over contestants
-    test      one look at the test set
+    adapting  the jobs before fine-tuning that can be shortened
+    fixed     the other jobs that are done once
+    tuning    contestant -> one of its fine-tunings in full; the untouched model first
+    test      contestant -> one look of it at the test set
     """
 
-    adapting: float
-    fixed: float
-    tuning: float
-    test: float
+    adapting: tuple[CostOfJob, ...]
+    fixed: tuple[CostOfJob, ...]
+    tuning: Mapping[str, float]
+    test: Mapping[str, float]
 
-    def searching(self, contestants: int, settings: Sequence[Setting], seeds: int, *, finalists: int = 2) -> float:
-        """Return what the rounds of races/search.py and the tests after them take."""
-        names = [UNTOUCHED, *(f"rival {number}" for number in range(1, contestants))]
-        tests = min(finalists, contestants) * seeds * self.test
-        return tunings(names, settings, seeds, finalists) * self.tuning + tests
+    def part(self, kept: Sequence[str], length: float = 1.0) -> Costs:
+        """Return the costs if only these contestants race, with that share of the steps of fine-tuning."""
+        adapting, fixed = (
+            tuple(job for job in jobs if {*job.contestants} & {*kept}) for jobs in (self.adapting, self.fixed)
+        )
+        tuning = {name: length * self.tuning[name] for name in kept}
+        return Costs(adapting, fixed, tuning, {name: self.test[name] for name in kept})
+
+    def before(self) -> tuple[float, float]:
+        """Return what all of adapting takes, and all that is fixed."""
+        return sum(job.amount for job in self.adapting), sum(job.amount for job in self.fixed)
+
+    def dearest(self) -> list[str]:
+        """Return the contestants: the untouched model, then those whose fine-tunings and tests cost most."""
+        rivals = _rivals(self.tuning)
+        return [UNTOUCHED, *sorted(rivals, key=lambda name: self.tuning[name] + self.test[name], reverse=True)]
+
+    def searching(self, settings: Sequence[Setting], seeds: int, *, finalists: int = 2) -> float:
+        """Return what the rounds of races/search.py and the tests after them take at most: dev decides which
+        contestants reach the end, so the dearest ones are counted.
+        """
+        names = self.dearest()
+        taken = tunings(names, settings, seeds, finalists)
+        tests = seeds * sum(self.test[name] for name in names[:finalists])
+        return tests + sum(taken[name] * self.tuning[name] for name in names)
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the costs as they are written down, of which `Costs.of_record` makes them again."""
+        jobs = {kind: [[job.amount, *job.contestants] for job in getattr(self, kind)] for kind in ("adapting", "fixed")}
+        return {**jobs, "tuning": dict(self.tuning), "test": dict(self.test)}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Costs:
+        """Return the costs that `as_record` returned."""
+        adapting, fixed = (
+            tuple(CostOfJob(amount, tuple(names)) for amount, *names in record[kind]) for kind in ("adapting", "fixed")
+        )
+        return cls(adapting, fixed, record["tuning"], record["test"])
 
 
 @dataclass(frozen=True)
@@ -75,61 +117,51 @@ def cut_to_budget(
     budget: Budget,
     costs: Costs,
     *,
-    contestants: int,
     texts: Mapping[str, int],
     spent: float = 0.0,
-    names: Sequence[str] = (),
     besides: Sequence[str] = (),
 ) -> CutRecipe:
-    """Return what of the recipe fits into the budget, of which `spent` is gone. contestants: number that are fine-tuned
+    """Return what of the recipe fits into the budget, of which `spent` is gone.
 
+    costs    of all contestants that are fine-tuned; of those beside the untouched model the first ones stay longest
     texts    documents that each of `adapting_groups` sees
-    names    of the contestants beside the untouched model, the first ones stay longest; empty: none may be left out
     besides  contestants that are not fine-tuned, which stay
 
     Raises ValueError where not even two contestants with one setting, two seeds and the shortest fine-tuning fit,
     saying how much would do.
     """
-    settings = recipe.settings()
+    settings, names = recipe.settings(), _rivals(costs.tuning)
     plans = [(len(names), 1.0, *both) for both in _tried(recipe.seeds, len(settings))]
     plans += [(kept, 1.0, 2, 1) for kept in range(len(names) - 1, 0, -1)]
     fewest = min(1, len(names))
     if not recipe.search.epochs:  # else each setting states its length
         plans += [(fewest, length, 2, 1) for length in SHORTEST]
     for kept, length, seeds, tried in plans:
-        part = _of_part(costs, kept, len(names), length)
-        share = min(1.0, ADAPTING * budget.amount / part.adapting) if part.adapting else 1.0
-        racing = contestants - (len(names) - kept)
+        part = costs.part([UNTOUCHED, *names[:kept]], length)
+        adapting, fixed = part.before()
+        share = min(1.0, ADAPTING * budget.amount / adapting) if adapting else 1.0
         cut = _cut(recipe, share, tried, seeds, texts)
-        rest = budget.usable - spent - part.fixed - share * part.adapting
-        if part.searching(racing, cut.settings(), seeds) <= rest:
+        if part.searching(cut.settings(), seeds) <= budget.usable - spent - fixed - share * adapting:
             if kept < len(names):
                 cut = replace(cut, contestants=(*names[:kept], *besides))
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
-            adapting = f"{share:.1%} of what the recipe states, which would take {budget.as_text(part.adapting)}"
-            notes = _notes(recipe, cut, budget, adapting if share < 1 else "")
+            shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
+            notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
             return CutRecipe(cut, (*notes, *_last_resorts(names, kept, cut, length)))
-    kept, length, _, _ = plans[-1]
-    part = _of_part(costs, kept, len(names), length)
-    racing = contestants - (len(names) - kept)
-    least = part.fixed + spent + part.searching(racing, settings[:1], 2)
+    # part and its amounts are those of the last plan, the smallest
+    least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
     raise ValueError(
-        f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning {racing} "
-        f"contestants and what goes before takes about {budget.as_text(least)} here, and adapting may take as much "
-        f"again (half of the budget). Give --budget of at least "
-        f"{budget.as_text(1.05 * _enough(least, part.adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
+        f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
+        f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here, and adapting may "
+        f"take as much again (half of the budget). Give --budget of at least "
+        f"{budget.as_text(1.05 * _enough(least, adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
         f"or --probe-only, which fine-tunes nothing"
     )
 
 
-def _of_part(costs: Costs, kept: int, names: int, length: float) -> Costs:
-    """Return the costs if so many of the contestants beside the untouched model are kept, at a share of the steps of
-    fine-tuning. Most of what is fixed is of a model, such as its probe.
-    """
-    if names:
-        costs = replace(costs, adapting=costs.adapting * kept / names, fixed=costs.fixed * (kept + 1) / (names + 1))
-    return replace(costs, tuning=costs.tuning * length)
+def _rivals(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name != UNTOUCHED]
 
 
 def _shorter(stated: FinetuneRecipe, length: float) -> FinetuneRecipe:
@@ -170,11 +202,14 @@ def _enough(least: float, adapting: float, reserve: float) -> float:
     return shortened if ADAPTING * shortened < adapting else (least + adapting) / (1 - reserve)
 
 
-def affordable(budget: Budget, costs: Costs, seeds: int, spent: float) -> int:
-    """Return how many contestants the last round can have: each takes all seeds and tests; one seed is halfway."""
-    each = seeds * (costs.tuning + costs.test) - HALFWAY * costs.tuning
+def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> int:
+    """Return how many of these contestants the last round can have: each takes all seeds and tests; one seed is
+    halfway. Dev decides which ones they are, so the dearest are counted.
+    """
     left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
-    return max(2, int(left // each)) if each else 1_000
+    part = costs.part(names)
+    each = [seeds * (part.tuning[name] + part.test[name]) - HALFWAY * part.tuning[name] for name in part.dearest()]
+    return max(2, sum(total <= left for total in accumulate(each)))
 
 
 def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:

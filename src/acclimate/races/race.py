@@ -294,24 +294,22 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             recipe,
             budget,
             costs,
-            contestants=len(entries.models),
-            names=[name for name in entries.models if name != UNTOUCHED],
             besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
             texts=texts_of(recipe, materials),
             spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )
         return {
-            "costs": vars(costs),
+            "costs": costs.as_record(),
             "recipe": settings.to_mapping(fitted.recipe),
             "notes": fitted.notes,
         }
 
     fitted = decided(run, f"fitted-{key}", decide, writes=writes)
     cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), materials)
-    costs, seeds, decision = Costs(**fitted["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
+    costs, seeds, decision = Costs.of_record(fitted["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
 
     def finalists() -> int:
-        return int(decided(run, decision, lambda: affordable(budget, costs, seeds, budget.spent(run))))
+        return int(decided(run, decision, lambda: affordable(budget, costs, [*cut.models], seeds, budget.spent(run))))
 
     return WithinBudget(cut, tuple(fitted["notes"]), finalists)
 

@@ -348,8 +348,10 @@ def untouched_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda candidate: candidate.contestant != UNTOUCHED)
 
 
-def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> float:
-    """Return what a search with a budget takes, in whole fine-tunings, if it ends with that number of contestants."""
+def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> dict[str, float]:
+    """Return contestant -> what a search with a budget takes of it, in whole fine-tunings, if the first ones of these
+    names reach the end, so many as `finalists` says.
+    """
     shares: dict[tuple[Candidate, int], float] = {}
 
     def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
@@ -357,7 +359,10 @@ def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, final
         return DevResult(0.0, 0)
 
     search(names, settings, seeds, tune, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
-    return sum(shares.values())
+    taken = dict.fromkeys(names, 0.0)
+    for (candidate, _), share in shares.items():
+        taken[candidate.contestant] += share
+    return taken
 
 
 @dataclass(frozen=True)
