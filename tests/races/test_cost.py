@@ -15,6 +15,7 @@ from acclimate.races.budget import parse_budget
 from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
 from acclimate.races.dry_run import dry_run
+from acclimate.races.estimates import LAST_GAINS, shares_run
 from acclimate.races.fit import CostOfJob, Costs
 from acclimate.races.race import design
 from acclimate.races.recipe import SearchRecipe
@@ -162,10 +163,24 @@ def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     assert "(finetune.looks and tapter.looks)" in told
 
 
-def test_a_dry_run_says_that_fine_tunings_may_stop_early_and_rates_be_added(toy_race, tmp_path):
+def test_a_dry_run_counts_that_fine_tunings_stop_early_and_says_which_rates_it_does_not(toy_race, tmp_path):
     searching = SearchRecipe(rates=(1e-3, 3e-3), extend=True)
     recipe = replace(toy_race.recipe, contestants=(), search=searching, finetune=FinetuneRecipe())
-    notes = dry_run(design(recipe, toy_race.materials), tmp_path).notes
-    assert any("an upper bound where they stop early (finetune.patience)" in note for note in notes)
-    assert any("beyond those listed, which dev may ask for, is not counted" in note for note in notes)
-    assert not any("patience" in note for note in dry_run(design(toy_race.recipe, toy_race.materials), tmp_path).notes)
+    found = dry_run(design(recipe, toy_race.materials), tmp_path)
+    assert any("counted with 62% of their steps, as measured" in note for note in found.notes)
+    assert any("beyond those listed, which dev may ask for, is not counted" in note for note in found.notes)
+    assert found.least < found.seconds < found.most
+    assert found.uncertain > 0.3 * found.seconds
+    full = dry_run(design(replace(recipe, finetune=FinetuneRecipe(patience=0)), toy_race.materials), tmp_path)
+    assert not any("patience" in note for note in full.notes)
+    assert full.least == full.most == pytest.approx(full.seconds)
+    [line], [line_in_full] = found.lines[:1], full.lines[:1]
+    assert line.tokens < 0.75 * line_in_full.tokens
+
+
+def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():
+    assert shares_run(0, 20) == (1.0, 1.0, 1.0)
+    least, usual, most = shares_run(6, 20)
+    assert (least, usual, most) == (0.35, pytest.approx(0.3 + sum(LAST_GAINS) / len(LAST_GAINS)), 1.0)
+    assert shares_run(6, 8)[1] > 0.95, "with 8 looks, six of them without a gain are nearly all"
+    assert shares_run(6, 20, 0.25) == (0.25, 0.25, 0.25), "cut off before it may stop"

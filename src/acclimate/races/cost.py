@@ -60,8 +60,10 @@ MOST_OF_IT = 0.5  # of the time
 class Stage:
     """One job that is still to do, or a share of it.
 
-    kind     what it counts as in a budget (budget.Costs)
+    kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
+    least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
+             job does not stop early
     """
 
     label: str
@@ -71,6 +73,13 @@ class Stage:
     seconds: float
     share: float = 1.0
     reading: float = 0.0
+    least: Stage | None = None
+    most: Stage | None = None
+
+    def slowed(self, busy: float) -> Stage:
+        """Return the stage on a machine on which everything takes so many times as long."""
+        least, most = (stage and stage.slowed(busy) for stage in (self.least, self.most))
+        return replace(self, seconds=self.seconds * busy, reading=self.reading * busy, least=least, most=most)
 
 
 @dataclass(frozen=True)
@@ -111,8 +120,7 @@ def estimate_of_jobs(
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    slowed = tuple(replace(each, seconds=each.seconds * busy, reading=each.reading * busy) for each in planned)
-    return Estimate(slowed, peak, disk, busy)
+    return Estimate(tuple(stage.slowed(busy) for stage in planned), peak, disk, busy)
 
 
 def costs_of(
@@ -129,7 +137,8 @@ def costs_of(
         contestants = entries.contestants_of([job for job, _ in jobs])
         for names, stage in zip(contestants, stages, strict=True):
             trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
-            amount = getattr(stage, unit) / stage.share if trains else 0.0
+            # in full, so that what is planned fits; what stops early leaves more to the last round (fit.affordable)
+            amount = getattr(stage.most or stage, unit) / stage.share if trains else 0.0
             if stage.kind in once:
                 once[stage.kind].append(CostOfJob(amount, names))
             else:
@@ -309,19 +318,25 @@ class SpeedTest:
         return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
 
     def tuning(self, job: Job, share: float) -> Stage:
-        """Return the stage of the first share of a fine-tuning; 1: the whole job."""
-        task, stated = self.materials.task, estimates.tuning_of(job)
+        """Return the stage of the first share of a fine-tuning; 1: the whole job. It may stop early."""
+        stated = estimates.tuning_of(job)
         tried = self.tried(stated, self.prompt(job))
-        plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
-        tokens = share * plan.steps * plan.batch * tried.row
-        looks = share * min(stated.looks, plan.steps) + (share < 1)  # where it stops, it is looked at too
-        looks += 2 if stated.averaged > 1 and share == 1 else 0  # of the mean of the best looks, and the last
-        reading = looks * tried.dev * tried.reading.seconds
-        written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
-        seconds = tried.loading + tokens * tried.training.seconds + share * plan.steps * tried.training.step + reading
-        seconds += self._writing(written + 1) + self._start(job, stated, tried)
-        label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
-        return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
+        plan = finetune.plan_of(stated, self.materials.task.sizes["train"], finetune.WIDTH)
+        least, mean, most = estimates.shares_run(stated.patience, min(stated.looks, plan.steps), share)
+        start = self._start(job, stated, tried)
+
+        def stage(run: float) -> Stage:
+            tokens = run * plan.steps * plan.batch * tried.row
+            looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
+            looks += 2 if stated.averaged > 1 and share == 1 else 0  # of the mean of the best looks, and the last
+            reading = looks * tried.dev * tried.reading.seconds
+            written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
+            trained = tokens * tried.training.seconds + run * plan.steps * tried.training.step
+            seconds = tried.loading + trained + reading + self._writing(written + 1) + start
+            label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
+            return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
+
+        return stage(mean) if least == most else replace(stage(mean), least=stage(least), most=stage(most))
 
     def _writing(self, times: float) -> float:
         """Return the seconds that writing the weights takes, so many times."""

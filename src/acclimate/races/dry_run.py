@@ -6,16 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from acclimate.core.figures import duration, si
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
+from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, WithinBudget
-from acclimate.races.estimates import tuning_of
+from acclimate.races.estimates import shares_run, tuning_of
 from acclimate.races.outcome import best_on_dev, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_among, left_of
@@ -51,7 +53,9 @@ class DryRunLine:
 class DryRun:
     """What is left of a study. done, left: numbers of jobs; memory, disk: bytes.
 
-    busy  how many times as long everything takes now as on the machine when idle, at least 1
+    busy   how many times as long everything takes now as on the machine when idle, at least 1
+    least  seconds of all lines together if each fine-tuning stops as soon as its patience allows; most: if none stops
+           early
     """
 
     design: Design
@@ -62,6 +66,8 @@ class DryRun:
     disk: float
     notes: tuple[str, ...]
     busy: float = 1.0
+    least: float = 0.0
+    most: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -70,8 +76,11 @@ class DryRun:
 
     @property
     def uncertain(self) -> float:
-        """Seconds that the time may be off in either direction: UNCERTAIN of it, more on a busy machine."""
-        return self.seconds * math.hypot(UNCERTAIN, 0.5 * (1 - 1 / self.busy))
+        """Seconds that the time may be off in either direction: UNCERTAIN of it, more where fine-tunings may stop early
+        and on a busy machine.
+        """
+        stopping = (self.most - self.least) / 4  # a range of four standard deviations
+        return math.hypot(UNCERTAIN * self.seconds, stopping, 0.5 * (1 - 1 / self.busy) * self.seconds)
 
     @property
     def in_minutes(self) -> str:
@@ -96,6 +105,8 @@ class DryRun:
             "lines": [asdict(line) for line in self.lines],
             "seconds": self.seconds,
             "uncertain_seconds": self.uncertain,
+            "least_seconds": self.least,
+            "most_seconds": self.most,
             "busy": self.busy,
             "memory": self.memory,
             "disk": self.disk,
@@ -203,13 +214,31 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
-    if any(stated.patience for stated in tunings):
-        notes.append("Fine-tunings are counted in full: an upper bound where they stop early (finetune.patience).")
+    least, most, stopping = _ends([stage for _, stage in stages], tunings)
+    notes += stopping
     searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
     if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
-    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy)
+    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy, least, most)
+
+
+def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe]) -> tuple[float, float, list[str]]:
+    """Return the seconds of all stages if each fine-tuning stops as soon as it may, and if none stops early, and a
+    sentence that says so; no sentence where none may stop.
+    """
+    least, most = (
+        sum((stage if end is None else end).seconds for stage, end in ends)
+        for ends in ([(stage, stage.least) for stage in stages], [(stage, stage.most) for stage in stages])
+    )
+    shares = [shares_run(stated.patience, stated.looks)[1] for stated in tunings if stated.patience]
+    if not shares:
+        return least, most, []
+    return least, most, [
+        f"Fine-tunings stop where dev gets no better (finetune.patience). They are counted with {mean(shares):.0%} of "
+        f"their steps, as measured: {minutes(least)} if each stops as soon as it may, {minutes(most)} if none stops "
+        f"early, which is what a budget is planned with."
+    ]  # fmt: skip
 
 
 def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:

@@ -6,6 +6,7 @@ Each function gets the speeds, a job and the share of it that will be done, and 
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import settings
@@ -20,6 +21,9 @@ CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and l
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
 PROBED_A_SECOND = 250.0  # training rows that a probe's layer is fitted on, read-outs and strengths together
 LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
+# Share of its steps after which a fine-tuning got no better on dev before it stopped: eleven with default settings, of
+# three encoders on six tasks (benchmarks/reports/2026-11-23-forecast.md)
+LAST_GAINS = (0.3, 0.15, 0.2, 0.55, 0.3, 0.3, 0.2, 0.4, 0.5, 0.15, 0.45)
 
 
 def pretraining(speeds: SpeedTest, job: Job, share: float) -> Stage:
@@ -85,6 +89,21 @@ def fitting(speeds: SpeedTest, job: Job, share: float) -> Stage:
 def fine_tuning(speeds: SpeedTest, job: Job, share: float) -> Stage:
     """Return what the first share of a fine-tuning takes."""
     return speeds.tuning(job, share)
+
+
+def shares_run(patience: int, looks: int, share: float = 1.0) -> tuple[float, float, float]:
+    """Return which shares of its steps a fine-tuning takes if it stops as soon as it may, on average, and if it does
+    not stop early.
+
+    patience  looks at dev in a row without a better score after which it stops; 0: it does not stop early
+    looks     number of looks at dev in the whole of it
+    share     share of its steps after which it is cut off
+    """
+    if not patience:
+        return share, share, share
+    stops = [gain + patience / looks for gain in (1 / looks, *LAST_GAINS)]  # at best the first look is the best
+    least, *measured = (min(share, stop) for stop in stops)
+    return least, mean(measured), share
 
 
 def testing(speeds: SpeedTest, job: Job, share: float) -> Stage:
