@@ -133,7 +133,6 @@ def race(
     >>> print(study)
     """
     given = dict(locals())
-    from acclimate.cli.checks import refuse_unused
     from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
@@ -141,7 +140,7 @@ def race(
     from acclimate.races import race as races
     from acclimate.races.budget import parse_budget
     from acclimate.races.fit import check_listed
-    from acclimate.races.recipe import LearningCurveRecipe
+    from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
     from acclimate.races.report import TEXT
 
     if budget is not None:
@@ -289,10 +288,10 @@ def doctor(
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
     given = dict(locals())
-    from acclimate.cli.race import spread_of, with_forecast
     from acclimate.data.inputs import examined
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
+    from acclimate.races.report import spread_of
     from acclimate.tasks.labelled import read_files
 
     with _watched(progress, watch, (), Path(), "") as shown:
@@ -306,6 +305,8 @@ def doctor(
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found
+        from acclimate.races.race import with_forecast  # loads torch
+
         return with_forecast(found, start, labelled, seeds=seeds, watch=shown)[0]
 
 
@@ -471,11 +472,10 @@ def _race_recipe(
     values = nested(keywords)
     if ours:
         _check_names("race", race, "race", values)
-    from acclimate.cli.checks import refuse_unused
     from acclimate.methods import Method
     from acclimate.methods.method import load_method
     from acclimate.races.race import recipe_for
-    from acclimate.races.recipe import RaceRecipe, heeded, with_methods
+    from acclimate.races.recipe import RaceRecipe, heeded, refuse_unused, with_methods
 
     methods = {each.name: each for each in listed or () if isinstance(each, Method)}
     methods |= {each: load_method(each) for each in listed or () if isinstance(each, str) and "::" in each}

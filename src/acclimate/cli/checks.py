@@ -15,7 +15,7 @@ from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
 if TYPE_CHECKING:
-    from acclimate.races.recipe import RaceRecipe
+    pass
 
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 FILES = ("word_list", "vectors")  # settings of a method that name a file
@@ -206,13 +206,3 @@ def _check_dataset(named: Any, data: Path | None) -> None:
             check_labelled_files(files)
         except ColumnError as error:
             raise (with_way_out(error, named) if isinstance(named, str) else error) from None
-
-
-def refuse_unused(stated: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:
-    """Raises ValueError if settings of learning curves or of pretraining are stated, and the race does neither.
-
-    curves, pretrains: the argument that would make the race do it; "" if the race does it
-    """
-    for name, argument in (("learning_curve", curves), ("pretrain", pretrains)):
-        if argument and getattr(stated, name) != getattr(usual, name):
-            raise ValueError(f"settings of {name} do nothing here: add {argument}, or leave them out")

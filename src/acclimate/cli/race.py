@@ -15,7 +15,6 @@ from acclimate.cli.checks import (
     check_ended,
     check_race,
     check_start,
-    refuse_unused,
 )
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, check_files, command, verb
@@ -23,11 +22,8 @@ from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
 if TYPE_CHECKING:
-    from acclimate.core.types import Watch
-    from acclimate.data.examination import Examination, Finding
     from acclimate.data.inputs import Raw
-    from acclimate.statistics.power import PowerDesign
-    from acclimate.tasks.labelled import Labelled, LabelledFiles
+    from acclimate.tasks.labelled import LabelledFiles
 
 
 def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
@@ -72,6 +68,7 @@ def doctor(
     from acclimate.cli.settings import stand_in_of
     from acclimate.data.inputs import examined
     from acclimate.models.loading import EMBEDDED
+    from acclimate.races.report import spread_of
     from acclimate.reports.page import Section, page
     from acclimate.tasks.labelled import read_files
 
@@ -84,6 +81,8 @@ def doctor(
     if not json:
         session.say(found.as_text())
     if forecast and not found.errors:
+        from acclimate.races.race import with_forecast  # loads torch
+
         with session.watched() as watch:
             found, finding = with_forecast(found, model or EMBEDDED, read, seeds=seeds, watch=watch)
         if not json:
@@ -92,54 +91,6 @@ def doctor(
         session.give({"in_order": not found.errors, **found.to_json()})
     if found.errors:
         raise typer.Exit(1)
-
-
-def with_forecast(
-    examination: Examination, model: str, labelled: Labelled, *, seeds: int, watch: Watch
-) -> tuple[Examination, Finding]:
-    """Return the examination with a finding on how long a race takes on this machine, which is tried, and that finding.
-
-    An error if the race would be refused.
-    """
-    from dataclasses import replace
-
-    from acclimate.data.examination import LEVELS, Finding
-    from acclimate.models.loading import resolved
-    from acclimate.races.race import forecast_of_race, recipe_for
-
-    stated = replace(recipe_for(model), seeds=max(seeds, 2))  # fewer cannot be compared
-    try:
-        left = forecast_of_race(resolved(model), labelled, stated, watch=watch)
-    except ValueError as error:
-        finding = Finding("error", f"A race would be refused: {error}")
-    else:
-        finding = Finding(
-            "note",
-            f"With its default settings a race that adapts on the task's texts takes {left.in_minutes} on this machine "
-            f"as it is now; raw text of the domain adds to that.",
-            "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
-        )
-    order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))
-    return replace(examination, findings=tuple(order)), finding
-
-
-def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
-    """Return the spread of a race's scores. Raises ValueError if the race is on another task or shows no spread."""
-    from acclimate.races.outcome import path_of, read_outcome
-    from acclimate.races.report import RACE
-    from acclimate.races.verdict import spread
-
-    outcome = read_outcome(path_of(run, RACE))
-    raced, task = outcome.results[0].task, labelled.task()
-    if (raced.name, raced.kind, raced.metric) != (task.name, task.kind, task.metric.name):
-        raise ValueError(
-            f"--run {run} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is {task.name} "
-            f"({task.kind}, {task.metric.name}). Give a race on this task, or leave --run out"
-        )
-    design = spread(outcome)
-    if design is None:
-        raise ValueError(f"--run {run}: no contestants, and no probes of them, differ there. Leave --run out")
-    return design
 
 
 def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
@@ -224,7 +175,7 @@ def race(
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.fit import check_listed
-    from acclimate.races.recipe import heeded, stated_methods
+    from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
     start = start_of(model)
     usual = race.recipe_for(

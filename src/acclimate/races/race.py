@@ -19,6 +19,7 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Watch, unwatched
+from acclimate.data.examination import LEVELS, Examination, Finding
 from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials, corpus_of_split
 from acclimate.data.sources import Inputs, materials_of
@@ -27,6 +28,7 @@ from acclimate.jobs.lock import WINNER
 from acclimate.methods import Method
 from acclimate.methods.baselines import BASELINE
 from acclimate.methods.probe import PROBED
+from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
@@ -128,6 +130,29 @@ def forecast_of_race(
         text = corpus_of_split(task, "train", Path(place) / "corpora", watch)
         made = design(recipe or recipe_for(model), Materials(task=task, task_text=text, model=model))
         return dry_run_of(made, Path(place), watch=watch)
+
+
+def with_forecast(
+    examination: Examination, model: str, labelled: Labelled, *, seeds: int, watch: Watch
+) -> tuple[Examination, Finding]:
+    """Return the examination with a finding on how long a race takes on this machine, which is tried, and that finding.
+
+    An error if the race would be refused.
+    """
+    stated = replace(recipe_for(model), seeds=max(seeds, 2))  # fewer cannot be compared
+    try:
+        left = forecast_of_race(resolved(model), labelled, stated, watch=watch)
+    except ValueError as error:
+        finding = Finding("error", f"A race would be refused: {error}")
+    else:
+        finding = Finding(
+            "note",
+            f"With its default settings a race that adapts on the task's texts takes {left.in_minutes} on this machine "
+            f"as it is now; raw text of the domain adds to that.",
+            "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
+        )
+    order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))
+    return replace(examination, findings=tuple(order)), finding
 
 
 def run_race(

@@ -409,6 +409,16 @@ def heeded(state: Callable[[S], S], usual: S) -> S:
     return cast(S, replace(cast(Any, stated), search=search))
 
 
+def refuse_unused(stated: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:
+    """Raises ValueError if settings of learning curves or of pretraining are stated, and the race does neither.
+
+    curves, pretrains: the argument that would make the race do it; "" if the race does it
+    """
+    for name, argument in (("learning_curve", curves), ("pretrain", pretrains)):
+        if argument and getattr(stated, name) != getattr(usual, name):
+            raise ValueError(f"settings of {name} do nothing here: add {argument}, or leave them out")
+
+
 def for_model(methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
     """Return the settings for a pretrained model of the usual size: each method adapts as its `usual` settings have
     it, or else by the defaults of its recipe.

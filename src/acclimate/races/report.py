@@ -29,7 +29,7 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
-from acclimate.races.verdict import by_folds, reach, verdict, warnings
+from acclimate.races.verdict import by_folds, reach, spread, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,
@@ -44,6 +44,8 @@ from acclimate.reports.page import (
     fact_text,
 )
 from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, over_adaptations
+from acclimate.statistics.power import PowerDesign
+from acclimate.tasks.labelled import Labelled
 from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design
@@ -580,3 +582,18 @@ def _again(report: RaceReport) -> Section:
     )
     parts += [Section(name, facts=facts, fold="closed") for name, facts in named if facts]
     return Section("To do it again", parts=tuple(parts), id="again")
+
+
+def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
+    """Return the spread of a race's scores. Raises ValueError if the race is on another task or shows no spread."""
+    outcome = read_outcome(path_of(run, RACE))
+    raced, task = outcome.results[0].task, labelled.task()
+    if (raced.name, raced.kind, raced.metric) != (task.name, task.kind, task.metric.name):
+        raise ValueError(
+            f"--run {run} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is {task.name} "
+            f"({task.kind}, {task.metric.name}). Give a race on this task, or leave --run out"
+        )
+    design = spread(outcome)
+    if design is None:
+        raise ValueError(f"--run {run}: no contestants, and no probes of them, differ there. Leave --run out")
+    return design

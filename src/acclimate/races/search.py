@@ -42,7 +42,7 @@ from acclimate.core import files, ranks
 from acclimate.core.figures import metric_text
 from acclimate.core.types import Cost, Progress, Score, Watch, label_of, unwatched
 from acclimate.data.materials import Fold, Materials
-from acclimate.jobs.job import Job, add_to_plan, first_line, missing, result_of, with_needs
+from acclimate.jobs.job import DIRECTORY, Job, add_to_plan, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
@@ -588,6 +588,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         tune,
         run,
         writes=False,
+        judges=run is not None and (run / DIRECTORY).exists(),
         finalists=(lambda: 2) if budgeted else None,
         hopeless=lambda rival, untouched, seeds: False,
         give_up=given_up,
@@ -643,16 +644,22 @@ def _found(
     give_up: Callable[[Candidate], None],
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
+    judges: bool = True,
     extends: Callable[[], bool] = lambda: True,
 ) -> SearchResult:
-    """Do the search that the recipe states; none where nothing is fine-tuned. run: the directory for what it keeps"""
+    """Do the search that the recipe states; none where nothing is fine-tuned.
+
+    run     the directory for what it keeps
+    judges  False if all scores are the same guess, so that the best constant answer need not be known
+    """
     if not entries.fine_tunes:
         return SearchResult((), (), "")
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
         given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
         task = entries.materials.task
-        given["constant"] = constant_on_dev(task, threshold=recipe.finetune.threshold)
+        if judges:
+            given["constant"] = constant_on_dev(task, threshold=recipe.finetune.threshold)
         if finalists is None:  # a budget may be too small for LEAST steps of everything
             given["first_cut"] = first_cut(recipe, task.sizes["train"])
 
