@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import runpy
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 import toys
+from acclimate.core import files
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.vectors.vectors import Skipgram, train_vectors
 
@@ -160,6 +162,16 @@ def test_folds_writes_a_line_for_each_learner_and_number_of_repeats(report_of, t
     assert report.count("\n| 20 features | 50 | 2 |") == 2
     assert "\n| 1 | " in report
     assert "nan" not in report
+
+
+def test_choosing_writes_a_score_of_each_rule(report_of, toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    task = toy_race.run / "data"
+    options = [tmp_path / "runs", "--encoder", base / "checkpoint", "--tasks", f"toy={task}", "--seeds", "1"]
+    report = report_of("choosing.py", tmp_path / "choosing.md", *options)
+    assert len(re.findall(r"\n\| [a-z, ']+ \| [0-9.]+ \| [0-9.]+ \|", report)) == 11
+    scores = files.read_json(tmp_path / "runs" / "toy-0.json")
+    assert scores["best three if no worse"] in (scores["best"], scores["best three"])
 
 
 def test_start_and_memory_writes_seconds_and_peak_memory(report_of, corpus, tmp_path):
