@@ -361,7 +361,9 @@ def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):
         done = CliRunner().invoke(cli.app, ["predict", "model", *typed])
         assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output
     assert not read
+    Hub.asked = []
     CliRunner().invoke(cli.app, ["predict", "model", "films/glue:cola", "--split", "test"], catch_exceptions=False)
+    assert sum(path.startswith("/api/datasets/films/glue") for path in Hub.asked) == 1, "what it has is listed once"
     acclimate.predict("model", "films/glue:cola", split="test", out=tmp_path / "out.csv")
     assert read[0] == read[1]
     assert parquet.read_table(read[0]).column_names == ["text", "label"]

@@ -57,7 +57,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
         model_facts(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(ValueError, match=r"model\.safetensors: cannot be read .* Copy the model again"):
+    with pytest.raises(ValueError, match=r"model\.safetensors: cannot be loaded .* save the model there again"):
         model_facts(str(tmp_path))
 
 

@@ -20,14 +20,15 @@ def _column(name: str, help: str) -> Any:
 
 
 def _check_predict(given: Mapping[str, Any]) -> None:
-    from acclimate.data.as_files import HubChoice, source_of
+    from acclimate.data.as_files import HubChoice, is_hub_id, source_of
     from acclimate.shipping.texts import STDIN, checkpoint_in
     from acclimate.shipping.writers import check_out
     from acclimate.text.untrusted import check_file
 
     checkpoint_in(given["model"])
     check_out(given["out"], given["file"], given["keep"] or ())
-    if given["file"] != STDIN and source_of(given["file"], HubChoice()) is None:
+    # the hub is asked once, by the verb, before it loads torch
+    if given["file"] != STDIN and not is_hub_id(given["file"]) and source_of(given["file"], HubChoice()) is None:
         check_file(Path(given["file"]))
 
 
@@ -79,12 +80,14 @@ def predict(
 ) -> None:
     """Predict the labels of new texts, with probabilities: a row out for each row in."""
     from acclimate.data.as_files import HubChoice, rows_file
+
+    rows = rows_file(file, HubChoice(split=split))  # refuses a split before torch is loaded
     from acclimate.shipping.predict import predict_file
 
     with session.watched() as watch:
         made = predict_file(
             model,
-            rows_file(file, HubChoice(split=split)),
+            rows,
             out,
             text=text,
             pair=pair,

@@ -10,7 +10,7 @@ from acclimate.core.files import read_json
 from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
 from acclimate.data.examination import Finding, ModelFacts
-from acclimate.models.loading import hub_answers
+from acclimate.models.loading import hub_answers, weight_headers
 from acclimate.reports.page import amount
 from acclimate.tasks.task import Kind
 
@@ -77,18 +77,9 @@ def _directory(model: str) -> Path:
 def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
     """Return name -> shape of the weights; None if no headers can be read: the weights are pickled, or on the hub."""
     import huggingface_hub as hub
-    from safetensors import SafetensorError, safe_open
 
-    shapes: dict[str, tuple[int, ...]] = {}
-    for file in sorted(directory.glob("*.safetensors")):
-        try:
-            with safe_open(file, framework="np") as weights:
-                for name in weights.keys():  # noqa: SIM118  # no mapping
-                    part = weights.get_slice(name)
-                    if part.get_dtype().startswith(("F", "BF")):  # not position ids
-                        shapes[name] = tuple(part.get_shape())
-        except (SafetensorError, OSError) as error:
-            raise ValueError(f"{file}: cannot be read as safetensors weights: {error}. Copy the model again") from error
+    headers = weight_headers(directory).items()
+    shapes = {name: shape for name, (kind, shape) in headers if kind.startswith(("F", "BF"))}  # not position ids
     if shapes or Path(model).expanduser().is_dir():
         return shapes or None
     if not hub_answers():

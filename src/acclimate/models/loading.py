@@ -225,14 +225,34 @@ def _raised_here(error: BaseException) -> bool:
     return frames is not None and Path(frames.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parents[1])
 
 
+def weight_headers(directory: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return name -> type, such as F32, and shape of the safetensors weights; empty: none are there.
+
+    Raises ValueError, naming the file, if one cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for file in sorted(directory.glob("*.safetensors")):
+        try:
+            with safe_open(file, framework="np") as weights:
+                for name in weights.keys():  # noqa: SIM118  # no mapping
+                    part = weights.get_slice(name)
+                    found[name] = part.get_dtype(), tuple(part.get_shape())
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"{file}: cannot be loaded as a checkpoint of transformers: {error}. Restore the file, or save the "
+                f"model there again"
+            ) from error
+    return found
+
+
 def check_sizes(directory: Path) -> None:
     """Raise ValueError, naming the file, if config.json states sizes that its weights do not have, or none at all.
 
     The headers of the weights are read, which takes no time, so a model that cannot fit is refused before memory is
     taken for it.
     """
-    from safetensors import SafetensorError, safe_open
-
     path, index = directory / "config.json", directory / "model.safetensors.index.json"
     way_out = "Restore the file, or save the model there again"
     if not path.is_file():
@@ -240,13 +260,7 @@ def check_sizes(directory: Path) -> None:
     config = read_object(path, way_out=way_out)
     if index.is_file() and not isinstance(read_object(index, way_out=way_out).get("weight_map"), dict):
         raise ValueError(f"{index}: weight_map is no object. {way_out}")
-    shapes: list[list[int]] = []
-    for file in sorted(directory.glob("*.safetensors")):
-        try:
-            with safe_open(file, framework="np") as weights:
-                shapes += [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118
-        except SafetensorError as error:
-            raise ValueError(f"{file}: cannot be loaded as a checkpoint of transformers: {error}. {way_out}") from error
+    shapes = [shape for _, shape in weight_headers(directory).values()]
     largest = max((size for shape in shapes for size in shape), default=MOST_SIZE)
     most = dict.fromkeys(WIDTHS, largest) | dict.fromkeys(LAYERS, max(len(shapes), MOST_LAYERS))
     most |= dict.fromkeys(LENGTHS, max(largest, MOST_SIZE))
