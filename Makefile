@@ -4,6 +4,7 @@
 #   make demo-scratch              race on docstrings from an encoder that is pretrained first, with TLM
 #   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
+#   make torture                   faults in numbers: kills, full disks, lost power, damaged files; ARGS="--part power"
 #   make lint                      ruff, mypy
 #   make docs                      the documentation as a site, in build/docs
 #   make lowest                    some tests with the lowest versions that pyproject.toml declares, in .venv-lowest
@@ -14,7 +15,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo demo-scratch test lint docs lowest dist settings clean
+.PHONY: demo demo-scratch test torture lint docs lowest dist settings clean
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part: 950 seconds of a core. All contestants have the same steps,
@@ -45,6 +46,10 @@ demo-scratch: .venv/made-for-demo
 # many tests they have, the files with few that take long would come last and leave a core idle.
 test: .venv/made-for-test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+
+# An hour on two cores; ARGS="--tenth --seed 0", or --state FILE to go on later. docs/reliability.md has the rows.
+torture: .venv/made-for-test
+	cd tests && ../$(BIN)/python -m torture $(ARGS)
 
 lint: .venv/made-for-lint
 	$(BIN)/ruff check

@@ -72,7 +72,7 @@ def test_a_cut_is_what_a_smaller_k_retrieves(run):
     status, said = run("data retrieve --from large --k 2 --out cut")
     assert status == 0, said
     assert Corpus(Path("cut/corpus")).hash == Corpus(Path("small/corpus")).hash
-    assert files.read_json(Path("cut/facts.json")) == files.read_json(Path("small/facts.json"))
+    assert files.read_record(Path("cut/facts.json")) == files.read_record(Path("small/facts.json"))
 
 
 def test_a_random_control_and_keywords_by_option_or_setting(run):

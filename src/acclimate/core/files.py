@@ -122,7 +122,8 @@ def append_line(path: Path, line: str) -> None:
     Lines of several processes do not mix. After a line that a crash cut off, the new one begins on the next line.
     """
     with disk_named(path), open(path, "a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        with lock_named(path):
+            fcntl.flock(file, fcntl.LOCK_EX)
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         torn = file.read(1) not in (b"", b"\n")
@@ -375,7 +376,8 @@ def _locked(path: Path, directory: Path) -> FileLock:
         before = _inode(path)
         lock = FileLock(path, thread_local=False)
         try:
-            lock.acquire(blocking=False)
+            with lock_named(path):
+                lock.acquire(blocking=False)
         except Timeout:
             if _inode(path) != before:  # the holder has just removed the file
                 continue
@@ -387,6 +389,47 @@ def _locked(path: Path, directory: Path) -> FileLock:
         if _inode(path) == before:
             return lock
         lock.release()  # the holder removed the file while we opened it, so other processes would not see this lock
+
+
+@contextlib.contextmanager
+def hold_beside(directory: Path) -> Iterator[None]:
+    """Keep other processes from replacing the directory in the block. The lock lies beside it, and is removed.
+
+    Raises HeldError if another process has the lock.
+    """
+    path = directory.with_name(f".{directory.name}.lock")
+    lock = _locked(path, directory)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while the lock is held: else another's might be removed
+        lock.release()
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file in the block; wait for it where another process does. Raises DiskError as `lock_named` does."""
+    lock = FileLock(path, thread_local=False)
+    with lock_named(path):
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def lock_named(path: Path) -> Iterator[None]:
+    """Raise DiskError, which names the file, if the block cannot lock it: the file system has no locks or lost them."""
+    try:
+        yield
+    except (OSError, NotImplementedError) as error:
+        if isinstance(error, Timeout) or getattr(error, "errno", None) in _OF_DISK - {errno.EIO}:
+            raise
+        raise DiskError(
+            f"{path} cannot be locked: {error}. Locks keep two processes apart. Mount the file system with locks, or "
+            f"choose a directory on another one, and give the same command again: it goes on"
+        ) from error
 
 
 def _inode(path: Path) -> int | None:

@@ -13,6 +13,7 @@ import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -206,6 +207,11 @@ def in_processes(work: Callable[[Input], Output], items: Iterable[Input], proces
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise ChildProcessError(
+                f"one of {processes} processes ended in the middle of its work, as where memory runs out. Ask for "
+                f"fewer, and give the same command again: it goes on"
+            ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -166,6 +166,7 @@ class LeftOut:
 
     @cached_property
     def facts(self) -> dict[str, Any]:
+        files.check_manifest(self.path)
         facts: dict[str, Any] = files.read_json(self.path / FACTS)
         return facts
 

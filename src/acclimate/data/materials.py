@@ -5,6 +5,7 @@ This file makes those of the embedded default, data/inputs.py those of a user's 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -143,7 +144,9 @@ def corpus_at(
 
     def read() -> Corpus:
         if (path / "corpus.json").exists():
-            return Corpus(path)
+            if _rejections(Corpus(path)).exists():
+                return Corpus(path)
+            shutil.rmtree(path)  # a kill came before what was left out was written
         documents = read_documents(source, separated=separated)
         corpus = built_corpus(path, documents, watch)
         first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
@@ -164,9 +167,11 @@ def corpus_path(source: Path) -> Path:
 
 def note_on(corpus: Corpus) -> str:
     """Return a sentence on the documents that `corpus_at` had to leave out of raw text; "" if there are none."""
-    if not _rejections(corpus).exists():
+    path = _rejections(corpus)
+    if not path.exists():
         return ""
-    rejections = files.read_json(_rejections(corpus))
+    way_out = f"Remove {path}, and {corpus.path}; the same command reads the text anew"
+    rejections = files.read_object(path, names=("rejections", "rows", "first"), way_out=way_out)
     if not rejections["rejections"]:
         return ""
     sentence = f"{rejections['rejections']:,} of {rejections['rows']:,} documents of the raw text were left out"

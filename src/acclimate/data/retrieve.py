@@ -194,7 +194,7 @@ def retrieve_for(
     texts = {split: settings.digest([[row.text, row.pair] for row in splits[split]]) for split in SPLITS}
     ids = settings.digest([row.id for row in splits["train"]])
     _claim(out, {"recipe": asdict(recipe), "sources": {"corpus": corpus.hash, "ids": ids, **texts}})
-    if (out / FACTS).exists():
+    if _is_finished(out):
         return open_retrieved(out)
     queries, facts = _queries(splits["train"], recipe)
     with workers(cluster) as pool:  # before the pass over the corpus, so that a wrong address is refused at once
@@ -218,10 +218,10 @@ def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> 
     Raises ValueError if `run` holds none, if its k is smaller, and if `out` holds another retrieval.
     """
     large = open_retrieved(run)
-    stated = files.read_json(run / CLAIM)
+    stated = files.read_record(run / CLAIM)
     selection = large.selection.cut(k)
     _claim(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
-    if (out / FACTS).exists():
+    if _is_finished(out):
         return open_retrieved(out)
     for name in (SELECTION, LIKE):
         if (run / name).exists() and not (out / name / files.MANIFEST).exists():
@@ -236,12 +236,18 @@ def open_retrieved(out: Path) -> Retrieved:
     """Return what `retrieve` or `cut_retrieval` wrote to `out`. Raises ValueError if none has finished there."""
     if not (out / FACTS).is_file() or not (out / SELECTION).is_dir():
         raise ValueError(f"{out} holds no selection: no `acclimate data retrieve` has finished there. Name another run")
-    return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), files.read_json(out / FACTS))
+    facts = files.read_record(out / FACTS, way_out=f"Remove {out / FACTS}; the same command writes it again")
+    return Retrieved(Corpus(out / CORPUS), open_selection(out / SELECTION), facts)
+
+
+def _is_finished(out: Path) -> bool:
+    """True if a retrieval has finished there and no part of it was removed since."""
+    return all((out / part).exists() for part in (FACTS, CORPUS, f"{SELECTION}/{files.MANIFEST}"))
 
 
 def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     """Return a few queries of the retrieval in `out` with what they found, as `retrieved` in facts.json."""
-    retrieved, recipe = open_retrieved(out), RetrieveRecipe(**files.read_json(out / CLAIM)["recipe"])
+    retrieved, recipe = open_retrieved(out), RetrieveRecipe(**files.read_record(out / CLAIM)["recipe"])
     index = _index(corpus, recipe, out)
     return [asdict(query) for query in shown_queries(retrieved.selection, corpus, index)]
 
@@ -259,8 +265,8 @@ def _claim(out: Path, stated: dict[str, Any]) -> None:
     place = out / CLAIM
     if not place.exists():
         out.mkdir(parents=True, exist_ok=True)
-        files.write_json(place, stated)
-    elif files.read_json(place) != stated:
+        files.write_record(place, stated)
+    elif files.read_record(place) != stated:
         raise ValueError(
             f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
             f"one"
@@ -363,5 +369,5 @@ def _finished(out: Path, stated: dict[str, Any], watch: Watch) -> Retrieved:
     facts = stated | {"asked": of_queries(selection)}
     facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
     files.write_text(out / REPORT, as_text(facts))
-    files.write_json(out / FACTS, facts)
+    files.write_record(out / FACTS, facts)
     return open_retrieved(out)

@@ -405,7 +405,7 @@ def note_failure(call: Call, error: Exception) -> None:
 
 def failed_with(error: Exception, run: Path) -> bool:
     """True if the last try of a job in `run` failed with this error."""
-    notes = (files.read_json(path) for path in (run / DIRECTORY).glob(f"*/{FAILED}"))
+    notes = (files.read_object(path, names=("error",)) for path in (run / DIRECTORY).glob(f"*/{FAILED}"))
     return any(first_line(error).endswith(noted["error"]) for noted in notes)  # a worker may put the kind before it
 
 
@@ -445,7 +445,8 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
 
     lock = _lock_of(path)
     try:
-        lock.acquire(timeout=PATIENCE)
+        with files.lock_named(path):
+            lock.acquire(timeout=PATIENCE)
     except Timeout:
         watch(Progress(call.label, 0, 0, "steps", {"note": "another process does this; waiting for it"}))
         lock.acquire()

@@ -128,7 +128,7 @@ def differences(out: Path) -> list[str]:
             sentences.append(f"{name}: {expected['label']} has no result any more")
         elif files.sha256_of(place / RESULT) != expected["result"]:
             sentences.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
-        elif not (place / JOB).exists() or _of_settings(files.read_json(place / JOB)) != expected["settings"]:
+        elif not (place / JOB).exists() or _of_settings(files.read_object(place / JOB)) != expected["settings"]:
             sentences.append(f"{name}: {expected['label']} was done with other settings, or {JOB} is changed")
         elif changed:
             sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
@@ -155,7 +155,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             if not (place / RESULT).exists():  # its weights are not hashed: no table is made of them
                 begun[name] = {"label": planned.label, "beside": _beside(place, ".json")}
                 continue
-            about = files.read_json(place / JOB)
+            about = files.read_object(place / JOB)
             versions |= about["versions"]
             for read, value in about["contents"].items():
                 data.setdefault(f"{prefix}{read}", set()).add(value)

@@ -27,7 +27,7 @@ def emptied_if_refused(out: Path) -> Iterator[None]:
         yield
     except ValueError:
         jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
-        if empty and all(files.read_json(job)["quick"] for job in jobs):
+        if empty and all(files.read_object(job, names=("quick",))["quick"] for job in jobs):
             for each in written():
                 if each.is_dir():
                     shutil.rmtree(each)

@@ -140,7 +140,9 @@ def _standings(study: str, run: Path) -> list[JobStatus]:
             mark = marks[job.name]
             standings.append(JobStatus(study, job, state, time.time() - mark["since"], _at(mark)))
         elif state in ("failed", "diverged"):
-            standings.append(JobStatus(study, job, state, detail=str(files.read_json(place / FAILED)["error"])))
+            standings.append(
+                JobStatus(study, job, state, detail=str(files.read_object(place / FAILED, names=("error",))["error"]))
+            )
         else:
             needs = [labels.get(name, name) for name in job.needs if states.get(name, "done") != "done"]
             waits = f"for {needs[0]}{f' and {len(needs) - 1} more' if len(needs) > 1 else ''}" if needs else ""
@@ -160,7 +162,7 @@ def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
     if job.name in marks:
         return "running"
     if (place / FAILED).exists():
-        return "diverged" if files.read_json(place / FAILED)["kind"] == DIVERGED else "failed"
+        return "diverged" if files.read_object(place / FAILED, names=("kind",))["kind"] == DIVERGED else "failed"
     return "begun" if job.part and (place / BEGUN).exists() else "waiting"
 
 
@@ -182,7 +184,7 @@ def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
     for path in abouts:
         if not path.exists():
             continue
-        about = files.read_json(path)
+        about = files.read_object(path, names=("label", "work", "needs"))
         planned.append(PlannedJob(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
     return planned
 

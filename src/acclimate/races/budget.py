@@ -56,7 +56,7 @@ class Budget:
         for job in sorted((run / DIRECTORY).glob("*")):
             if not (job / JOB).exists():
                 continue
-            work = WORKS.get(files.read_json(job / JOB)["work"])
+            work = WORKS.get(files.read_object(job / JOB)["work"])
             if not searching and work is not None and (work.trains == "task" or work.opens_test):
                 continue
             if self.unit == "flops":

@@ -282,7 +282,7 @@ def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
     if job is None:
         return "", ""
     while before := job["needs"].get("model"):
-        job = files.read_json(run / DIRECTORY / before / JOB)
+        job = files.read_object(run / DIRECTORY / before / JOB)
     model = job["settings"].get("model", "")  # a hub id; of a directory only the hash stands there, in `contents`
     if HUB_ID.fullmatch(model):
         return model, f"It was made from {model}."
@@ -301,7 +301,7 @@ def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
     test = run / DIRECTORY / tests[score.seed] / JOB
     if not test.exists():
         return None
-    tuned: dict[str, Any] = files.read_json(run / DIRECTORY / files.read_json(test)["needs"]["tuned"] / JOB)
+    tuned: dict[str, Any] = files.read_object(run / DIRECTORY / files.read_json(test)["needs"]["tuned"] / JOB)
     return tuned
 
 

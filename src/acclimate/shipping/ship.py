@@ -77,7 +77,7 @@ def ship(
 
     `to` appears once all files are written and checked; an earlier shipment there is replaced. Raises ValueError if the
     race is not finished, if `to` holds anything else than an earlier shipment, if packages for ONNX are missing, and if
-    the shipped model does not predict what was scored.
+    the shipped model does not predict what was scored; HeldError if another process ships there.
     """
     run, to = Path(run), Path(to)
     _check_words(license, language)
@@ -91,7 +91,7 @@ def ship(
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
-    with files.new_directory(to) as temporary:
+    with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
         if origin(run / WINNER) == EMBEDDED:  # its licence asks that both go along with what is made from it
             for name in ("LICENSE", "NOTICE"):
@@ -249,7 +249,7 @@ def _check_with_acclimate(
 def _check(shipped: check.Loaded, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch) -> int:
     """Return for how many test texts rounding alone changes the prediction; 0 if the task predicts numbers.
 
-    Raises ValueError if the shipped model does not predict what was scored.
+    Raises ValueError if the shipped model does not predict what was scored; HeldError if another process ships there.
     """
     logits_nC = check.outputs_of_examples(examples, shipped.tokenizer, shipped.logits, task.kind, watch=watch)
     predicted = check.decoded(logits_nC, task.kind, task.labels)

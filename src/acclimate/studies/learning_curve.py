@@ -266,8 +266,8 @@ def _tuning_of(raced: Outcome, name: str, out: Path) -> FinetuneRecipe:
     found = next((result for result in raced.results if result.row == name and result.jobs), None)
     if found is None:
         raise ValueError(f"learning_curve.finetune = 'yes', but the race has no fine-tuning of {name}. Leave it out")
-    test = files.read_json(out / DIRECTORY / found.jobs[0] / JOB)
-    tuned = files.read_json(out / DIRECTORY / test["needs"]["tuned"] / JOB)
+    test = files.read_object(out / DIRECTORY / found.jobs[0] / JOB)
+    tuned = files.read_object(out / DIRECTORY / test["needs"]["tuned"] / JOB)
     recipe: FinetuneRecipe = settings.from_mapping(FinetuneRecipe, tuned["settings"]["recipe"])
     return recipe
 

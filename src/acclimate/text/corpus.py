@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from filelock import FileLock
 
-from acclimate.core.files import check_manifest, new_directory, read_object, seal, write_json
+from acclimate.core.files import check_manifest, locked, new_directory, read_object, seal, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
@@ -99,7 +98,7 @@ class Corpus:
         path = self.path / "tokens" / identity[:16]
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
-            with FileLock(path.with_name(f".{path.name}.lock")):
+            with locked(path.with_name(f".{path.name}.lock")):
                 if not path.exists():
                     directory = path.with_name(f".{path.name}.building")
                     directory.mkdir(exist_ok=True)
@@ -148,9 +147,10 @@ class Corpus:
         if not file.is_file():
             raise ValueError(f"{self.path} holds no corpus: it has no {_FACTS}. Make one with write_corpus")
         facts = read_object(file)
+        if facts.get("version") == _VERSION or "version" not in facts:
+            check_manifest(self.path, names=(_FACTS,))
         if facts.get("version") != _VERSION:
             raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Write it anew")
-        check_manifest(self.path, names=(_FACTS,))
         return facts
 
     def _check(self) -> None:
@@ -188,7 +188,9 @@ def _refuse_taken(path: Path) -> None:
     if (path / _FACTS).is_file():
         raise FileExistsError(f"{path} already holds a corpus. Open it with Corpus(path), or write to another path")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise FileExistsError(f"{path} is there and is not an empty folder. Write the corpus to another path")
+        raise FileExistsError(
+            f"{path} is there and is not an empty folder, nor a corpus. Remove {path}, or write the corpus elsewhere"
+        )
 
 
 def _write(documents: Iterable[Document], file: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from acclimate.core.files import new_directory, read_json, write_json
+from acclimate.core.files import check_manifest, new_directory, read_json, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import DocumentRows, Separated, document_of, document_rows
@@ -99,6 +99,7 @@ class CorpusPart:
 
     @property
     def facts(self) -> dict[str, Any]:
+        check_manifest(self.path)
         facts: dict[str, Any] = read_json(self.path / "part.json")
         return facts
 
@@ -107,6 +108,7 @@ class CorpusPart:
         return Corpus(self.path / "corpus") if (self.path / "corpus").exists() else None
 
     def array(self, name: str) -> np.ndarray:
+        check_manifest(self.path, names=(f"{name}.npy",))
         file = self.path / f"{name}.npy"
         array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array

@@ -120,9 +120,11 @@ def prepare_corpus(
     """
     listed = _listed(raw)
     _check_plan(out, listed, recipe, separated, watch)
-    if (out / FACTS).exists():
+    if (out / FACTS).exists() and (out / CORPUS).exists():
         shutil.rmtree(out / _PARTS, ignore_errors=True)  # left by a run that was killed just before its end
-        return Preparation(out, files.read_json(out / FACTS))
+        way_out = f"Remove {out / FACTS}; the same command writes it again"
+        return Preparation(out, files.read_record(out / FACTS, way_out=way_out))
+    (out / _PARTS).mkdir(exist_ok=True)
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
     counts = total_counts(parts)
     _check_counts(raw, counts)
@@ -145,7 +147,7 @@ def prepare_corpus(
         "kept": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
         **{name: getattr(counts, name) for name in ("documents", "characters", "languages", "examples")},
     }
-    files.write_json(out / FACTS, facts)
+    files.write_record(out / FACTS, facts)
     shutil.rmtree(out / _PARTS)
     return Preparation(out, facts)
 
@@ -177,15 +179,14 @@ def _check_plan(
     hashes = [(str(file.relative_to(above)), files.sha256_of_input(file)) for file, above in listed]
     plan["files"] = settings.digest(hashes)
     file = out / _PLAN
-    before = files.read_json(file) if file.exists() else {}
+    before = files.read_record(file) if file.exists() else {}
     if before and before | {"files": plan["files"]} == plan != before and not (out / CORPUS).exists():
         watch(Progress("reading", 0, 0, "documents", {"note": "files changed since the last try: all are read anew"}))
         shutil.rmtree(out / _PARTS, ignore_errors=True)
         before = {}
     if not before:
         out.mkdir(parents=True, exist_ok=True)
-        (out / _PARTS).mkdir(exist_ok=True)
-        files.write_json(file, plan)
+        files.write_record(file, plan)
         return
     if before != plan:
         differing = ", ".join(name for name in plan | before if before.get(name) != plan.get(name))

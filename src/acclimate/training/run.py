@@ -119,8 +119,9 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))
-        if begun and files.read_json(out / RUN) != stated:
-            _extend(out, files.read_json(out / RUN), stated, extends=extends)
+        before = files.read_object(out / RUN, names=("recipe", "sources")) if begun else stated
+        if before != stated:
+            _extend(out, before, stated, extends=extends)
     if ranks.is_first():
         out.mkdir(parents=True, exist_ok=True)
         files.write_json(out / RUN, stated)

@@ -28,9 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
-from filelock import FileLock
 
-from acclimate.core.files import DamagedError, new_directory, write_json
+from acclimate.core.files import DamagedError, locked, new_directory, write_json
 from acclimate.core.machines import in_turn, processors
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
@@ -88,7 +87,7 @@ def build_index(
     path = Path(path)
     wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b)}
     path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock")):
+    with locked(path.with_name(f".{path.name}.lock")):
         facts = _facts_of(path, wanted)
         if facts is None:
             options: dict[str, Any] = {"threads": threads or processors(), "watch": watch, "total": len(corpus)}

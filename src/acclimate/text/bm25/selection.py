@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import pyarrow as pa
 
-from acclimate.core.files import check_manifest, new_directory, read_json, write_json
+from acclimate.core.files import MANIFEST, check_manifest, new_directory, read_json, write_json
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import MOST, check_k
 
@@ -409,6 +409,8 @@ def read_facts(path: Path) -> dict[str, Any]:
     file = path / FACTS
     if not file.is_file():
         raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
+    if (path / MANIFEST).exists():  # while the selection is being written there is none
+        check_manifest(path, names=(FACTS,))
     facts: dict[str, Any] = read_json(file)
     if facts.get("version") != _VERSION:
         raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Retrieve anew")

@@ -1,0 +1,82 @@
+# ruff: noqa: E501
+"""docs/reliability.md, made of the list of faults and of the results that were recorded last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torture.faults import FAULTS as OF_MACHINES
+from torture.faults import Fault
+from torture.strangers import FAULTS as OF_STRANGERS
+
+RESULTS = Path(__file__).parent / "results.json"
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+FAULTS: Sequence[Fault] = (*OF_MACHINES, *OF_STRANGERS)
+
+HEAD = """# Reliability
+
+What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
+and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
+tenth of the tries, `--state FILE` goes on where a run was stopped. A small share with a fixed seed is part of the tests.
+
+"The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
+(clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
+
+Tried is what was tried in the run that is recorded here, not what a whole run would try; `python -m torture` of a later version may differ.
+
+"""
+
+TAIL = """
+## Tested elsewhere
+
+| fault | test |
+|---|---|
+| A worker process is killed, or its driver is, or it dies in the middle of a message | `tests/jobs/test_run.py` |
+| A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
+| Processes of torchrun differ in settings, inputs or versions; one hangs; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
+| A training is killed at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
+| A planted cache of numba | `tests/text/overlap/test_references.py` |
+| Names of archives that lead out of their folder, bombs | `tests/tasks/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
+
+## What is promised to nobody
+
+* Raw text and labelled files that change while they are at rest are other inputs, not damage: acclimate has no hash of what you meant.
+* Hashes find damage and mistakes. One who can write your run's directory can write a hash, too.
+* Logs and pages may be lost or cut off; no number is made of them.
+* A disk that says that it has flushed what it has not may lose finished work. It is then named, and done again.
+* With another number of threads, another GPU or other versions the bytes may differ.
+"""
+
+
+def record(name: str, counts: dict[str, Any]) -> None:
+    """Keep the counts of a part."""
+    known = recorded()
+    known[name] = counts
+    RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(text(), encoding="utf-8")
+
+
+def recorded() -> dict[str, dict[str, Any]]:
+    """Return the counts of each part that was recorded."""
+    known: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return known
+
+
+def text() -> str:
+    """Return the page."""
+    lines = [
+        "| part | fault | promised | tried | failed | how the tries ended | date, seed |",
+        "|---|---|---|---:|---:|---|---|",
+    ]
+    known = recorded()
+    for fault in FAULTS:
+        if done := known.get(fault.name):
+            ended = ", ".join(f"{how}: {count:,}" for how, count in sorted(done["how"].items()))
+            figures = f"{done['tries']:,} | {len(done['failures']):,} | {ended} | {done['date']}, {done['seed']}"
+        else:
+            figures = "not yet | | | "
+        lines.append(f"| `{fault.name}` | {fault.does} | {fault.promised} | {figures} |")
+    return HEAD + "\n".join(lines) + "\n" + TAIL
