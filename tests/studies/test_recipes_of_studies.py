@@ -9,7 +9,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.data.sources import Inputs
-from acclimate.methods import METHODS, finetune, tapter
+from acclimate.methods import METHODS, finetune, mlm, tapter
 from acclimate.studies import STUDIES
 from acclimate.studies.choices import TABLES, ChoicesRecipe
 from acclimate.studies.dga import ADAPTED, ENSEMBLE, TABLE_2, TABLE_3, DgaStudyRecipe
@@ -35,6 +35,15 @@ def test_dgas_fine_tuning_is_the_papers():
     assert settings.override(DgaStudyRecipe(), ["ablations=true"]).names == (*TABLE_2, *TABLE_3)
     assert {*TABLE_2, *TABLE_3} == {*ADAPTED, ENSEMBLE}
     assert {method for method, _ in ADAPTED.values()} <= {*METHODS}
+
+
+def test_tapt_is_clipped_where_tapter_is():
+    stated = TapterStudyRecipe()
+    assert stated.tapt.plan == stated.tapter.plan
+    tapt = settings.from_toml(mlm.MlmRecipe, RECIPES / "mlm" / "tapt-tapter.toml")
+    for name in ("bioasq", "squad"):
+        tapters = settings.from_toml(tapter.TapterRecipe, RECIPES / "tapter" / f"{name}.toml").plan
+        assert tapters.clip == tapt.plan.clip == stated.tapt.plan.clip
 
 
 def test_tapters_defaults_are_table_4s():

@@ -73,7 +73,11 @@ class TapterStudyRecipe:
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
     rows_seed: Count = 0  # seed of both samples
     split: Literal["dev", "test"] = "test"  # what is scored; with "test" each run is one look at the test set
-    tapt: mlm.MlmRecipe = field(default_factory=lambda: mlm.MlmRecipe(max_tokens=512))  # settings of TAPT
+    tapt: mlm.MlmRecipe = field(
+        default_factory=lambda: mlm.MlmRecipe(max_tokens=512, plan=replace(mlm.MlmRecipe().plan, clip=0.0))
+    )
+    """Settings of TAPT. Gradients are not clipped, nor are TAPTER's: clipping one of the two would move its embeddings
+    less."""
     tapter: tapter.TapterRecipe = field(
         default_factory=lambda: tapter.TapterRecipe(max_tokens=512, skipgram=BIOASQ_VECTORS)
     )  # settings of TAPTER
