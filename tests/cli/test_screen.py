@@ -58,8 +58,8 @@ def test_a_long_run_tells_what_it_costs_to_the_end(told):
     spent = Cost(tokens=3_000_000, flops=2e15, seconds=1500.0)
     said = told((0, "adapt", 20), (1000, "adapt", 25, {"loss": 2.5, "spent": spent}))
     assert said == (
-        "adapt: 25/100 steps, loss 2.500, 17 min, 4 h 10 min left; 3.0 M of 12.0 M tokens, 2,000 a second; "
-        "2.00e+15 of 8.00e+15 FLOPs\n"
+        "adapt: 25/100 steps, loss 2.500, 17 min, 4 h 10 min left; 3.00 M of 12.0 M tokens, 2,000 a second; "
+        "2.00 P of 8.00 P FLOPs\n"
     )
     assert "tokens" not in told((0, "adapt", 0), (60, "adapt", 25, {"spent": Cost(100, 1e9, 60.0)}))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,13 @@ def test_the_dry_run_of_a_race(toy_race):
     assert left["jobs_left"] == 0 < left["jobs_done"]
     assert left["seconds"] == 0
     assert {line["label"] for line in left["lines"]} >= {"untouched", "TAPT", "DAPT", "TF-IDF"}
+
+
+def test_a_race_prints_one_document_at_its_end(toy_race, tmp_path):
+    run = shutil.copytree(toy_race.run, tmp_path / "run")
+    found = printed(*toys.race_command(toy_race.inputs, run), "--json")
+    assert found["directory"] == str(run)
+    assert [study.keys() for study in found["studies"]] == [keys_of("acclimate report")]
 
 
 def test_report(toy_race, tmp_path):

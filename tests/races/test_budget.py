@@ -98,6 +98,8 @@ def test_a_budget_that_lowers_the_number_of_adaptations_says_so():
     tight = cut_to_budget(several, parse_budget("8min"), COSTS, texts=TEXTS)
     assert tight.recipe.adapt_seeds == tight.recipe.seeds == 3
     assert "3 adaptations in place of 5, to fit the budget." in tight.notes
+    [seeds] = [note for note in tight.notes if note.startswith("3 seeds in place of 5, to fit the budget")]
+    assert seeds.endswith("what the doctor says of detectable differences is for 5 seeds.")
     fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, texts=TEXTS)
     assert fits.recipe.adapt_seeds == 2
     assert not any("adaptations" in note for note in fits.notes)

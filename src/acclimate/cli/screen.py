@@ -12,6 +12,7 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, Time
 from rich.progress import Progress as Bars
 
 from acclimate.core import ranks
+from acclimate.core.figures import si
 from acclimate.core.types import Cost, Progress, Watch, unwatched
 
 SOON = 2.0  # seconds: a stage that took less gets no line
@@ -123,7 +124,7 @@ def _cost(progress: Progress) -> str:
 
 
 def _short(number: float) -> str:
-    return f"{number:,.0f}" if number < 1e6 else f"{number:.2e}" if number >= 1e12 else f"{number / 1e6:,.1f} M"
+    return f"{number:,.0f}" if number < 1e6 else si(number)
 
 
 def _value(progress: Progress) -> str:

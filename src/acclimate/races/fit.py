@@ -269,7 +269,8 @@ def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -
         names = "; ".join(setting.name for setting in cut.settings())
         notes.append(f"Of {stated} settings {tried} {'is' if tried == 1 else 'are'} tried, to fit the budget: {names}.")
     if cut.seeds < recipe.seeds:
-        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget.")
+        doctor = f"what the doctor says of detectable differences is for {recipe.seeds} seeds"
+        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget; {doctor}.")
     if cut.adapt_seeds < recipe.adapt_seeds:
         notes.append(f"{cut.adapt_seeds} adaptations in place of {recipe.adapt_seeds}, to fit the budget.")
     return notes
