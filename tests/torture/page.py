@@ -20,7 +20,7 @@ HEAD = """# Reliability
 
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
-tenth of the tries, `--state FILE` goes on where a run was stopped. A small share with a fixed seed is part of the tests.
+tenth of the tries, `--state FILE` goes on where a run was stopped. `pytest -m slow tests/test_torture.py` tries a small share with a fixed seed.
 
 "The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
 (clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
@@ -79,4 +79,9 @@ def text() -> str:
         else:
             figures = "not yet | | | "
         lines.append(f"| `{fault.name}` | {fault.does} | {fault.promised} | {figures} |")
+    failures = [
+        f"* `{name}`: {each.splitlines()[0]}" for name, done in sorted(known.items()) for each in done["failures"]
+    ]
+    if failures:
+        lines += ["", "What failed in the recorded run:", "", *failures]
     return HEAD + "\n".join(lines) + "\n" + TAIL

@@ -122,7 +122,7 @@ READERS = (
     Reader("packed text", "b.txt.gz", CORPUS, lambda place: gzip.compress(_lines(place))),
     Reader("JSON lines of text", "b.jsonl", CORPUS, lambda place: (place / "in/train.jsonl").read_bytes()),
     Reader("PubMed", "b.xml", CORPUS, _articles),
-    Reader("recipe", "r.toml", (*ADAPT[:-4], "--recipe", "{}"), _recipe),
+    Reader("recipe", "r.toml", (*ADAPT[:-4], "plan.steps=1", "--recipe", "{}"), _recipe),
     *(
         Reader(f"model, {name}", f"model/{name}", ADAPT)
         for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")

@@ -407,6 +407,8 @@ def write_queries(directory: Path, queries: Sequence[Query]) -> None:
 
 def read_facts(path: Path) -> dict[str, Any]:
     file = path / FACTS
+    if not file.is_file() and (path / MANIFEST).exists():
+        check_manifest(path, names=(FACTS,))
     if not file.is_file():
         raise ValueError(f"{path} holds no selection: it has no {FACTS}. Make one with `acclimate data retrieve`")
     if (path / MANIFEST).exists():  # while the selection is being written there is none
