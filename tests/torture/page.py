@@ -38,10 +38,9 @@ TAIL = """
 | A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
 | Processes of torchrun differ in settings, inputs or versions; one hangs; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
 | A training is killed at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
-| A planted cache of numba | `tests/text/overlap/test_references.py` |
 | Names of archives that lead out of their folder, bombs | `tests/tasks/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
 
-## What is promised to nobody
+## What is not promised
 
 * Raw text and labelled files that change while they are at rest are other inputs, not damage: acclimate has no hash of what you meant.
 * Hashes find damage and mistakes. One who can write your run's directory can write a hash, too.
