@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from acclimate.api import verbs
+from acclimate.cli import main
 from acclimate.core import settings
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
@@ -119,3 +120,19 @@ def test_a_recipe_that_lacks_what_a_race_sets_is_refused():
 def test_what_is_no_method_is_refused(typed, message):
     with pytest.raises(ValueError, match=message):
         stated_methods([f'contestants=["{typed}"]'])
+
+
+def test_code_that_only_a_recipe_names_is_not_run(typed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strange.py").write_text("open('ran', 'w')", encoding="utf-8")
+    (tmp_path / "strange.toml").write_text('contestants = ["strange.py::Y"]', encoding="utf-8")
+    rows = [f"word{row} of a text,{row % 2}" for row in range(60)]
+    (tmp_path / "train.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    for named in ("", f'contestants=["{typed}", "TAPT"]'):  # the second overrides the recipe's
+        command = ["race", "train.csv", "--recipe", "strange.toml", "--out", "out", "--dry-run", *filter(None, [named])]
+        monkeypatch.setattr("sys.argv", ["acclimate", *command])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 2
+        assert "strange.py::Y" in capsys.readouterr().err
+        assert not (tmp_path / "ran").exists()

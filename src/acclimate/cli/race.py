@@ -178,9 +178,7 @@ def race(
     from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
     start = start_of(model)
-    usual = race.recipe_for(
-        start, stated_methods(session.parameters.get("assignments") or (), session.parameters.get("recipe"))
-    )
+    usual = race.recipe_for(start, stated_methods(session.parameters.get("assignments") or ()))
     if folds is not None:
         usual = replace(usual, folds=folds)
     stated = session.note(heeded(session.recipe, usual))

@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from itertools import product
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
@@ -359,20 +358,18 @@ def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecip
     return found
 
 
-def stated_methods(assignments: Iterable[str], path: Path | None = None) -> dict[str, Method]:
-    """Return the methods that `contestants` names by their files, as "file.py::NAME", in assignments or in a TOML file.
+def stated_methods(assignments: Iterable[str]) -> dict[str, Method]:
+    """Return the methods that `contestants` names by their files, as "file.py::NAME", in assignments.
 
-    Raises ValueError where there is none. What else is wrong there is left for settings.override to tell.
+    A recipe's file may come from a stranger, so no code is loaded that only it names. Raises ValueError where there is
+    no such method. What else is wrong there is left for settings.override to tell.
     """
     listed: list[Any] = []
-    texts = [each.partition("=") for each in assignments]
-    for source in [
-        *(f"contestants = {value}" for key, _, value in texts if key.strip() == "contestants"),
-        *([path.read_text(encoding="utf-8")] if path is not None and path.is_file() else []),
-    ]:
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            given = tomllib.loads(source).get("contestants", [])
-            listed += given if isinstance(given, list) else [given]
+    for key, _, value in (each.partition("=") for each in assignments):
+        if key.strip() == "contestants":
+            with contextlib.suppress(tomllib.TOMLDecodeError):
+                given = tomllib.loads(f"contestants = {value}")["contestants"]
+                listed += given if isinstance(given, list) else [given]
     return {name: load_method(name) for name in listed if isinstance(name, str) and "::" in name}
 
 
