@@ -49,12 +49,12 @@ def focal(recipe: RaceRecipe, materials: Any) -> Job:
     return job
 
 
-def test_a_file_names_a_method_on_the_command_line_and_in_a_recipe(typed, tmp_path):
+def test_a_file_names_a_method_on_the_command_line_and_a_recipe_states_its_settings(typed, tmp_path):
     recipe = stated(typed, "focal.gamma=1")
     assert recipe.contestants == ("TAPT", "focal TAPT")
     assert recipe.focal.gamma == 1
     (tmp_path / "race.toml").write_text(f'contestants = ["{typed}"]\nfocal = {{gamma = 3.0}}\n')
-    methods = stated_methods([], tmp_path / "race.toml")
+    methods = stated_methods([f'contestants=["{typed}"]'])
     base = with_methods(methods, RaceRecipe())
     found = settings.from_toml(type(base), tmp_path / "race.toml", base=base)
     assert (found.contestants, found.focal.gamma) == (("focal TAPT",), 3.0)
