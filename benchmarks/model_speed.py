@@ -46,7 +46,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
-        runs = {name: _work(resolved(name), given.file, Path(place) / str(i)) for i, name in enumerate(given.models)}
+        runs = {name: works(resolved(name), given.file, Path(place) / str(i)) for i, name in enumerate(given.models)}
         plan = Plan(steps=given.steps + WARM_UP, batch=16, rate=1e-5)
         speeds: dict[tuple[str, str], list[float]] = {}
         for _ in range(given.rounds):
@@ -66,7 +66,7 @@ def main() -> None:
     write(given.out, [head("Speed of encoders on one core"), said, table(["encoder", "adapting", "fine-tuning"], rows)])
 
 
-def _work(model: str, file: Path, place: Path) -> dict[str, Callable[[], tuple[Objective, Stream]]]:
+def works(model: str, file: Path, place: Path) -> dict[str, Callable[[], tuple[Objective, Stream]]]:
     """Return what makes an objective and its stream, for each kind of training."""
     tokenizer = load_tokenizer(model)
     task = prepare(read_files(LabelledFiles(train=file, max_tokens=LONGEST)).task(), file.parent, place / "task")

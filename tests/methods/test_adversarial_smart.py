@@ -91,7 +91,7 @@ def test_smart_is_refused_with_a_crf_and_its_settings_without_it():
 
 
 def test_fine_tuning_without_smart_is_as_before_and_with_it_learns_the_task(encoder, toy_task, tmp_path):
-    plan = Plan(steps=40, batch=16, rate=1e-2, warmup=0.1, seed=1)
+    plan = Plan(steps=60, batch=16, rate=1e-2, warmup=0.1, seed=1)
     recipe = toys.papers(
         model=str(encoder), task=toy_task("sequence").path, epochs=0.0, looks=2, attention_dropout=0.0, plan=plan
     )

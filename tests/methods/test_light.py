@@ -78,7 +78,7 @@ def tuned(adapted, toy_task, tmp_path_factory):
     """The checkpoint, fine-tuned."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACCLIMATE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        plan = Plan(steps=12, batch=16, rate=5e-3, warmup=0.1)
+        plan = Plan(steps=30, batch=16, rate=5e-3, warmup=0.1)
         task, out = toy_task("sequence"), tmp_path_factory.mktemp("tuned")
         recipe = toys.papers(str(adapted[1]), task.path, looks=2, epochs=0.0, dropout=0.0, plan=plan)
         return task, finetune.evaluate(recipe, out), out / "checkpoint"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from acclimate.core.types import Batch
 from acclimate.training import gradients
+from acclimate.training.kernels import kernels
 from acclimate.training.loop import NotFiniteError, adamw, train
 from acclimate.training.objective import VIEWS, Objective, measure
 from acclimate.training.pieces import Piece, in_order, pad, pieces_of_rows
@@ -87,7 +88,7 @@ def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dro
     assert len(layouts) > 2
     views, long = [], torch.zeros(())
     for number, layout in enumerate(layouts):
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), kernels(PLAN, CPU):
             torch.manual_seed(gradients.noise_seed(PLAN.seed, 0, number))
             terms = naive(pad(batch, layout, CPU))
         views.append(terms[VIEWS])

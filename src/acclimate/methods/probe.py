@@ -60,8 +60,9 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
+from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import pad, pieces_of_rows
-from acclimate.training.plan import Plan, Precision, autocast_type, device, piece_tokens
+from acclimate.training.plan import Plan, Precision, device, piece_tokens
 
 ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
 
@@ -230,12 +231,11 @@ def states_of(
         name: np.zeros((len(first) if words else len(rows), (1 + (name in OF_MENTIONS)) * hidden), np.float32)
         for name in read_outs
     }
-    narrow = autocast_type(precision, where)
     pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
     for layout in counted(pieces, watch, "probe", total=len(pieces), unit="pieces", every=1):
         piece = pad(rows, layout, where)
         inputs = inputs_of(encoder, piece)
-        with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+        with arithmetic(Plan(precision=precision), where):
             outputs = encoder(**inputs)
         hidden_BTD = outputs.last_hidden_state.float()
         if words:

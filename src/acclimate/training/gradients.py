@@ -20,9 +20,10 @@ from torch import Tensor
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
+from acclimate.training.kernels import arithmetic
 from acclimate.training.objective import VIEWS, Objective
 from acclimate.training.pieces import Layout, in_order, pack, pad, pieces_of_rows, together
-from acclimate.training.plan import Plan, autocast_type
+from acclimate.training.plan import Plan
 from acclimate.training.shards import is_sharded, let_go
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
@@ -136,8 +137,7 @@ def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
 @contextmanager
 def _noise(plan: Plan, step: int, piece: int, where: torch.device) -> Iterator[None]:
     """In the block, draw the piece's dropout and use the plan's precision; the caller's generators do not advance."""
-    narrow = autocast_type(plan.precision, where)
-    with noise(plan.seed, step, piece, where), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+    with noise(plan.seed, step, piece, where), arithmetic(plan, where):
         yield
 
 

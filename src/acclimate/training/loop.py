@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ from torch.distributed._composable.replicate import replicate
 from acclimate.core import ranks
 from acclimate.core.types import Cost, Stream
 from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, layouts_of, name_texts
+from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, loss_scaler, piece_tokens
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
@@ -118,7 +120,7 @@ def train(
         objective.compile(dynamic=True)
 
     ahead = ThreadPoolExecutor(1, thread_name_prefix="stream")  # makes the next batch while the model has this one
-    with ahead, recomputed(objective) if plan.recompute else nullcontext():
+    with ahead, recomputed(objective, partial(kernels, plan, where)) if plan.recompute else nullcontext():
         waiting = ahead.submit(stream, start) if start < plan.steps else None
         for step in range(start, plan.steps):
             begun = time.perf_counter()

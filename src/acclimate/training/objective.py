@@ -17,8 +17,9 @@ from transformers import PreTrainedModel
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
+from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import Piece, in_order, pack, pad, pieces_of_rows
-from acclimate.training.plan import Plan, autocast_type, device, piece_tokens
+from acclimate.training.plan import Plan, device, piece_tokens
 
 VIEWS = "views"  # under this name `forward` of an objective that couples rows returns them
 
@@ -118,13 +119,12 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
     """
     plan, where = plan or Plan(), device()
     objective.to(where).eval()
-    narrow = autocast_type(plan.precision, where)
     sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
     for batch in batches:
         layouts = (pack if objective.shares_lines else pieces_of_rows)(batch.lengths, piece_tokens(plan, where))
         views = []
         for layout in layouts:
-            with torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+            with arithmetic(plan, where):
                 terms = objective(pad(batch, layout, where))
             if objective.couples_rows:
                 views.append(terms.pop(VIEWS))

@@ -7,8 +7,8 @@ an objective, looks at dev, states, checkpoints) uses the objective within `unsh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import torch
@@ -215,11 +215,15 @@ def layers_in(module: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def recomputed(objective: nn.Module) -> Iterator[None]:
+def recomputed(objective: nn.Module, within: Callable[[], AbstractContextManager[Any]] = nullcontext) -> Iterator[None]:
     """In the block, let each layer keep only its input and run again in the backward pass (`plan.recompute`).
 
     The second run has the same dropout, precision and hooks (Chen et al., 2016, "Training Deep Nets with Sublinear
-    Memory Cost"). Raises ValueError if the objective has no layers.
+    Memory Cost").
+
+    within  makes the block in which layers run, both times
+
+    Raises ValueError if the objective has no layers.
     """
     layers = layers_in(objective)
     if not layers:
@@ -228,7 +232,7 @@ def recomputed(objective: nn.Module) -> Iterator[None]:
             "of them. Set plan.recompute=false"
         )
     for layer in layers:
-        layer.forward = _recomputing_forward(layer)
+        layer.forward = _recomputing_forward(layer, within)
     try:
         yield
     finally:
@@ -236,7 +240,7 @@ def recomputed(objective: nn.Module) -> Iterator[None]:
             del layer.forward
 
 
-def _recomputing_forward(layer: nn.Module) -> Any:
+def _recomputing_forward(layer: nn.Module, within: Callable[[], AbstractContextManager[Any]]) -> Any:
     forward = layer.forward
 
     def run(*given: Any, **named: Any) -> Any:
@@ -247,7 +251,7 @@ def _recomputing_forward(layer: nn.Module) -> Any:
         hooks = hooks_of(layer)
 
         def under_hooks(*given: Any, **named: Any) -> Any:
-            with hooked(hooks):
+            with hooked(hooks), within():
                 return forward(*given, **named)
 
         return checkpoint(under_hooks, *given, use_reentrant=False, **named)
