@@ -18,7 +18,7 @@ def head(title: str, *, facts: Sequence[tuple[str, str]] = ()) -> str:
     """The top of a page; `facts` are added to those of the machine."""
     rows = [
         ("date", datetime.date.today().isoformat()),
-        ("processor", f"{_processor()}, {os.cpu_count()} cores, {_memory()} of memory"),
+        ("processor", f"{processor()}, {os.cpu_count()} cores, {_memory()} of memory"),
         ("system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"),
         ("versions", ", ".join(f"{package} {_version(package)}" for package in PACKAGES)),
         ("load average as the report is written", " ".join(f"{load:.1f}" for load in os.getloadavg())),
@@ -69,7 +69,7 @@ def _here(word: str) -> str:
     return f"{name}{equals}{Path(path).name}" if os.path.isabs(path) else word
 
 
-def _processor() -> str:
+def processor() -> str:
     facts = Path("/proc/cpuinfo")
     if facts.exists():
         for line in facts.read_text().splitlines():

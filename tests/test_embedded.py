@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
@@ -77,6 +78,24 @@ def test_ship_keeps_one_line_of_each_look_and_means_of_the_log_up_to_the_last_lo
     assert len(log) == 200
     assert log[0] == {"step": 3, "tokens": 30, "flops": 3.0, "loss": 1.0, "loss.mlm": round(2 / 600, 6), "rate": 1e-3}
     assert (log[-1]["step"], log[-1]["tokens"]) == (600, 6000)
+
+
+def test_a_second_training_goes_on_with_the_curve_the_log_and_the_settings_of_the_first(run, shipped, tmp_path):
+    text = tmp_path / "text"
+    shutil.copytree(run.parent / "text", text)
+    shutil.copytree(run, tmp_path / "run")
+    (tmp_path / "run" / "settings.toml").write_text(
+        f"text = {str(text)!r}\nmodel = {str(shipped)!r}\nmasking = 0.3\nout = 'run'\n"
+    )
+    again = ship_embedded.ship(tmp_path / "run" / "latest", tmp_path / "again", None)
+    facts = json.loads((again / "embedded.json").read_text())
+    assert (facts["step"], facts["tokens"], facts["seconds"]) == (1200, 10, 120)
+    assert (facts["settings"], facts["settings before"]) == ({"masking": 0.3}, [{"masking": 0.15}])
+    curve, log = (
+        [json.loads(line) for line in (again / name).read_text().splitlines()] for name in ("curve.jsonl", "log.jsonl")
+    )
+    assert [line["step"] for line in curve] == [0, 300, 600, 900, 1200]
+    assert (log[-1]["step"], log[-1]["tokens"]) == (1200, 12000)
 
 
 def test_card_and_page_state_licence_sources_and_figures(shipped):

@@ -63,7 +63,10 @@ def ship(checkpoint: Path, out: Path = OUT, page: Path | None = PAGE) -> Path:
     """
     run = checkpoint.resolve().parent
     settings = tomllib.loads((run / "settings.toml").read_text("utf-8"))
+    begun = earlier(Path(settings["model"]))
     curve = looks(run)
+    log = thinned([line for line in read_log(run) if line["step"] <= curve[-1]["step"]])
+    curve, log = ([*begun[name], *after(begun[name], lines)] for name, lines in ((CURVE, curve), (LOG, log)))
     with files.new_directory(out) as folder:
         write_weights(checkpoint, folder)
         for name in COPIED:
@@ -71,7 +74,7 @@ def ship(checkpoint: Path, out: Path = OUT, page: Path | None = PAGE) -> Path:
         config = json.loads((folder / "config.json").read_text("utf-8")) | {"dtype": "float32"}
         (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
         write_lines(folder / CURVE, curve)
-        write_lines(folder / LOG, thinned([line for line in read_log(run) if line["step"] <= curve[-1]["step"]]))
+        write_lines(folder / LOG, log)
         facts = {
             "sha256": files.sha256_of(folder / WEIGHTS),
             "parameters": load_masked_language_model(folder).num_parameters(),
@@ -83,6 +86,7 @@ def ship(checkpoint: Path, out: Path = OUT, page: Path | None = PAGE) -> Path:
             "baselines": json.loads((run / "baselines.json").read_text("utf-8")),
             "text": characters(text_of(run, settings)),
             "settings": stated(settings),
+            "settings before": begun["settings"],
         }
         (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
         (folder / CARD).write_text(card(facts, config), "utf-8")
@@ -112,6 +116,32 @@ def looks(run: Path) -> list[Line]:
     """Return the lines of curve.jsonl in the order of their steps; of a repeated look the last."""
     lines = [json.loads(line) for line in (run / CURVE).read_text("utf-8").splitlines()]
     return [line for _, line in sorted({line["step"]: line for line in lines}.items())]
+
+
+def earlier(start: Path) -> dict[str, list[Any]]:
+    """Return curve, log and settings of the trainings that made the model from which this one began, if ship.py wrote
+    it; else empty lists.
+    """
+    if not (start / FACTS).is_file():
+        return {CURVE: [], LOG: [], "settings": []}
+    facts = json.loads((start / FACTS).read_text("utf-8"))
+    lines = {
+        name: [json.loads(line) for line in (start / name).read_text("utf-8").splitlines()] for name in (CURVE, LOG)
+    }
+    return {**lines, "settings": [*facts.get("settings before", []), facts["settings"]]}
+
+
+def after(before: Sequence[Line], lines: Sequence[Line]) -> list[Line]:
+    """Return the lines as those of one training with the lines before; the look before its first step goes."""
+    if not before:
+        return list(lines)
+    last = before[-1]
+    added = ("step", "tokens", "flops", "seconds")
+    return [
+        {name: value + last[name] if name in added else value for name, value in line.items()}
+        for line in lines
+        if line["step"] > 0
+    ]
 
 
 def thinned(log: Sequence[Line]) -> list[Line]:
