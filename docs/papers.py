@@ -1,0 +1,324 @@
+# ruff: noqa: E501  the rows of a table
+"""Write docs/papers.md: every table, figure and setting of the five papers, with its command and what was run of it.
+
+python docs/papers.py
+
+tests/test_papers.py fails where the page is not current, a command does not parse, a recipe or a report is missing, or a
+recipe or a study stands in no row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("papers.md")
+REPORTS = "../benchmarks/reports/"
+SMALL, NOT_RUN, MISSING, TOLD = "small", "not run", "missing", "settings"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A table, figure, ablation or setting of a paper.
+
+    commands  as they are typed, but for DIR (the folder of the datasets), MODEL and texts
+    recipes   that state the paper's settings of it
+    state     small: run, at the size of the report; not run: there, never run whole; settings: nothing is scored;
+              missing: there is no command yet
+    report    of the run, a file of benchmarks/reports
+    note      what differs from the paper, or what is missing
+    """
+
+    item: str
+    what: str
+    commands: tuple[str, ...] = ()
+    recipes: tuple[str, ...] = ()
+    state: str = NOT_RUN
+    report: str = ""
+    note: str = ""
+
+
+TLM_TASKS = ("acl-arc", "agnews", "chemprot", "helpfulness", "hyperpartisan", "imdb", "rct", "scierc")
+TLM = "study tlm ACL-ARC --data DIR --general TEXTS"
+DGA = "study dga ACL --data DIR --model MODEL --corpus TEXTS --general TEXTS"
+CHOICES = "study choices MODEL --data DIR"
+
+PAPERS: dict[str, tuple[Row, ...]] = {
+    "TLM: Yao et al. (2022), NLP From Scratch Without Large-Scale Pretraining": (
+        Row("Table 1", "how TLM and pretrained models differ, in words", state=TOLD, note="No figures."),
+        Row(
+            "Table 2, B.1",
+            "eight tasks at three scales",
+            ("adapt tlm --recipe tlm/acl-arc-small",),
+            tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
+            note="A recipe for each task and scale. No command runs all eight; K stands in a comment of the recipe, since "
+            "`data retrieve` comes before.",
+        ),
+        Row(
+            "Table 2, RoBERTa",
+            "the rival",
+            ("adapt finetune --recipe finetune/tlm-roberta",),
+            ("finetune/tlm-roberta",),
+        ),
+        Row(
+            "Table 3",
+            "BM25 or random documents",
+            (f"{TLM} vary=retrieval",),
+            state=SMALL,
+            report="2026-11-21-tlm.md",
+            note="The second general corpus is missing; all seeds share one random draw.",
+        ),
+        Row(
+            "Table 4",
+            "K = 50, 500, 5000 and task data only",
+            (f"{TLM} vary=k",),
+            state=SMALL,
+            report="2026-11-21-tlm.md",
+        ),
+        Row("Table 5", "rho_1, and external data only", (f"{TLM} vary=rho_1",)),
+        Row("Table 6", "rho_2", (f"{TLM} vary=rho_2",)),
+        Row("Table 7", "without stage 2", (f"{TLM} vary=stages",), state=SMALL, report="2026-11-21-tlm.md"),
+        Row(
+            "Table 8",
+            "masked language modelling on task data, from a pretrained model",
+            (f"{TLM} --model MODEL vary=model",),
+        ),
+        Row(
+            "section 4.1",
+            "search over rho_1 and rho_2",
+            (f"{TLM} vary=search 'rho_1s=[1,3,7,19,99,499,999,1999]' 'rho_2s=[20,100,1000]'",),
+            note="The paper's 8 by 3; without the two settings the study searches the values of Tables 5 and 6.",
+        ),
+        Row(
+            "Table 9",
+            "documents that were retrieved, by query",
+            ("data retrieve train.csv --corpus TEXTS --k 50 --out OUT",),
+            note="`selection/` has rank and score of each.",
+        ),
+        Row("Table 10", "GLUE, with both sets of MNLI", state=MISSING, note="No recipe for GLUE; MNLI-mm is not read."),
+        Row(
+            "Figure 1",
+            "mean score by FLOPs",
+            state=MISSING,
+            note="Each run states FLOPs; nothing draws the eight tasks together.",
+        ),
+        Row(
+            "Figure 3, C.1, C.2",
+            "positional and vertical heads",
+            ("analyse heads MODEL --texts train.csv --out heads.html",),
+        ),
+        Row(
+            "Table A.1",
+            "settings of fine-tuning",
+            recipes=("finetune/tlm-roberta",),
+            state=TOLD,
+            note="The column 'Ours'. The other column stops early with patience 3: state `finetune.patience=3`.",
+        ),
+        Row(
+            "Table A.2",
+            "beside DAPT and TAPT",
+            ('race ACL-ARC --data DIR --model MODEL --corpus TEXTS \'contestants=["DAPT", "TAPT", "DAPT+TAPT"]\'',),
+        ),
+    ),
+    "DGA: Ke et al. (2022), Adapting a Language Model While Preserving its General Knowledge": (
+        Row("Table 1", "the six tasks and their texts", ("data prepare ACL --data DIR --out OUT",), state=TOLD),
+        Row(
+            "Table 2, 4",
+            "untouched, ten ways of adapting; means and deviations of five seeds",
+            (
+                f"{DGA} finetune.epochs=10",
+                "study dga AI --data DIR --model MODEL --corpus TEXTS --general TEXTS finetune.epochs=10",
+                "study dga Restaurant --data DIR --model MODEL --corpus TEXTS --general TEXTS finetune.epochs=5",
+                "study dga Phone --data DIR --model MODEL --corpus TEXTS --general TEXTS finetune.epochs=15",
+                "study dga Camera --data DIR --model MODEL --corpus TEXTS --general TEXTS finetune.epochs=15",
+                "study dga PubMed --data DIR --model MODEL --corpus TEXTS --general TEXTS finetune.epochs=10",
+            ),
+            (
+                "dga/dga",
+                "mlm/dapt-dga",
+                "light/adapter",
+                "light/prompt",
+                "distil/kd",
+                "distil/adapted-deit",
+                "sequence_contrast/simcse",
+                "sequence_contrast/infoword",
+                "token_contrast/tacl",
+                "token_contrast/taco",
+                "finetune/dga",
+            ),
+            note="A command for each of the six tasks; no command makes the column Avg. A run of 0.1 rested on an encoder "
+            "that had learnt little, and is withdrawn.",
+        ),
+        Row(
+            "Table 3, 5",
+            "seven ablations",
+            (f"{DGA} ablations=true",),
+            (
+                "dga/without-contrast",
+                "dga/random-mask",
+                "dga/domain-specific",
+                "dga/heads-intermediate",
+                "dga/heads-intermediate-output",
+                "dga/heads-intermediate-output-embeddings",
+            ),
+        ),
+        Row(
+            "section 4.3",
+            "importance of heads in six domains: how alike",
+            ("analyse importance MODEL acl=TEXTS reviews=TEXTS --out importance.html",),
+            note="Beside it random importance, which the paper lacks.",
+        ),
+    ),
+    "TAPTER: Nishida et al. (2021), Task-adaptive Pre-training of Language Models with Word Embedding Regularization": (
+        Row("Table 1", "the datasets", ('data prepare "BioASQ 5b factoid" --data DIR --out OUT',), state=TOLD),
+        Row(
+            "Table 2",
+            "BioASQ after SQuAD: untouched, TAPT, TAPTER",
+            ('study tapter "BioASQ 5b factoid" --data DIR --model MODEL first="SQuAD 1.1" seeds=10',),
+            ("tapter/bioasq", "mlm/tapt-tapter"),
+            note="The public vectors that the paper goes on from are not given along: `tapter.vectors=wiki.en.bin`. A run of "
+            "0.1 is withdrawn.",
+        ),
+        Row(
+            "Table 3",
+            "SQuAD",
+            (
+                'study tapter "SQuAD 1.1" --data DIR --model MODEL finetune.epochs=2 tapter.skipgram.min_count=5 '
+                "tapter.skipgram.epochs=5",
+            ),
+            ("tapter/squad",),
+        ),
+        Row("Table 4, 5", "settings", recipes=("tapter/bioasq", "tapter/squad", "mlm/tapt-tapter"), state=TOLD),
+        Row(
+            "Figure 1",
+            "both terms of the loss by step",
+            ("adapt tapter --recipe tapter/bioasq",),
+            note="`curve.json` of the adaptation, on the texts of dev.",
+        ),
+        Row(
+            "Figures 2 to 5, Appendix B",
+            "how far embeddings moved",
+            ("analyse embeddings MODEL runs/tapt runs/tapter --texts train.csv --words lead,cell --out words.html",),
+        ),
+    ),
+    "PubMedBERT and BLURB: Gu et al. (2021), Domain-Specific Language Model Pretraining for Biomedical NLP": (
+        Row(
+            "Table 1",
+            "biomedical words that vocabularies break",
+            ("data vocabulary TEXTS --model MODEL --out OUT",),
+            state=TOLD,
+        ),
+        Row(
+            "Table 2, 3", "the thirteen datasets, with counts", ("study blurb MODEL --data DIR --dry-run",), state=TOLD
+        ),
+        Row(
+            "Table 4",
+            "task models",
+            state=TOLD,
+            note="Average pooling is `finetune.pooling=mean`; the MLP classifier is missing.",
+        ),
+        Row(
+            "Table 5",
+            "pretraining of each model",
+            ("adapt scratch --recipe scratch/pubmedbert",),
+            ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
+            state=TOLD,
+            note="ClinicalBERT, BlueBERT and RoBERTa have no recipe; give their checkpoints to `study blurb`.",
+        ),
+        Row(
+            "Table 6",
+            "models on BLURB",
+            ("study blurb MODEL --data DIR",),
+            ("finetune/blurb-gad",),
+            state=SMALL,
+            report="2026-11-22-blurb.md",
+            note="Rate, batch and epochs are searched for each model and dataset with one seed; the paper's search is "
+            "common to models. Of the thirteen only GAD has a recipe of its own.",
+        ),
+        Row(
+            "Table 7",
+            "vocabulary and whole words",
+            ("study pubmedbert --corpus TEXTS --general TEXTS --data DIR",),
+            ("scratch/pubmedbert-word-piece", "scratch/wiki-books-whole-word", "scratch/wiki-books-word-piece"),
+            state=SMALL,
+            report="2026-11-22-scratch-square.md",
+        ),
+        Row(
+            "Table 8",
+            "abstracts, full text, longer training",
+            ("adapt scratch --recipe scratch/pubmed-pmc", "adapt scratch --recipe scratch/pubmed-pmc-longer"),
+            ("scratch/pubmed-pmc", "scratch/pubmed-pmc-longer"),
+            note="Recipes; no command compares them.",
+        ),
+        Row(
+            "Table 9",
+            "adversarial pretraining",
+            ("adapt scratch --recipe scratch/pubmedbert-adversarial", "adapt adversarial --recipe adversarial/alum"),
+            ("scratch/pubmedbert-adversarial", "adversarial/alum", "adversarial/alum-released"),
+            note="The recipe from scratch differs from PubMedBERT's in three things, so it is no clean pair.",
+        ),
+        Row("Table 10", "linear layer or LSTM", (f"{CHOICES} vary=layers",)),
+        Row("Table 11", "BIO, BIOUL, IO", (f"{CHOICES} vary=schemes",)),
+        Row(
+            "Table 12",
+            "dummies, markers, original text",
+            (f"{CHOICES} vary=relations",),
+            state=SMALL,
+            report="2026-11-21-blurb.md",
+        ),
+    ),
+    "STILT: Jeong and Hwang, Empirical Study on Intermediate Fine-tuning for Biomedical Domain Tasks": (
+        Row("Table 1", "the eleven tasks", ("study stilt MODEL --data DIR --dry-run",), state=TOLD),
+        Row(
+            "Table 2, 3",
+            "every task before every other",
+            ("study stilt MODEL --data DIR",),
+            ("stilt/blurb-bert", "stilt/blurb-pubmedbert"),
+            note="One point of settings for all eleven. A run of 0.1 is withdrawn.",
+        ),
+    ),
+}
+
+STATES = {
+    SMALL: "run at a small size: the report says which",
+    NOT_RUN: "can be run; no run of ours stands behind it",
+    MISSING: "there is no command for it yet",
+    TOLD: "nothing is scored: data, settings or words",
+}
+
+
+def page() -> str:
+    lines = [
+        "# The five papers, table by table",
+        "",
+        "Every table, figure and setting of the five papers: the command that makes it, recipes with the paper's settings, and "
+        "what was run of it. `docs/papers.py` writes this page, and a test holds it to the commands and recipes that there are. "
+        "DIR stands for the folder of the datasets ([blurb](blurb.md), [data](data.md)), MODEL for a checkpoint or a hub id, "
+        "TEXTS for raw text. `acclimate recipes` lists recipes, `--recipe NAME` states one.",
+        "",
+        *(f"* **{state}**: {meaning}" for state, meaning in STATES.items()),
+        "",
+    ]
+    for paper, rows in PAPERS.items():
+        lines += [
+            f"## {paper}",
+            "",
+            "| item | what | command | recipes | state | differs, or is missing |",
+            "|---|---|---|---|---|---|",
+        ]
+        for row in rows:
+            commands = "<br>".join(f"`acclimate {command}`" for command in row.commands)
+            recipes = ", ".join(f"`{recipe}`" for recipe in folded(row.recipes))
+            state = f"[{row.state}]({REPORTS}{row.report})" if row.report else row.state
+            lines.append(f"| {row.item} | {row.what} | {commands} | {recipes} | {state} | {row.note} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def folded(recipes: tuple[str, ...]) -> tuple[str, ...]:
+    """TLM's 24 recipes as one name."""
+    return ("tlm/TASK-small", "tlm/TASK-medium", "tlm/TASK-large") if len(recipes) > 20 else recipes
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
