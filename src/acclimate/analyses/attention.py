@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.analyses.head_plots import CELL, WIDE, heads_axes
 from acclimate.analyses.texts import ids_of, longest_row, put_around
@@ -26,6 +26,9 @@ from acclimate.models.encoder import load_masked_language_model, load_tokenizer,
 from acclimate.models.loading import resolved, short_names
 from acclimate.reports.page import Drawing, Page, Section, TableCell, page, share
 from acclimate.reports.plots import INK, MUTED, PALETTE, STYLE, svg
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 COMMAND = "acclimate analyse heads"
 CONTINUED = "##"  # WordPiece's mark before a piece that continues a word

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from acclimate.analyses.head_agreement import (
     HEAVILY,
@@ -40,6 +39,9 @@ from acclimate.models.gates import gate_shape
 from acclimate.models.loading import resolved, short_names
 from acclimate.reports.page import Drawing, Page, Section, amount, page, share, sheet
 from acclimate.training.gradients import noise_seed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LISTED = 10  # most and least important heads that are listed
 BATCH = 32  # texts in a batch

@@ -50,11 +50,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
@@ -78,6 +77,9 @@ from acclimate.models.heads import masked_logits
 from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PASSES = 2.0  # passes of a step, forward and backward: over the text, and over the perturbed text
 ASCENT = 2 / 3  # of a pass: forward, and backward to the input without gradients of the weights

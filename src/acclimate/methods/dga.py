@@ -48,11 +48,10 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import files, ranks
 from acclimate.core.settings import Range
@@ -79,6 +78,9 @@ from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import Piece
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 IMPORTANCE = "importance.json"  # in the directory of a run
 BATCH = 32  # rows of which importance is computed at once

@@ -31,12 +31,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
@@ -58,6 +57,9 @@ from acclimate.models.encoder import longest_input, training_flops, word_embeddi
 from acclimate.models.loading import seeded
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 DISTILLATION = "distillation"  # of `Batch.tokens`: 1 at a distillation token, 0 elsewhere
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedConfig, PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods import mlm
@@ -28,6 +28,9 @@ from acclimate.models.loading import quiet
 from acclimate.training.objective import masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 PREDICTED = ("labels", TAGS)  # fields of `Batch.tokens` that are NOT_PREDICTED where nothing is predicted
 
@@ -75,7 +78,7 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
     """
     changed = copy.deepcopy(config)
     set_dropout(changed, attention=recipe.attention_dropout, hidden=recipe.dropout)
-    any_model: Any = AutoModel  # its class methods are untyped in transformers
+    any_model: Any = transformers.AutoModel  # its class methods are untyped in transformers
     with torch.device("meta"), quiet():
         noisy = has_dropout(any_model.from_config(changed))
     if not noisy:

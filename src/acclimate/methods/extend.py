@@ -31,11 +31,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.settings import Range, check_ranges
@@ -61,6 +60,9 @@ from acclimate.text.new_words import (
 from acclimate.text.vectors.of_vocabulary import fit_map, piece_texts
 from acclimate.text.vectors.vectors import Skipgram, Vectors, open_vectors
 from acclimate.training.run import finished, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WORDS = "new_words.json"
 

@@ -60,14 +60,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save
 from scipy.special import entr
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.prompt import prompt_length
@@ -144,6 +143,9 @@ from acclimate.training.objective import Objective
 from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import finished, run, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 # the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"

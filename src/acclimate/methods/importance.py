@@ -31,11 +31,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
@@ -44,6 +43,9 @@ from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise
 from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 How = Literal["paper", "min-max", "rank"]
 Over = Literal["layer", "model"]

@@ -37,11 +37,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.prompt import FIELD
 from acclimate.core.settings import Range
@@ -54,6 +53,9 @@ from acclimate.models.heads import has_sparse_head
 from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
 from acclimate.training.objective import MaskedLanguageLoss
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 class LightLoss(MaskedLanguageLoss):

@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
-
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core import files
 from acclimate.core.settings import code_at
 from acclimate.core.types import Checkpoint
 from acclimate.models.dropout import DROPOUT_FIELDS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Needs = Literal["task", "domain", "general"]
 GIVEN = ("model", "corpus", "max_tokens", "plan")  # fields of a recipe that a race sets and reads

@@ -25,9 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Protocol
-
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from acclimate.core import ranks
 from acclimate.core.settings import Dropout, Range, check_ranges
@@ -45,6 +43,9 @@ from acclimate.training.checkpoint import finish
 from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing yet"  # of a checkpoint, in notes
 

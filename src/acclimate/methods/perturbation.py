@@ -24,12 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from acclimate.core.settings import Range, check_ranges
 from acclimate.core.types import Batch
@@ -37,6 +36,9 @@ from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import device
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 SearchReading = Literal["paper", "released"]
 StepSize = Annotated[float, Range(above=0)]

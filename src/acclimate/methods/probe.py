@@ -40,13 +40,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from safetensors.numpy import load, save
 from scipy.optimize import minimize
-from transformers import PreTrainedModel
 
 from acclimate.core import files
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
@@ -63,6 +62,9 @@ from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
 from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, Precision, device, piece_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
 

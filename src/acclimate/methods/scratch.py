@@ -37,12 +37,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import BertConfig, BertForPreTraining, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
@@ -80,6 +80,9 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_c
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import BertConfig, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 STAGE = "pretrain"
 FAMILY = "bert"  # the family whose checkpoints have a place for the head of next-sentence prediction
@@ -697,7 +700,7 @@ def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
     """Return the head of a BERT's checkpoint and True; or, where the checkpoint has none, a new one and False."""
     with reading(model) as where:
         loaded: Any
-        loaded, _ = load_weights(BertForPreTraining, where, configuration_at(where), seed)
+        loaded, _ = load_weights(transformers.BertForPreTraining, where, configuration_at(where), seed)
     if any("pooler" in name or "seq_relationship" in name for name in drawn_weights(loaded)):
         return new_head(loaded, seed=seed), False
     head = NextSentenceHead(loaded.config.hidden_size)
@@ -709,7 +712,7 @@ def head_of(model: str, *, seed: int) -> tuple[NextSentenceHead, bool]:
 def with_head(model: PreTrainedModel, head: NextSentenceHead) -> PreTrainedModel:
     """Return the BERT with its pooler and both heads, as its authors publish it; AutoModelForMaskedLM loads it too."""
     with seeded(0):
-        whole: Any = BertForPreTraining(cast(BertConfig, model.config))
+        whole: Any = transformers.BertForPreTraining(cast("BertConfig", model.config))
     lacking, unknown = whole.load_state_dict(model.state_dict(), strict=False)
     assert not unknown
     assert all("pooler" in name or "seq_relationship" in name for name in lacking)

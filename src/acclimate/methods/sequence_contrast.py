@@ -28,12 +28,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
@@ -55,6 +54,9 @@ from acclimate.methods.method import check_dropout as check_stated
 from acclimate.models.encoder import training_flops
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 
 class SequenceContrast(Objective):

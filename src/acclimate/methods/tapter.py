@@ -44,12 +44,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.settings import Dropout, Range, check_ranges, from_mapping, to_mapping
@@ -69,6 +68,9 @@ from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
 from acclimate.training.run import LossCurve, finished, run, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 REGULARISED = "regularised"  # of `Batch.tokens`: 1 + the piece where the position is in R(X), 0 elsewhere
 ROUND = 64  # distinct pieces are padded to a multiple of it: few shapes, because the CPU makes a kernel for each

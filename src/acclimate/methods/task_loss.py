@@ -20,12 +20,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
@@ -52,6 +51,9 @@ from acclimate.tasks.thresholds import labels_above
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Piece, pad, pieces_of_rows
 from acclimate.training.plan import Plan, piece_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
 AfterPiece = Callable[[Tensor, Piece], None]

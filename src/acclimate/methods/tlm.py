@@ -37,12 +37,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
@@ -78,6 +77,9 @@ from acclimate.training.objective import Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan, device
 from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
 HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint

@@ -41,12 +41,11 @@ import zlib
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
@@ -57,6 +56,9 @@ from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PAIRS = "pairs"  # of `Batch.rows`: (B, 2, A) each anchor's place in its row, and that of its positive
 TEMPERATURES = {"tacl": 0.01, "taco": 0.07}

@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import PreTrainedModel
 
 from acclimate.models.encoder import encoder_of, family
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 HELD = 2**25  # attention weights in memory at once, all layers and heads together: 128 MB
 READ = 256  # texts that are read at once and sorted by length

@@ -17,19 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    AddedToken,
-    AutoModelForQuestionAnswering,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
 
 from acclimate.models.dropout import set_dropout
 from acclimate.models.loading import configuration, load_weights, reading, seeded
@@ -48,6 +40,9 @@ from acclimate.models.task_layers import (
     set_pooling,
     transitions_rate_of,
 )
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression"]
 PROBLEM_TYPES: dict[str, Problem] = {
@@ -68,9 +63,7 @@ _CLASSIFIERS = (
     "ForMentionPairs",
 )  # the last as ForPooledStates was called
 _ENDINGS = {"ForTokenClassification": TOKENS, ENDING: TOKENS, "ForQuestionAnswering": SPAN}
-# Any: their class methods are untyped in transformers
-_SequenceClassifier: Any = AutoModelForSequenceClassification
-_AUTO: dict[str, Any] = {TOKENS: AutoModelForTokenClassification, SPAN: AutoModelForQuestionAnswering}
+_AUTO = {TOKENS: "AutoModelForTokenClassification", SPAN: "AutoModelForQuestionAnswering"}
 
 
 def load_classifier(
@@ -167,7 +160,7 @@ def register(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, tokens:
 
     The new rows are random, drawn from `seed` as the family draws its embeddings.
     """
-    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in tokens])
+    tokenizer.add_tokens([transformers.AddedToken(token, special=True, normalized=False) for token in tokens])
     if len(tokenizer) > cast(nn.Embedding, model.get_input_embeddings()).num_embeddings:
         with seeded(seed):
             model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
@@ -202,7 +195,9 @@ def _auto(kind: str, pooling: Pooling, sequence_layer: SequenceLayer, layer: Out
     if layer != "linear":
         return SequenceTaggers
     pooled_states = pooling != "pooler" or sequence_layer != "linear"
-    return PooledClassifiers if pooled_states else _AUTO.get(kind, _SequenceClassifier)
+    if pooled_states:
+        return PooledClassifiers
+    return getattr(transformers, _AUTO.get(kind, "AutoModelForSequenceClassification"))
 
 
 def _kind_of(architecture: str) -> str:

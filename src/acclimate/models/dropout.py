@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from transformers import PreTrainedConfig
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 _BERT: dict[str, tuple[str, ...]] = {
     "attention": ("attention_probs_dropout_prob",),

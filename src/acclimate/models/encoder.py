@@ -7,22 +7,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
+import transformers
 from torch import nn
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    BertConfig,
-    BertForMaskedLM,
-    ModernBertConfig,
-    ModernBertForMaskedLM,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
 
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
@@ -30,7 +20,9 @@ from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
-_MaskedLanguageModel: Any = AutoModelForMaskedLM  # Any: its class methods are untyped in transformers
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
 Architecture = Literal["bert", "modernbert"]
 Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
 
@@ -59,9 +51,9 @@ SIZES: dict[Architecture, dict[str, Shape]] = {
     "bert": _BERT,
     "modernbert": {**_BERT, "base": Shape(22, 768, 12, 1152), "large": Shape(28, 1024, 16, 2624)},
 }
-_NEW: dict[str, tuple[Any, Any]] = {
-    "bert": (BertConfig, BertForMaskedLM),
-    "modernbert": (ModernBertConfig, ModernBertForMaskedLM),
+_NEW = {  # classes of transformers, of a config and of a model
+    "bert": ("BertConfig", "BertForMaskedLM"),
+    "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
 }
 _MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
 
@@ -70,7 +62,7 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
     with reading(model) as where:
         try:
-            tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
         except ValueError as error:
             below = Path(where) / "tokenizer"
             way_out = (
@@ -108,7 +100,7 @@ def load_masked_language_model(
     with reading(model) as where:
         config = configuration(where)
         set_dropout(config, attention=attention_dropout, hidden=hidden_dropout)
-        loaded, _ = load_weights(_MaskedLanguageModel, where, config, seed)
+        loaded, _ = load_weights(transformers.AutoModelForMaskedLM, where, config, seed)
     return loaded
 
 
@@ -120,7 +112,8 @@ def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
     """
     with reading(model) as where, seeded(seed):
         config = configuration(where)
-        twin: PreTrainedModel = _MaskedLanguageModel.from_config(config, dtype=torch.float32)
+        kind: Any = transformers.AutoModelForMaskedLM  # its class methods are untyped in transformers
+        twin: PreTrainedModel = kind.from_config(config, dtype=torch.float32)
         if bottleneck := bottleneck_of(config):
             attach_adapters(twin, bottleneck)
     twin.train(False)
@@ -171,7 +164,7 @@ def new_encoder(
         **(dict(zip(_MODERNBERT_ENDS, ends * 2, strict=True)) if ends and architecture == "modernbert" else {}),
     )
     with seeded(seed):
-        model: PreTrainedModel = _NEW[architecture][1](config)
+        model: PreTrainedModel = getattr(transformers, _NEW[architecture][1])(config)
     model.train(False)
     return model
 
@@ -206,7 +199,7 @@ def new_configuration(
         )
     _check_memory(shape, others.get("vocab_size", 0))
     width = 4 * shape.hidden if architecture == "bert" else 3 * shape.hidden // 2
-    config: PreTrainedConfig = _NEW[architecture][0](
+    config: PreTrainedConfig = getattr(transformers, _NEW[architecture][0])(
         hidden_size=shape.hidden,
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads,
@@ -261,7 +254,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, direc
 
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
     """Return the encoder without its head, or the model itself if it has no head."""
-    return cast(PreTrainedModel, model.base_model)
+    return cast("PreTrainedModel", model.base_model)
 
 
 def word_embeddings(model: PreTrainedModel) -> torch.Tensor:

@@ -11,16 +11,19 @@ import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
+import transformers
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from acclimate.core.prompt import FIELD
 from acclimate.models.encoder import encoder_of, word_embeddings
 from acclimate.models.loading import quiet, seeded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def add_rows(model: PreTrainedModel, pieces: Sequence[Sequence[int]], first: int, *, start_ND: Tensor | None) -> None:
@@ -119,7 +122,7 @@ def _as_fast(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrain
     stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
     extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
     prompt = {FIELD: tokenizer.init_kwargs[FIELD]} if FIELD in tokenizer.init_kwargs else {}
-    fast: Any = PreTrainedTokenizerFast
+    fast: Any = transformers.PreTrainedTokenizerFast
     again: PreTrainedTokenizerBase = fast(
         tokenizer_object=backend,
         **stated,

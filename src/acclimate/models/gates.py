@@ -26,17 +26,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
-from transformers import PreTrainedModel
 
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.models.loading import configuration, reading
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
 PARTS: tuple[GatedPart, ...] = ("heads", "intermediate", "output", "embeddings")

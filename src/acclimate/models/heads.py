@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.task_layers import OF_MENTIONS, pooling_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def _bert(model: Any, hidden_MD: Tensor) -> Tensor:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from torch import nn
-from transformers import ElectraConfig, ElectraForSequenceClassification, ElectraForTokenClassification, PreTrainedModel
 
 from acclimate.core.prompt import FIELD
 from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
@@ -22,6 +22,9 @@ from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import FIRST_POSITION
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, reading, seeded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ALIKE = ("bert", "camembert", "electra", "roberta", "xlm-roberta")  # families whose encoder has ELECTRA's form
 _TAKEN_OVER = (
@@ -83,7 +86,7 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     outputs = (SCORE,) if kind == "score" else tuple(labels)
     skipped = FIRST_POSITION[family(model)](model)  # RoBERTa's positions begin behind the padding's id
     stated: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
-    config = ElectraConfig(
+    config = transformers.ElectraConfig(
         **stated,
         embedding_size=getattr(model.config, "embedding_size", model.config.hidden_size),
         max_position_embeddings=model.config.max_position_embeddings - skipped,
@@ -95,7 +98,8 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     if prompt := getattr(model.config, FIELD, 0):
         setattr(config, FIELD, prompt)
     with seeded(0):
-        classifier = (ElectraForTokenClassification if kind == TOKENS else ElectraForSequenceClassification)(config)
+        of_tags, of_texts = transformers.ElectraForTokenClassification, transformers.ElectraForSequenceClassification
+        classifier = (of_tags if kind == TOKENS else of_texts)(config)
         if bottleneck := bottleneck_of(model.config):
             attach_adapters(classifier, bottleneck)
     weights = {f"electra.{name}": value for name, value in encoder_of(model).state_dict().items()}

@@ -15,15 +15,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
+import transformers
 from tokenizers import Tokenizer
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from acclimate.core.prompt import FIELD, prompt_length
 from acclimate.models.loading import seeded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 BOTTLENECK = "adapter_bottleneck"  # of config.json
 SPREAD = 1e-3  # of new adapters' weights: they begin as next to nothing (Houlsby et al., 3.6, and their code)
@@ -177,9 +180,9 @@ def _prompted(tokenizer: PreTrainedTokenizerBase, count: int) -> PreTrainedToken
     content["post_processor"] = _with_prompt_behind(content["post_processor"] or {"type": "none"}, ids)
     special = {name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
     extra = [token for token in tokenizer.all_special_tokens if token not in special.values()]
-    fast: Any = PreTrainedTokenizerFast  # untyped in transformers
+    fast: Any = transformers.PreTrainedTokenizerFast  # untyped in transformers
     return cast(
-        PreTrainedTokenizerBase,
+        "PreTrainedTokenizerBase",
         fast(
             tokenizer_object=Tokenizer.from_str(json.dumps(content)),
             **special,

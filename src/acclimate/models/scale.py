@@ -6,12 +6,15 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FARTHEST = 1e5  # standard deviations that a mean may lie from 0; beyond that float32 outputs are too coarse
 

@@ -39,15 +39,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
-from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 from acclimate.models.dropout import DROPOUT_FIELDS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers.modeling_outputs import SequenceClassifierOutput, TokenClassifierOutput
 
 
 class FamilyClasses:
@@ -67,13 +70,13 @@ class FamilyClasses:
 
 def family_base(kind: Any) -> Any:
     """Return the base class of all models of a family, by the class of its configs."""
-    encoder: Any = MODEL_MAPPING[kind]
-    return next(base for base in encoder.__mro__[1:] if issubclass(base, PreTrainedModel))
+    encoder: Any = transformers.MODEL_MAPPING[kind]
+    return next(base for base in encoder.__mro__[1:] if issubclass(base, transformers.PreTrainedModel))
 
 
 def encoder_alone(config: PreTrainedConfig) -> Any:
     """Return the encoder of a config, without a pooler: nothing would train it."""
-    encoder: Any = MODEL_MAPPING[type(config)]
+    encoder: Any = transformers.MODEL_MAPPING[type(config)]
     model = encoder(config)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
@@ -82,7 +85,7 @@ def encoder_alone(config: PreTrainedConfig) -> Any:
 
 def named_for_family(model_class: Any) -> Any:
     """Return the class, after putting the family's name in front of its name."""
-    encoder: Any = MODEL_MAPPING[model_class.config_class]
+    encoder: Any = transformers.MODEL_MAPPING[model_class.config_class]
     model_class.__name__ = model_class.__qualname__ = encoder.__name__.removesuffix("Model") + model_class.__name__
     return model_class
 
@@ -204,7 +207,9 @@ def _class_for(kind: Any) -> Any:
             elif pooling in OF_MENTIONS:
                 assert mentions is not None
                 summary_BD = pooled(states_BTD, mentions, pooling)
-            return SequenceClassifierOutput(logits=self.classifier(self.dropout(summary_BD)))
+            return transformers.modeling_outputs.SequenceClassifierOutput(
+                logits=self.classifier(self.dropout(summary_BD))
+            )
 
     return named_for_family(ForPooledStates)
 
@@ -287,7 +292,9 @@ def _tagger_class_for(kind: Any) -> Any:
                 hidden_BTD = hidden_BTD.float()
                 if self.lstm is not None:
                     hidden_BTD, _ = both_ways(self.lstm, hidden_BTD, inputs.get("attention_mask"))
-                return TokenClassifierOutput(logits=self.classifier(self.dropout(hidden_BTD)))
+                return transformers.modeling_outputs.TokenClassifierOutput(
+                    logits=self.classifier(self.dropout(hidden_BTD))
+                )
 
     return named_for_family(ForTagSequences)
 

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from transformers import PreTrainedConfig
+from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, settings
 from acclimate.core.prompt import FIELD
@@ -28,6 +26,9 @@ from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.run import PLACES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 RETRIEVE = "retrieve"
 

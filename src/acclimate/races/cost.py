@@ -16,10 +16,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import ranks, settings
 from acclimate.core.figures import listed
@@ -47,6 +46,9 @@ from acclimate.training import trials
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan, device, piece_tokens
 from acclimate.training.trials import Speed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SAMPLE = 1_500  # documents
 SAMPLED_ROWS = 400  # of train and of dev, whose lengths stand for those of all

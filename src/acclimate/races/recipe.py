@@ -11,8 +11,6 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
-from transformers import PreTrainedConfig
-
 from acclimate.core.settings import SEEDS, AboveZero, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
@@ -182,6 +180,8 @@ def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) 
 
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
     Names = tuple[str, ...] | None
 else:
     Names = _allowed(METHODS)

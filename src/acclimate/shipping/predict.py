@@ -22,12 +22,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from scipy.special import expit, softmax
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Batch, Example, Label, Progress, Rejected, Watch, unwatched
@@ -53,6 +52,9 @@ from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
 from acclimate.training.plan import device
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CHUNK = 4096  # rows that are read, and go through the model, together
 CHARACTERS = 1 << 20  # of their texts at most, but for a single longer text

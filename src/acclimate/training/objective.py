@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
@@ -20,6 +20,9 @@ from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_log
 from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import Piece, in_order, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 VIEWS = "views"  # under this name `forward` of an objective that couples rows returns them
 

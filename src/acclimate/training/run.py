@@ -15,11 +15,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
@@ -30,6 +29,9 @@ from acclimate.training.loop import Step
 from acclimate.training.objective import Objective, measure
 from acclimate.training.plan import Plan, device
 from acclimate.training.shards import unsharded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"

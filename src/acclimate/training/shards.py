@@ -7,21 +7,22 @@ an objective, looks at dev, states, checkpoints) uses the objective within `unsh
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import torch
 import torch.distributed as dist
+import transformers
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
-from transformers import PreTrainedModel
 
 from acclimate.core import ranks
 from acclimate.training.plan import device
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 # the attributes in which torch keeps the hooks of a module
 HOOKS = (
@@ -84,7 +85,7 @@ def end(objective: nn.Module) -> None:
 @torch.no_grad()
 def gathered(value: Tensor) -> Tensor:
     """Return the whole tensor. All processes call it together if the tensor is cut over them."""
-    if not isinstance(value, DTensor):
+    if not _is_cut(value):
         return value
     # not `full_tensor`: torch's cache of it would keep the group of processes alive beyond its end
     part, rows, world = value.to_local(), len(value), ranks.world()
@@ -103,13 +104,22 @@ def clip(parameters: Iterable[nn.Parameter], most: float) -> float:
     """
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
     gradients = [parameter.grad for parameter in with_gradient]
-    if not any(isinstance(gradient, DTensor) for gradient in gradients):
+    if not any(map(_is_cut, gradients)):
         return float(nn.utils.clip_grad_norm_(with_gradient, most))
-    parts = [cast(DTensor, gradient).to_local() for gradient in gradients]
+    parts = [cast("DTensor", gradient).to_local() for gradient in gradients]
     norm = ranks.added(nn.utils.get_total_norm(parts) ** 2).sqrt()
     for gradient in parts:
         gradient.mul_((most / (norm + 1e-6)).clamp(max=1.0))
     return float(norm)
+
+
+def _is_cut(value: Any) -> TypeGuard[DTensor]:
+    """Return True for a tensor that is cut over the processes.
+
+    Importing its class takes half a second, and only what cuts tensors imports it.
+    """
+    tensors = sys.modules.get("torch.distributed.tensor")
+    return tensors is not None and isinstance(value, tensors.DTensor)
 
 
 def cut_like(value: Tensor, like: Tensor) -> Tensor:
@@ -117,10 +127,12 @@ def cut_like(value: Tensor, like: Tensor) -> Tensor:
 
     It does not communicate.
     """
-    if not isinstance(like, DTensor) or value.shape != like.shape:
+    if not _is_cut(like) or value.shape != like.shape:
         return value
     part = torch.empty_like(like.to_local(), dtype=value.dtype)
     _copy_part(value, part)
+    from torch.distributed.tensor import DTensor
+
     return DTensor.from_local(
         part, like.device_mesh, like.placements, run_check=False, shape=value.shape, stride=like.stride()
     )
@@ -130,6 +142,9 @@ class ShardedModule:
     """A module in two states: cut, with what `fully_shard` made of it, or whole, as it was before."""
 
     def __init__(self, module: nn.Module) -> None:
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
         module.to(device())
         self.module = module
         self.modules = list(module.modules())
@@ -146,13 +161,15 @@ class ShardedModule:
             fully_shard(layer, mesh=mesh)
         fully_shard(module, mesh=mesh)
         # an objective may differentiate within its forward pass; the rest of that pass still needs the whole weights
-        cast(FSDPModule, module).set_reshard_after_backward(False, recurse=False)
+        cast(Any, module).set_reshard_after_backward(False, recurse=False)
         register_fsdp_forward_method(module, "views")
         self.cut: list[Any] = [module._parameters[name] for module, name in self.places]
         self.pairs = list({id(one): (one, other) for one, other in zip(self.wholes, self.cut, strict=True)}.values())
         self._forget()
 
     def let_go(self) -> None:
+        from torch.distributed.fsdp import FSDPModule
+
         for module in self.modules:
             if isinstance(module, FSDPModule):
                 module.reshard()
@@ -208,7 +225,7 @@ def layers_in(module: nn.Module) -> list[nn.Module]:
 
     The layers of an encoder, whatever its family, are its longest list of modules.
     """
-    if isinstance(module, PreTrainedModel):
+    if isinstance(module, transformers.PreTrainedModel):
         lists = [list(module_list) for module_list in module.modules() if isinstance(module_list, nn.ModuleList)]
         return max(lists, key=len, default=[])
     return [layer for child in module.children() for layer in layers_in(child)]
