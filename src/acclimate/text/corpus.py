@@ -6,13 +6,14 @@ import hashlib
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from acclimate.core.files import check_manifest, locked, new_directory, read_object, seal, write_json
@@ -197,18 +198,18 @@ def _write(documents: Iterable[Document], file: Path) -> dict[str, Any]:
     """Write the Arrow file and return the content of corpus.json."""
     digest = hashlib.sha256()
     count = characters = empty = 0
-    pending: list[Document] = []
+    pending: list[list[bytes]] = []
     pending_characters = 0
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
         for document in documents:
             if not document.text.strip():
                 empty += 1
                 continue
-            for value in (document.id, document.text, document.source):
-                content = _utf8(value, document)
+            columns = [_utf8(value, document) for value in (document.id, document.text, document.source)]
+            for content in columns:
                 # the length in front keeps ("ab", "c") and ("a", "bc") apart
                 digest.update(len(content).to_bytes(8, "little") + content)
-            pending.append(document)
+            pending.append(columns)
             pending_characters += len(document.text)
             count += 1
             characters += len(document.text)
@@ -226,13 +227,14 @@ def _write(documents: Iterable[Document], file: Path) -> dict[str, Any]:
     }
 
 
-def _record_batch(documents: list[Document]) -> pa.RecordBatch:
-    columns = [
-        [document.id for document in documents],
-        [document.text for document in documents],
-        [document.source for document in documents],
-    ]
-    return pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=_SCHEMA)
+def _record_batch(rows: list[list[bytes]]) -> pa.RecordBatch:
+    return pa.record_batch([_strings(column) for column in zip(*rows, strict=True)], schema=_SCHEMA)
+
+
+def _strings(contents: Sequence[bytes]) -> pa.StringArray:
+    """Return strings, given as UTF-8, as a column. `pa.array` would import pandas where that is installed."""
+    ends = np.fromiter(accumulate(map(len, contents), initial=0), np.int32, len(contents) + 1)
+    return pa.StringArray.from_buffers(len(contents), pa.py_buffer(ends), pa.py_buffer(b"".join(contents)))
 
 
 def _utf8(value: str, document: Document) -> bytes:

@@ -3,9 +3,11 @@
 A trial trains one small step and one larger step, and reads a few rows: about a second of processor time each. The
 difference between the two steps is the time a token, and what is left of the small one is the time of an update.
 
-Where one thread computes, a trial counts processor time, so that other programs on a busy machine do not change it;
-with several threads it counts seconds, divided by how busy the machine is. A kept
-result is for an idle machine; a forecast multiplies it by `busy()`.
+Where one thread computes, a trial counts the processor time of the program, so that other programs on a busy machine do
+not change it. The time that the system takes to hand out memory is left out: a trial is the first to touch its memory,
+which on a virtual machine can take longer than the step itself, while a training keeps its memory from step to step.
+With several threads a trial counts seconds, divided by how busy the machine is. A kept result is for an idle machine; a
+forecast multiplies it by `busy()`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after 
 SPENT = 0.8  # seconds that the larger step, and reading, may take
 SPIN = 0.25  # seconds in which `busy` computes
 KEPT = "speeds"  # folder in core.files.cache()
-FORMAT = 2  # of a kept result: raise it where what a trial measures, or a field of it, changes
+FORMAT = 3  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
 @dataclass(frozen=True)
@@ -98,12 +100,17 @@ def clock() -> Iterator[Callable[[], float]]:
     """Yield a function that returns, after the block, the seconds that it would take on this machine when idle."""
     alone = device().type == "cpu" and torch.get_num_threads() == 1
     load = 1.0 if alone or device().type != "cpu" else busy()
-    wall, processor = time.perf_counter(), time.process_time()
+    wall, processor = time.perf_counter(), _computed()
     ended: list[float] = []
     yield lambda: ended[0]
     if device().type == "cuda":
         torch.cuda.synchronize()
-    ended.append(time.process_time() - processor if alone else (time.perf_counter() - wall) / load)
+    ended.append(_computed() - processor if alone else (time.perf_counter() - wall) / load)
+
+
+def _computed() -> float:
+    """Return the processor seconds that this process has computed, without those of the system for it."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_utime
 
 
 def busy() -> float:
