@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -26,6 +27,7 @@ from typing import Any
 import torch
 from page import head, table, tell, write
 
+import acclimate
 from acclimate.core import files, settings
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import DIRECTORY, JOB, WALL, read_result
@@ -56,7 +58,9 @@ KINDS = {"adapt": "adapting", "fine-tune": "fine-tuning", "test": "final tests",
 KINDS |= {"test probe": "probes", "baseline": "TF-IDF", "test baseline": "TF-IDF"}
 
 
-WITHIN = 0.3  # that issue 23 asks for
+WITHIN = 0.3  # of the run: what a forecast should keep to
+ANSWER = 15  # seconds in which a dry run should answer
+ANSWERED = 3  # times that this is tried
 
 
 @dataclass(frozen=True)
@@ -187,23 +191,34 @@ def _shares(place: Path, materials: Any) -> list[float]:
 
 
 def _answers(model: str, rows: Path) -> str:
-    """Return how long `race --dry-run` takes to answer, the first time and the second."""
-    taken = []
-    with tempfile.TemporaryDirectory() as cache:
-        for _ in range(2):
-            command = [sys.executable, "-m", "acclimate", "race", str(rows), "--model", model, "--dry-run"]
-            before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            environment = {**os.environ, "ACCLIMATE_CACHE": cache}
-            subprocess.run(command, check=True, capture_output=True, env=environment)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            taken.append((processor, time.perf_counter() - begun))
-    (first, wall), (second, wall_again) = taken
+    """Return how long `race --dry-run` takes to answer, the first time and the second, each ANSWERED times."""
+    subprocess.run([sys.executable, "-m", "compileall", "-q", acclimate.__path__[0]], check=True)  # as an installed one
+    taken: list[list[tuple[float, float]]] = [[], []]
+    loads = [os.getloadavg()[0]]
+    for _ in range(ANSWERED):
+        with tempfile.TemporaryDirectory() as cache:
+            for times in taken:
+                command = [sys.executable, "-m", "acclimate", "race", str(rows), "--model", model, "--dry-run"]
+                before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+                environment = {**os.environ, "ACCLIMATE_CACHE": cache}
+                subprocess.run(command, check=True, capture_output=True, env=environment)
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+                processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+                times.append((processor, time.perf_counter() - begun))
+        loads.append(os.getloadavg()[0])
+    (first, wall), (second, wall_again) = ([*zip(*times, strict=True)] for times in taken)
+    within = "within" if max(wall) <= ANSWER else "not within"
+    again = "within" if max(wall_again) <= ANSWER else "not within"
     return (
-        f"* `acclimate race {rows.name} --model {Path(model).name} --dry-run` answers in {first:.1f} seconds of "
-        f"processor the first time and {second:.1f} the second: {wall:.0f} and {wall_again:.0f} seconds of wall at a "
-        f"load average of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+        f"* `acclimate race {rows.name} --model {Path(model).name} --dry-run`, {ANSWERED} times each: the first time it "
+        f"answers in {_each(first)} seconds of processor and {_each(wall)} of wall, the second time in "
+        f"{_each(second)} and {_each(wall_again)}, at load averages of {min(loads):.1f} to {max(loads):.1f} on "
+        f"{os.cpu_count()} cores. The first answer is {within} {ANSWER} seconds of wall each time, the second {again}."
     )
+
+
+def _each(seconds: Sequence[float]) -> str:
+    return ", ".join(f"{each:.1f}" for each in seconds)
 
 
 def arguments() -> argparse.Namespace:
