@@ -210,8 +210,8 @@ def _answers(model: str, rows: Path) -> str:
     within = "within" if max(wall) <= ANSWER else "not within"
     again = "within" if max(wall_again) <= ANSWER else "not within"
     return (
-        f"* `acclimate race {rows.name} --model {Path(model).name} --dry-run`, {ANSWERED} times each: the first time it "
-        f"answers in {_each(first)} seconds of processor and {_each(wall)} of wall, the second time in "
+        f"* `acclimate race {rows.name} --model {Path(model).name} --dry-run`, {ANSWERED} times each: the first time "
+        f"it answers in {_each(first)} seconds of processor and {_each(wall)} of wall, the second time in "
         f"{_each(second)} and {_each(wall_again)}, at load averages of {min(loads):.1f} to {max(loads):.1f} on "
         f"{os.cpu_count()} cores. The first answer is {within} {ANSWER} seconds of wall each time, the second {again}."
     )

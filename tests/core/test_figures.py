@@ -36,6 +36,23 @@ def test_times_read_naturally(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (44, "less than a minute"),
+        (90, "1.5 min"),
+        (740, "12 min"),
+        (5390, "90 min"),
+        (9000, "2.5 h"),
+        (102_000, "28 h"),
+        (474_000, "5.5 days"),
+        (1_000_000, "12 days"),
+    ],
+)
+def test_forecasts_have_two_digits_in_the_unit_that_suits(seconds: float, text: str) -> None:
+    assert figures.rough_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
     ("p", "text"), [(None, "-"), (0.0002, "< .001"), (0.0341, ".034"), (0.25, ".25"), (0.995, "> .99"), (1.0, "> .99")]
 )
 def test_p_values_are_never_bare_zero_or_one(p: float | None, text: str) -> None:

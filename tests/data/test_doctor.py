@@ -251,7 +251,7 @@ def test_the_doctor_says_how_long_a_race_takes_after_all_else(toy_race, monkeypa
         asked.append((Path(model).name, recipe.seeds))
         if recipe.seeds == 9:
             raise ValueError("of no use here")
-        return SimpleNamespace(in_minutes="about 12 min, give or take 4 min")
+        return SimpleNamespace(in_short="about 12 min, give or take 4 min")
 
     monkeypatch.setattr("acclimate.races.race.forecast_of_race", forecast)
 

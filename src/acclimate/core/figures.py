@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log10
+from math import inf, log10
 
 from acclimate.core.types import Cost
 
@@ -33,6 +33,10 @@ def si(value: float, unit: str = "") -> str:
     return f"{value:.0f} {unit}".rstrip()
 
 
+# seconds of a unit, its name, and the seconds from which on the next unit reads better
+_ROUGHLY = ((60.0, "min", 5400.0), (3600.0, "h", 172_800.0), (86_400.0, "days", inf))
+
+
 def duration(seconds: float) -> str:
     """Return a duration such as `0.4 s`, `41 s`, `3 min 20 s` or `2 h 05 min`."""
     if seconds < 9.95:
@@ -43,6 +47,14 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s".removesuffix(" 00 s")
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min".removesuffix(" 00 min")
+
+
+def rough_duration(seconds: float) -> str:
+    """Return a forecast time, two digits in a unit that suits: `less than a minute`, `12 min`, `2.5 h`, `5.5 days`."""
+    if seconds < 45:
+        return "less than a minute"
+    unit, name = next((unit, name) for unit, name, most in _ROUGHLY if seconds < most)
+    return f"{float(f'{seconds / unit:.2g}'):,g} {name}"
 
 
 def cost_text(cost: Cost) -> str:

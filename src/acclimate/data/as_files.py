@@ -184,7 +184,9 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     texts = [name for name in present if isinstance(rows, Table) and _is_text(rows.schema.field(name).type)]
     wanted = next((each for each in ("text", column, *(texts if len(texts) == 1 else ())) if each in present), "")
     if not wanted:
-        raise no_column(source.about, "text", present, ", or name it as the column of the task's text")
+        raise no_column(
+            source.about, "text", present, "; raw text stands in 'text' or in the column of the task's text"
+        )
     write = partial(_write_rows, rows, {wanted: "text"})
     return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
@@ -570,9 +572,9 @@ def _written(rows: Rows, stated: LabelledFiles, source: Source, split: Split, fa
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _in_cache(name, ".json", partial(_write_questions, rows), record)
     present, wanted = _columns(rows), Columns(stated.text, stated.label, stated.pair, stated.group, stated.id).stated()
-    for column in wanted.values():
+    for role, column in wanted.items():
         if column not in present:
-            raise no_column(about, column, present)
+            raise no_column(about, column, present, role=role)
     return _in_cache(
         name, _ending(rows), partial(_write_rows, rows, {column: column for column in wanted.values()}), record
     )

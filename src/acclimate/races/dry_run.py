@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from acclimate.core.figures import duration, si
+from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
@@ -83,19 +83,19 @@ class DryRun:
         return math.hypot(UNCERTAIN * self.seconds, stopping, 0.5 * (1 - 1 / self.busy) * self.seconds)
 
     @property
-    def in_minutes(self) -> str:
+    def in_short(self) -> str:
         """The time and how far it may be off: `about 12 min, give or take 4 min`."""
-        return f"about {minutes(self.seconds)}, give or take {minutes(self.uncertain)}"
+        return f"about {rough_duration(self.seconds)}, give or take {rough_duration(self.uncertain)}"
 
     @property
     def answer(self) -> str:
-        """The time in a sentence: one number of minutes and how far it may be off."""
+        """The time in a sentence: one number and how far it may be off."""
         if not self.seconds:
             return "Together 0 s on this machine."
-        alone = f" The machine is busy: when idle it would take {minutes(self.seconds / self.busy)}."
+        alone = f" The machine is busy: when idle it would take {rough_duration(self.seconds / self.busy)}."
         return (
-            f"Together about {minutes(self.seconds)} on this machine, give or take {minutes(self.uncertain)}."
-            f"{alone if self.busy > BUSY else ''}"
+            f"Together about {rough_duration(self.seconds)} on this machine, give or take "
+            f"{rough_duration(self.uncertain)}.{alone if self.busy > BUSY else ''}"
         )
 
     def as_document(self) -> dict[str, Any]:
@@ -145,13 +145,6 @@ class _Waiting:
     share: float
     materials: Materials
     race: RaceRecipe
-
-
-def minutes(seconds: float) -> str:
-    """Return a time in minutes, as many digits as a forecast is good for: `less than a minute`, `12 min`, `340 min`."""
-    if seconds < 45:
-        return "less than a minute"
-    return f"{float(f'{seconds / 60:.2g}'):,.0f} min"
 
 
 def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
@@ -236,8 +229,8 @@ def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe]) -> tuple[f
         return least, most, []
     return least, most, [
         f"Fine-tunings stop where dev gets no better (finetune.patience). They are counted with {mean(shares):.0%} of "
-        f"their steps, as measured: {minutes(least)} if each stops as soon as it may, {minutes(most)} if none stops "
-        f"early, which is what a budget is planned with."
+        f"their steps, as measured: {rough_duration(least)} if each stops as soon as it may, {rough_duration(most)} if "
+        f"none stops early, which is what a budget is planned with."
     ]  # fmt: skip
 
 

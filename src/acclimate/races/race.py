@@ -120,7 +120,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
 def forecast_of_race(
     model: str, labelled: Labelled, recipe: RaceRecipe | None = None, *, watch: Watch = unwatched
 ) -> DryRun:
-    """Return how long a race of the model on the task takes on this machine (`in_minutes`): of what adapts on the
+    """Return how long a race of the model on the task takes on this machine (`in_short`): of what adapts on the
     task's texts, by default with the settings of a race that states none.
 
     Takes some seconds the first time, less once the speed of such a model is known here. Writes those speeds alone.
@@ -147,7 +147,7 @@ def with_forecast(
     else:
         finding = Finding(
             "note",
-            f"With its default settings a race that adapts on the task's texts takes {left.in_minutes} on this machine "
+            f"With its default settings a race that adapts on the task's texts takes {left.in_short} on this machine "
             f"as it is now; raw text of the domain adds to that.",
             "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
         )

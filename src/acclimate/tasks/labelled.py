@@ -220,7 +220,7 @@ def check_labelled_files(stated: LabelledFiles) -> None:
 def with_way_out(error: ColumnError, path: str) -> ColumnError:
     """Return the error with how a setting `datasets` states the columns of a file that it names by its path alone."""
     table = f'{{train="{path}", text="...", label="..."}}'
-    return ColumnError(f"{error}. In a list of files columns are stated as {table} in place of the name")
+    return ColumnError(f"{error.what}. In a list of files columns are stated as {table} in place of the name")
 
 
 def _check_paths(stated: LabelledFiles) -> Stated:

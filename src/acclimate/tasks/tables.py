@@ -112,7 +112,8 @@ def read_rows(
     """
     roles = columns.stated()
     seen: dict[str, Row] = {}
-    for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), start=1):
+    rows = _with_option(table_rows(path, list(dict.fromkeys(roles.values())), limits), roles)
+    for number, (place, values) in enumerate(rows, start=1):
         row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
         if mended is not None and isinstance(row, Row) and row.id:
             first = seen.setdefault(row.id, row)
@@ -120,6 +121,15 @@ def read_rows(
                 mended[REPEATED] += 1
                 continue
         yield row
+
+
+def _with_option(rows: TableRows, roles: Mapping[str, str]) -> TableRows:
+    """Yield the rows. The error for a missing column says with which option or keyword it is named."""
+    try:
+        yield from rows
+    except ColumnError as error:
+        role = next(role for role, column in roles.items() if column == error.column)
+        raise ColumnError(error.what, error.column, option_of(role)) from None
 
 
 def _mended(values: RowValues, mended: Counter[str]) -> RowValues:
@@ -376,15 +386,33 @@ def _column_rows(
 
 
 class ColumnError(ValueError):
-    """A file lacks a requested column."""
+    """A file lacks a requested column.
+
+    what    the message without `option`, which says how the user names the right one
+    column  the one that is missing
+    """
+
+    def __init__(self, what: str, column: str = "", option: str = "") -> None:
+        super().__init__(f"{what} with {option}" if option else what)
+        self.what, self.column = what, column
 
 
-def no_column(place: str, column: str, present: Sequence[str], hint: str = "") -> ColumnError:
-    """Return the error for a missing column; its message names the nearest column."""
+def no_column(place: str, column: str, present: Sequence[str], hint: str = "", *, role: str = "") -> ColumnError:
+    """Return the error for a missing column; its message names the nearest column.
+
+    hint: on the columns that are there; role: what the column is for, if an option names it
+    """
     listed = ", ".join(map(shown, present[:20])) + (", ..." if len(present) > 20 else "")
     return ColumnError(
-        f"{place}: no column {column!r}{meant(column, present)}; its columns are [{listed}]. Name the right one{hint}"
+        f"{place}: no column {column!r}{meant(column, present)}; its columns are [{listed}]{hint}. Name the right one",
+        column,
+        option_of(role) if role else "",
     )
+
+
+def option_of(role: str) -> str:
+    """Return how a user names the column of this role."""
+    return f"--{role}, in Python {role}="
 
 
 def stem(path: Path) -> str:
