@@ -117,3 +117,9 @@ def test_every_setting_says_what_it_is():
 
 def test_every_method_has_a_page():
     assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "tfidf"}
+
+
+def test_the_page_of_dga_shows_the_strength_of_the_mask_as_it_was_measured():
+    report = (ROOT / "benchmarks" / "reports" / "2026-11-24-soft-mask.md").read_text("utf-8")
+    table = report[report.index("| optimiser |") :].strip()
+    assert table in (ROOT / "docs" / "methods" / "dga.md").read_text("utf-8")
