@@ -365,7 +365,7 @@ def hold(directory: Path) -> Iterator[None]:
     finally:
         _held.discard(place)
         holder.unlink(missing_ok=True)
-        lock.release()
+        release(lock)
 
 
 def _locked(path: Path, directory: Path) -> FileLock:
@@ -388,7 +388,7 @@ def _locked(path: Path, directory: Path) -> FileLock:
             ) from None
         if _inode(path) == before:
             return lock
-        lock.release()  # the holder removed the file while we opened it, so other processes would not see this lock
+        release(lock)  # the holder removed the file while we opened it, so other processes would not see this lock
 
 
 @contextlib.contextmanager
@@ -403,7 +403,7 @@ def hold_beside(directory: Path) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)  # while the lock is held: else another's might be removed
-        lock.release()
+        release(lock)
 
 
 @contextlib.contextmanager
@@ -415,20 +415,26 @@ def locked(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        release(lock)
+
+
+def release(lock: FileLock) -> None:
+    """Let the lock go. Raises DiskError as `lock_named` does."""
+    with lock_named(Path(lock.lock_file)):
         lock.release()
 
 
 @contextlib.contextmanager
 def lock_named(path: Path) -> Iterator[None]:
-    """Raise DiskError, which names the file, if the block cannot lock it: the file system has no locks or lost them."""
+    """Raise DiskError, which names the file, if the block cannot lock or unlock it, on a file system without locks."""
     try:
         yield
     except (OSError, NotImplementedError) as error:
         if isinstance(error, Timeout) or getattr(error, "errno", None) in _OF_DISK - {errno.EIO}:
             raise
         raise DiskError(
-            f"{path} cannot be locked: {error}. Locks keep two processes apart. Mount the file system with locks, or "
-            f"choose a directory on another one, and give the same command again: it goes on"
+            f"{path} cannot be locked or unlocked: {error}. Locks keep two processes apart. Mount the file system with "
+            f"locks, or choose a directory on another one, and give the same command again: it goes on"
         ) from error
 
 

@@ -443,23 +443,28 @@ def _locked(call: Call, watch: Watch) -> Iterator[Watch]:
             _write_note(path, {**about, "stage": named.stage, **progress_made})
         watch(named)
 
-    lock = _lock_of(path)
     try:
-        with files.lock_named(path):
-            lock.acquire(timeout=PATIENCE)
+        lock = _acquired(path, PATIENCE)
     except Timeout:
         watch(Progress(call.label, 0, 0, "steps", {"note": "another process does this; waiting for it"}))
-        lock.acquire()
+        lock = _acquired(path)
     try:
         _write_note(path, about)
         yield noting
     finally:
         _forget(path)  # while the lock is held: else another's note might be removed
-        lock.release()
+        files.release(lock)
 
 
-def _lock_of(note_path: Path) -> FileLock:
-    return FileLock(note_path.with_suffix(".lock"), thread_local=False)
+def _acquired(note_path: Path, seconds: float = -1) -> FileLock:
+    """Return the lock beside a note, acquired. Raises Timeout where another process holds it for so long (-1: waits),
+    and DiskError as `files.lock_named` does.
+    """
+    path = note_path.with_suffix(".lock")
+    lock = FileLock(path, thread_local=False)
+    with files.lock_named(path):
+        lock.acquire(timeout=seconds)
+    return lock
 
 
 def _write_note(path: Path, about: Mapping[str, Any]) -> None:
@@ -480,8 +485,7 @@ def running(run: Path) -> dict[str, dict[str, Any]]:
     for path in sorted((run / RUNNING).glob("*.json")):
         with contextlib.suppress(FileNotFoundError):  # it ended meanwhile
             try:
-                with _lock_of(path).acquire(blocking=False):
-                    pass
+                files.release(_acquired(path, 0))
             except Timeout:
                 notes[path.stem] = files.read_json(path)
     return notes
@@ -490,5 +494,7 @@ def running(run: Path) -> dict[str, dict[str, Any]]:
 def forget_the_dead(run: Path) -> None:
     """Remove the notes of processes that have died."""
     for path in {path.with_suffix(".json") for path in (run / RUNNING).glob("*")}:
-        with contextlib.suppress(Timeout), _lock_of(path).acquire(blocking=False):
+        with contextlib.suppress(Timeout):
+            lock = _acquired(path, 0)
             _forget(path)
+            files.release(lock)
