@@ -166,6 +166,7 @@ def online(monkeypatch, tmp_path):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(hub, "_listed_before", {})
     yield address
     serving.shutdown()
     thread.join()
@@ -184,6 +185,7 @@ def test_splits_shards_and_names_of_classes_are_those_of_the_dataset(online):
     )
     assert not any("unsupervised" in path for path in Hub.asked)
     before = len(Hub.asked)
+    hub._listed_before.clear()  # another process
     assert labelled_files("films/reviews", STATED).paths == given.paths
     assert len(Hub.asked) == before + 1  # a commit's files are asked for once
 
@@ -300,6 +302,7 @@ def test_a_dataset_of_the_hub_is_one_of_several(online):
 
 def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch, caplog):
     given = labelled_files("films/reviews", STATED)
+    hub._listed_before.clear()  # another process
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert labelled_files("films/reviews", STATED).paths == given.paths
     assert "is read at the commit aaaaaaaaaaaa" in caplog.text
@@ -345,6 +348,8 @@ def test_raw_text_of_a_method_may_be_a_dataset_of_the_hub(online, tmp_path):
     assert done.exit_code == 0, done.output
     [corpus] = tmp_path.glob("run/corpora/*/corpus.json")
     assert len(Corpus(corpus.parent)) == 80
+    listed = [path for path in Hub.asked if path.startswith("/api/datasets/films/reviews")]
+    assert len(listed) == len(set(listed)), "the check and the reading ask once"
     done = CliRunner().invoke(cli.app, ["adapt", "mlm", "corpus=films/nothing"])
     assert (done.exit_code, done.output.count("films/nothing: there is no such file here, and no such")) == (2, 1)
 
@@ -362,6 +367,7 @@ def test_predict_reads_a_split_of_the_hub(online, tmp_path, monkeypatch):
         assert (done.exit_code, said in " ".join(done.output.split())) == (2, True), done.output
     assert not read
     Hub.asked = []
+    hub._listed_before.clear()  # another process
     CliRunner().invoke(cli.app, ["predict", "model", "films/glue:cola", "--split", "test"], catch_exceptions=False)
     assert sum(path.startswith("/api/datasets/films/glue") for path in Hub.asked) == 1, "what it has is listed once"
     acclimate.predict("model", "films/glue:cola", split="test", out=tmp_path / "out.csv")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -28,6 +29,8 @@ from acclimate.text.untrusted import INPUTS, nearest, printable
 PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
 NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?P<revision>[\w./+-]+))?")
 CONVERTED = "refs/convert/parquet"  # branch in which the hub writes Parquet files of what a repository holds
+# seconds for which the hub is not asked again what a dataset has: a command checks the dataset, then reads it
+FRESH = 60.0
 PATIENCE = 20.0  # seconds for the hub's answer
 COMMIT = re.compile(r"[0-9a-f]{40}")
 WAY_OUT = "name a file, or download it where there is a network"
@@ -64,6 +67,8 @@ class Listing:
 
 
 _log = logging.getLogger(__name__)
+# (endpoint, dataset, revision) -> when the hub listed it, and what it said
+_listed_before: dict[tuple[str, str, str], tuple[float, Listing]] = {}
 
 
 def parsed(text: str) -> HubName | None:
@@ -129,10 +134,22 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 
 def _listing(repo: str, revision: str) -> Listing:
-    """Return what the hub says; if it cannot be asked, what it said before."""
-    from huggingface_hub import HfApi, constants, errors
+    """Return what the hub says, or said to this process less than FRESH seconds ago."""
+    from huggingface_hub import constants
 
-    kept = files.cache() / INPUTS / "hub" / f"{digest([constants.ENDPOINT, repo, revision])[:24]}.json"
+    asked = (constants.ENDPOINT, repo, revision)
+    since, listing = _listed_before.get(asked, (0.0, None))
+    if listing is None or time.monotonic() - since > FRESH:
+        kept = files.cache() / INPUTS / "hub" / f"{digest(list(asked))[:24]}.json"
+        listing = _asked(repo, revision, kept)
+        _listed_before[asked] = time.monotonic(), listing
+    return listing
+
+
+def _asked(repo: str, revision: str, kept: Path) -> Listing:
+    """Return what the hub says, and keep it; if it cannot be asked, what it said before."""
+    from huggingface_hub import HfApi, errors
+
     partial_splits: dict[str, list[str]] = {}
     try:
         with hub_errors(repo, "dataset", revision=revision, way_out=WAY_OUT):
