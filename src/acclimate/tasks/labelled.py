@@ -96,8 +96,9 @@ class LabelledFiles:
     """What separates several labels in one field; "": a field has one label. Lists in JSON and Parquet need none."""
     fold_labels: bool = False  # treat labels that differ only by case or spaces as one
     repair: bool = False
-    """Mend what can be mended without a doubt, and count it: answers that stand elsewhere in their context, characters
-    without a meaning, rows that are there twice with one id, labels that differ by case or spaces."""
+    """Mend what can be mended without a doubt, and count it: answers that stand elsewhere in their context or have
+    spaces at their ends, characters without a meaning, rows that are there twice with one id, labels that differ by
+    case or spaces."""
     metric: str = ""  # name of the metric; "": the default of the kind
     max_tokens: int = 256  # longest example in tokens; longer ones are cut off
     seed: int = 0  # seed of the split, where dev or test is missing

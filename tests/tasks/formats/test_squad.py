@@ -15,6 +15,7 @@ import pytest
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.squad import (
     MOVED,
+    TRIMMED,
     by_question,
     golden_answers,
     of_question,
@@ -253,3 +254,13 @@ def test_an_answer_moves_to_the_nearest_place_where_it_stands_if_that_is_asked_f
     assert [row.spans for row in rows[:2]] == [((25, 31),)] * 2
     assert isinstance(rows[2], Rejected)  # what has no answer cannot be mended
     assert mended == {MOVED: 2}
+
+
+def test_an_answer_loses_the_spaces_at_its_ends_if_that_is_asked_for(tmp_path):
+    asks = document((CONTEXT, [asked("q", (" Poland", 24)), asked("r", ("Poland", 25))]))
+    path = written(tmp_path / "questions.json", asks)
+    assert [row.spans for _, row in placed_questions(path)] == [((24, 31),), ((25, 31),)]
+    mended = Counter()
+    rows = [row for _, row in placed_questions(path, mended=mended)]
+    assert [(row.label, row.spans) for row in rows] == [(("Poland",), ((25, 31),))] * 2
+    assert mended == {TRIMMED: 1}

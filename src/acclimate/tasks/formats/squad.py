@@ -30,7 +30,9 @@ from acclimate.text.untrusted import named, printable, shown, unsound
 IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"
 NEAR = 10  # characters that an answer may move where it stands more than once
-MOVED = "answers moved to where they stand in their context"  # of what `mended` counts
+# what `mended` counts
+MOVED = "answers moved to where they stand in their context"
+TRIMMED = "answers freed of spaces at their ends"
 
 _Group = Callable[[str, str], str]
 
@@ -79,7 +81,8 @@ def placed_questions(
 
     way_out  end of the error for a file in another form
     mended   counts what was mended: an answer that is not where it is said to be moves to where it stands, if it stands
-             once, or nearest and at most NEAR characters away. None: nothing is mended, and such a question is rejected
+             once, or nearest and at most NEAR characters away; and an answer loses spaces at its ends. None: nothing is
+             mended, and a question whose answer is elsewhere is rejected
     """
     for place, title, context, question in _questions(path, limits, way_out):
         id = question.get("id") if isinstance(question, dict) else None
@@ -226,4 +229,8 @@ def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, 
             f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
             f"{hint}. Correct answer_start{way_out}"
         )
+    if mended is not None and text != text.strip():
+        mended[TRIMMED] += 1
+        start += len(text) - len(text.lstrip())
+        return start, start + len(text.strip())
     return start, end
