@@ -94,3 +94,12 @@ def test_rows_beyond_the_most_are_left_out_and_the_page_says_so():
         assert "The first 5 of 9." in shown
         assert "label 4" in shown
         assert "label 5" not in shown
+
+
+def test_the_first_sentence_of_the_verdict_is_the_heading_and_the_others_follow():
+    text = Page("A race", "TAPT has 42.4 points. It is better. So is TF-IDF.", MADE.sections).as_html()
+    assert (
+        '<h1 dir="auto">TAPT has 42.4 points.</h1>\n<p class="verdict" dir="auto">It is better. So is TF-IDF.</p>'
+        in text
+    )
+    assert '<p class="verdict"' not in Page("A race", "TAPT is better.", MADE.sections).as_html()

@@ -24,8 +24,8 @@ from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amou
 EVERY = 30.0  # seconds after which the page is written anew though no job has ended
 SOONEST = 2.0  # seconds between two looks at what has ended
 SHARE = 0.005  # of the run's time that writing may take; two pages stand at least so far apart
-LINES = 12  # fine-tunings whose curve is drawn, those that began last
-WIDE, HIGH, EDGE = 720, 220, 34  # of the drawing, in its own units
+LINES = 6  # fine-tunings whose curve is drawn, those that were looked at last: one for each colour
+WIDE, HIGH, EDGE, LINE = 720, 220, 34, 20  # of the drawing and of a line of its legend, in its own units
 SCORES = "Scores on dev"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito (2008), for all eyes
 
@@ -148,7 +148,7 @@ def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> 
     curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running", "begun")])
     figures = {}
     if curves:
-        lead = "Score on dev at each look so far, of the latest fine-tunings. Point at a line for its job."
+        lead = "Score on dev at each look so far, of the latest fine-tunings."
         sections.insert(len(sections) - 1, Section(SCORES, lead=lead))
         figures = {SCORES: [Drawing("Score on dev by step", _drawn(curves), wide=True)]}
     if not sections:
@@ -187,13 +187,14 @@ def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:
         return across, HIGH - EDGE - (HIGH - 2 * EDGE) * (score - low) / room
 
     parts = []
-    for number, (label, points) in enumerate(curves.items()):
-        colour = COLOURS[number % len(COLOURS)]
+    for number, ((label, points), colour) in enumerate(zip(curves.items(), COLOURS, strict=False)):
         where = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in points))
         end_x, end_y = place(*points[-1])
         parts.append(
             f'<g><title>{html.escape(label)}</title><polyline points="{where}" fill="none" stroke="{colour}" '
             f'stroke-width="1.8"/><circle cx="{end_x:.1f}" cy="{end_y:.1f}" r="3" fill="{colour}"/></g>'
+            f'<circle cx="{EDGE + 5}" cy="{HIGH + LINE * (number + 0.6):g}" r="5" fill="{colour}"/>'
+            f'<text x="{EDGE + 18}" y="{HIGH + LINE * (number + 0.8):g}">{html.escape(label)}</text>'
         )
     axis = HIGH - EDGE
     words = (
@@ -203,7 +204,8 @@ def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:
     )
     name = f"Score on dev by step of {amount(len(curves), 'fine-tuning')}"
     return (
-        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDE} {HIGH}" font-size="12" '
-        f'fill="currentColor"><path d="M{EDGE} {EDGE}V{axis}H{WIDE - EDGE}" fill="none" stroke="currentColor" '
+        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDE} {HIGH + LINE * (len(curves) + 1)}" '
+        f'style="min-width:36rem;max-width:48rem" font-size="12" fill="currentColor">'
+        f'<path d="M{EDGE} {EDGE}V{axis}H{WIDE - EDGE}" fill="none" stroke="currentColor" '
         f'stroke-opacity=".4"/>{words}{"".join(parts)}</svg>'
     )

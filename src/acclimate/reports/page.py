@@ -147,7 +147,7 @@ class Page:
         page.write(out / "report.html")  # and out / "table.csv"
 
     title     what the page is of, in a few words
-    verdict   the result in a sentence: the heading of the HTML page
+    verdict   the result in a few sentences; the first is the heading of the HTML page
     sections  in the order of the page; the first is where "skip" leads
     figures   title of a section -> its drawings, which stand before its table; a terminal shows none
     sheets    file name -> text, written beside the page: the same figures for programs
@@ -167,6 +167,12 @@ class Page:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     source: str = ""
     reloads: int = 0
+
+    @property
+    def headline(self) -> tuple[str, str]:
+        """The first sentence of the verdict, and the others."""
+        first, stop, others = self.verdict.partition(". ")
+        return first + stop.strip(), others
 
     def as_text(self) -> str:
         """Return the page for a terminal: at most WIDTH columns, no colours, a line feed at its end."""
