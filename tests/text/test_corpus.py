@@ -4,6 +4,7 @@ import threading
 import numpy as np
 import pytest
 
+from acclimate.core.files import DamagedError
 from acclimate.core.types import Document
 from acclimate.text import corpus as corpus_module
 from acclimate.text.corpus import Corpus, write_corpus
@@ -81,6 +82,13 @@ def test_half_a_surrogate_pair_is_refused_by_name(tmp_path):
 def test_folder_without_a_corpus_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"holds no corpus.*write_corpus"):
         list(Corpus(tmp_path).documents())
+
+
+def test_a_corpus_whose_facts_were_removed_is_damaged(tmp_path):
+    corpus = write_corpus([Document("one", "a text")], tmp_path / "corpus")
+    (corpus.path / "corpus.json").unlink()
+    with pytest.raises(DamagedError, match=r"corpus\.json"):
+        list(Corpus(corpus.path).documents())
 
 
 def test_other_format_versions_are_refused(tmp_path):

@@ -41,6 +41,7 @@ from acclimate.shipping.texts import CARD, MARK
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
+WAY_OUT = "Move that away, or give --to another directory"
 
 
 @dataclass(frozen=True)
@@ -177,14 +178,14 @@ def _require_free(to: Path) -> None:
     if not present:
         return
     if not {MARK, files.MANIFEST} <= present:
-        raise ValueError(f"{to} exists and is no former shipment. Give --to a directory that does not exist yet")
-    listed = files.read_json(to / files.MANIFEST)
+        raise ValueError(f"{to} exists and is no former shipment. {WAY_OUT}")
+    listed = files.read_object(to / files.MANIFEST, way_out=WAY_OUT)
     added = sorted(present - {files.MANIFEST, *listed})
     changed = [name for name in sorted(present & listed.keys()) if files.sha256_of(to / name) != listed[name]]
     for names, what in ((added, "to which {} was added"), (changed, "in which {} was changed")):
         if names:
             which = what.format(", ".join(names[:3]) + (", ..." if names[3:] else ""))
-            raise ValueError(f"{to} is a former shipment {which}. Move that away, or give --to another directory")
+            raise ValueError(f"{to} is a former shipment {which}. {WAY_OUT}")
 
 
 def _copy(winner: Path, directory: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from acclimate.core.files import check_manifest, locked, new_directory, read_object, seal, write_json
+from acclimate.core.files import MANIFEST, check_manifest, locked, new_directory, read_object, seal, write_json
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
@@ -145,8 +145,13 @@ class Corpus:
     @cached_property
     def _facts(self) -> dict[str, Any]:
         file = self.path / _FACTS
+        if not file.is_file() and (self.path / MANIFEST).exists():
+            check_manifest(self.path, names=(_FACTS,))
         if not file.is_file():
-            raise ValueError(f"{self.path} holds no corpus: it has no {_FACTS}. Make one with write_corpus")
+            raise ValueError(
+                f"{self.path} holds no corpus: it has no {_FACTS}. Make one with `acclimate data corpus`, in Python by "
+                f"write_corpus"
+            )
         facts = read_object(file)
         if facts.get("version") == _VERSION or "version" not in facts:
             check_manifest(self.path, names=(_FACTS,))
