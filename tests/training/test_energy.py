@@ -6,7 +6,11 @@ from contextlib import closing
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from rich.console import Console
 
+from acclimate.api import verbs
+from acclimate.cli.verb import Session
+from acclimate.core import ranks
 from acclimate.core.types import Progress
 from acclimate.training import energy
 from acclimate.training.energy import Energy, energy_of
@@ -89,3 +93,17 @@ def test_a_damaged_sum_begins_anew(codecarbon, tmp_path, caplog):
         pass
     assert "Energy is counted from now on" in caplog.text
     assert energy_of(tmp_path).kwh == 0.25
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_several_processes_the_first_alone_measures(codecarbon, first, tmp_path, monkeypatch):
+    """Each would measure the whole machine, and all of them write the one file of the run."""
+    monkeypatch.setattr(ranks, "is_first", lambda: first)
+    monkeypatch.setattr(energy, "EVERY", 0.0)
+    typed, called = tmp_path / "typed", tmp_path / "called"
+    with Session(Console(quiet=True), {"track": ["energy"], "out": typed}).watched() as watch:
+        watch(Progress("adapt", 1, 2))
+    with verbs._watched(False, None, ["energy"], called, "race") as watch:
+        watch(Progress("adapt", 1, 2))
+    assert len(codecarbon.made) == 2 * first
+    assert [energy_of(run) is not None for run in (typed, called)] == [first, first]
