@@ -255,12 +255,12 @@ def test_doctor_and_adapt_take_tables_and_texts(base, tmp_path):
 
 
 def test_a_budget_too_small_is_refused_before_any_training(toy_inputs, base, tmp_path):
-    with pytest.raises(ValueError, match=r"a budget of 1s is too small: .* Give --budget of at least"):
+    with pytest.raises(ValueError, match=r"a budget of 1MFLOP is too small: .* Give --budget of at least"):
         acclimate.race(
             toy_inputs / "train.jsonl",
             model=base,
             max_tokens=32,
-            budget="1s",
+            budget="1MFLOP",  # in a second of a fast processor, this race ends
             recipe=replace(QUICK, contestants=("TAPT",)),
             out=tmp_path / "run",
         )

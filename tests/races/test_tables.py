@@ -24,7 +24,7 @@ def lines_of(outcome) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text)
+    return re.sub(r"(\s|</?(h1|p)\b[^>]*>)+", " ", text)
 
 
 def test_text_csv_json_and_page_say_the_same(tmp_path):

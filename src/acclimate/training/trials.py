@@ -34,6 +34,7 @@ from acclimate.training.plan import Plan, device
 
 FIRST = 256  # tokens of the small step
 MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after which the speed is that of a full step
+SHORT = 0.1  # processor seconds, below which the system may not tell which were its own: it looks once a tick
 SPENT = 0.8  # seconds that the larger step, and reading, may take
 SPIN = 0.25  # seconds in which `busy` computes
 KEPT = "speeds"  # folder in core.files.cache()
@@ -100,15 +101,19 @@ def clock() -> Iterator[Callable[[], float]]:
     """Yield a function that returns, after the block, the seconds that it would take on this machine when idle."""
     alone = device().type == "cpu" and torch.get_num_threads() == 1
     load = 1.0 if alone or device().type != "cpu" else busy()
-    wall, processor = time.perf_counter(), _computed()
+    wall, own, both = time.perf_counter(), _own(), time.process_time()
     ended: list[float] = []
     yield lambda: ended[0]
     if device().type == "cuda":
         torch.cuda.synchronize()
-    ended.append(_computed() - processor if alone else (time.perf_counter() - wall) / load)
+    if alone:
+        together = time.process_time() - both
+        ended.append(together if together < SHORT else _own() - own)
+    else:
+        ended.append((time.perf_counter() - wall) / load)
 
 
-def _computed() -> float:
+def _own() -> float:
     """Return the processor seconds that this process has computed, without those of the system for it."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
 
