@@ -7,12 +7,14 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
+    BertConfig,
 )
 
 from acclimate.models.classifier import (
     KINDS,
     PROBLEM_TYPES,
     classifier_kind,
+    kind_in,
     labels_of,
     load_classifier,
     load_finetuned,
@@ -113,3 +115,11 @@ def test_the_head_does_not_depend_on_whether_a_row_may_have_several_labels(check
 def test_other_kinds_are_refused(checkpoint):
     with pytest.raises(ValueError, match="kind 'pairs' cannot be fine-tuned; these can: sequence, multilabel, score"):
         load_classifier(checkpoint, LABELS, kind="pairs", seed=1)
+
+
+@pytest.mark.parametrize("problem", [1.5, ["x"], "x"])
+def test_a_problem_type_that_no_task_has_is_named_with_its_file(problem):
+    config = BertConfig(architectures=["BertForSequenceClassification"], name_or_path="there")
+    config.problem_type = problem
+    with pytest.raises(ValueError, match=r"there/config\.json: problem_type is .*; known are .*\. Restore the file"):
+        kind_in(config)

@@ -183,7 +183,13 @@ def kind_in(config: PreTrainedConfig) -> str:
         return ""
     kinds = {problem: kind for kind, problem in PROBLEM_TYPES.items()}
     unstated = "regression" if config.num_labels == 1 else PROBLEM_TYPES["sequence"]  # as transformers has it
-    return kinds[config.problem_type or unstated]
+    problem = config.problem_type or unstated
+    if not isinstance(problem, str) or problem not in kinds:
+        raise ValueError(
+            f"{Path(config.name_or_path or '') / 'config.json'}: problem_type is {problem!r}; known are "
+            f"{', '.join(kinds)}. Restore the file, or save the model there again"
+        )
+    return kinds[problem]
 
 
 def outputs_of_kind(kind: str, labels: Sequence[str]) -> tuple[str, ...]:
