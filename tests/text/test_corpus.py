@@ -1,4 +1,7 @@
 import hashlib
+import os
+import socket
+import subprocess
 import threading
 
 import numpy as np
@@ -176,3 +179,16 @@ def test_a_changed_file_of_a_corpus_or_its_tokens_is_refused_by_name(file, harm,
     again = Corpus(corpus.path)
     with pytest.raises(ValueError, match=rf"{file}.*[Rr]emove"):
         (next(again.documents()), again.tokens(tokenizers["bytes"]))
+
+
+def test_what_a_killed_writer_left_beside_the_corpus_is_removed_and_what_others_write_is_not(tmp_path):
+    path, machine = tmp_path / "corpus", socket.gethostname()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = [f"corpus.{machine}-{ended.pid}", f".corpus.{machine}-{ended.pid}.tmp"]
+    kept = [f".corpus.{machine}-{os.getppid()}.tmp", f".corpus.elsewhere-{ended.pid}.tmp", "corpus.7"]
+    for name in (*left, *kept):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "documents.arrow").touch()
+    write_corpus(DOCUMENTS, path)
+    assert {each.name for each in tmp_path.iterdir()} == {"corpus", *kept}

@@ -23,7 +23,7 @@ SECONDS = re.compile(
     r"(^|/)(clock\.json|wall\.json|report\.html|study\.lock\.json|looks\.jsonl|output\.txt|plan\.jsonl|table\.(txt|csv)"
     r"|choices-layers\.(html|txt|csv)|report\.txt|speeds/.*|README\.md|card\.json)$"
 )
-UNDER_WAY = re.compile(r"(^|/)(\.[^/]*\.(tmp|old|lock)|\.lock|\.holder|running/.*)$|\.part$|\.tmp(/|$)|\.\d+/")
+UNDER_WAY = re.compile(r"(^|/)(\.[^/]*\.(tmp|old|lock)|\.lock|\.holder|running/.*)$|\.part$|\.tmp(/|$)|\.[^/]+-\d+/")
 
 PLAN = ("plan.steps=3", "plan.batch=4", "epochs=0", "max_tokens=16")
 FINETUNE = tuple(

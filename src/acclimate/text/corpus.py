@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
+import socket
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -174,8 +176,9 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     """
     path = Path(path)
     _refuse_taken(path)
-    # the process's number in the name keeps two writers of one path apart: the later one is refused
-    mine = path.with_name(f"{path.name}.{os.getpid()}")
+    _remove_leftovers(path)
+    # machine and process in the name keep two writers of one path apart: the later one is refused
+    mine = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}")
     with new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
         if not facts["documents"]:
@@ -188,6 +191,25 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
         shutil.rmtree(mine)
         raise
     return Corpus(path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what processes of this machine left beside `path` when they were killed while they wrote it."""
+    theirs = re.compile(rf"\.?{re.escape(f'{path.name}.{socket.gethostname()}-')}(\d+)(\.tmp|\.old)?")
+    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
+        if (named := theirs.fullmatch(beside.name)) and not _runs(int(named[1])):
+            shutil.rmtree(beside)
+
+
+def _runs(process: int) -> bool:
+    """True if this machine has a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def _refuse_taken(path: Path) -> None:
