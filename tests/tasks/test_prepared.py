@@ -108,7 +108,6 @@ def test_every_look_is_written_down_beside_the_data_and_in_the_ledger(tmp_path, 
     looks = task.looks()
     assert [look["by"] for look in looks] == ["test TAPT, seed 0", "test 'é', seed 1"]
     assert {look["test"] for look in looks} == {task.hashes["test"]}
-    assert all(look["ledger"] is True for look in looks)
     assert all(datetime.fromisoformat(look["time"]).utcoffset() == timedelta(0) for look in looks)
     ledger = (cache / "looks" / f"{task.hashes['test']}.jsonl").read_text().splitlines()
     assert [json.loads(line)["run"] for line in ledger] == [str((tmp_path / "run").resolve())] * 2
@@ -150,6 +149,28 @@ def test_a_run_that_was_deleted_and_done_again_has_looked_before(tmp_path):
     assert again.earlier_looks() == 1
 
 
+def test_a_run_that_was_moved_or_killed_between_its_two_records_has_not_looked_before(tmp_path, monkeypatch):
+    prepared(tmp_path / "run").unseal("a")
+    (tmp_path / "run").rename(tmp_path / "moved")
+    moved = open_prepared(tmp_path / "moved" / "data")
+    assert (len(moved.looks()), moved.earlier_looks()) == (1, 0)
+
+    class KilledError(Exception):
+        pass
+
+    written = files.append_line
+
+    def killed_after_the_first(path, line):
+        written(path, line)
+        raise KilledError
+
+    with monkeypatch.context() as patched, pytest.raises(KilledError):
+        patched.setattr(files, "append_line", killed_after_the_first)
+        moved.unseal("b")
+    moved.unseal("b")
+    assert (moved.earlier_looks(), prepared(tmp_path / "other").earlier_looks()) == (0, 2)
+
+
 def test_a_cache_given_is_the_one_that_is_used(tmp_path, cache):
     task = prepared(tmp_path / "run")
     task.unseal("me", cache=tmp_path / "mine")
@@ -157,12 +178,12 @@ def test_a_cache_given_is_the_one_that_is_used(tmp_path, cache):
     assert prepared(tmp_path / "other").earlier_looks(cache=tmp_path / "mine") == 1
 
 
-def test_a_cache_that_cannot_be_written_stops_nobody_and_the_look_says_so(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_stops_nobody(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "file" / "below"))
     task = prepared(tmp_path / "run")
     assert tuple(task.unseal("me")) == LABELS["sequence"]
-    assert [look["ledger"] for look in task.looks()] == [False]
+    assert [look["by"] for look in task.looks()] == ["me"]
     assert task.earlier_looks() == 0
 
 

@@ -10,6 +10,7 @@ and in a ledger that all runs of this machine share.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -56,8 +57,8 @@ class Prepared:
         """Record the look and return the labels of the test set, in the order of its examples.
 
         by     what needs the labels, such as "test TAPT, seed 1"
-        cache  folder of the ledger; None: core.files.cache(). If it cannot be written, the record in the run's
-               directory says so (`ledger` false)
+        cache  folder of the ledger; None: core.files.cache(). It is written last, and only where it can be: a look in
+               it that this run has not is another run's, also where this run was killed or its directory moved
 
         Raises DamagedError if the labels are not those that were sealed.
         """
@@ -66,14 +67,12 @@ class Prepared:
             raise files.DamagedError(f"{place} is damaged: its hash is not the one in {self.path / _ABOUT}")
         labels = [label_of(label) for label in files.read_json(place)]
         look = {"by": by, "time": datetime.now(UTC).isoformat(), "test": self.hashes["test"]}
+        files.append_line(self._looks, json.dumps(look, ensure_ascii=False))
         ledger = self._ledger(cache)
-        try:
+        with contextlib.suppress(OSError):  # a task must work without a cache
             ledger.parent.mkdir(parents=True, exist_ok=True)
-            files.append_line(ledger, json.dumps({**look, "run": self._run}, ensure_ascii=False))
-            written = True
-        except OSError:  # a task must work without a cache
-            written = False
-        files.append_line(self._looks, json.dumps({**look, "ledger": written}, ensure_ascii=False))
+            run = str(self.path.parent.resolve())
+            files.append_line(ledger, json.dumps({**look, "run": run}, ensure_ascii=False))
         return labels
 
     def open_and_score(self, examples: Sequence[Example], predicted: Sequence[Label], *, by: str) -> dict[str, Any]:
@@ -89,7 +88,7 @@ class Prepared:
         }
 
     def looks(self) -> list[dict[str, Any]]:
-        """Return the looks at this test set from this run, oldest first: by, time (UTC), test (its hash), ledger."""
+        """Return the looks at this test set from this run, oldest first: by, time (UTC), test (its hash)."""
         looks = _records(self._looks) if self._looks.exists() else []
         return [look for look in looks if look.get("test", self.hashes["test"]) == self.hashes["test"]]
 
@@ -111,8 +110,8 @@ class Prepared:
             noted = _records(self._ledger(cache))
         except OSError:
             return []
-        times = {look.get("time") for look in self.looks()}
-        return [look for look in noted if look.get("run") != self._run or look.get("time") not in times]
+        times = {look.get("time") for look in self.looks()}  # microseconds, so no two runs share one
+        return [look for look in noted if look.get("time") not in times]
 
     def score(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
         """Return the value of the task's metric."""
@@ -121,10 +120,6 @@ class Prepared:
     @property
     def _looks(self) -> Path:
         return self.path.parent / LOOKS
-
-    @property
-    def _run(self) -> str:
-        return str(self.path.parent.resolve())
 
     def _ledger(self, cache: Path | None) -> Path:
         return (cache or files.cache()) / "looks" / f"{self.hashes['test']}.jsonl"
