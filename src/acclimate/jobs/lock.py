@@ -128,14 +128,27 @@ def differences(out: Path) -> list[str]:
             sentences.append(f"{name}: {expected['label']} has no result any more")
         elif files.sha256_of(place / RESULT) != expected["result"]:
             sentences.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
-        elif not (place / JOB).exists() or _of_settings(files.read_object(place / JOB)) != expected["settings"]:
-            sentences.append(f"{name}: {expected['label']} was done with other settings, or {JOB} is changed")
         elif changed:
             sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
+        elif damage := _damage(place):  # of what its manifest lists: weights, and the job's own settings
+            sentences.append(f"{name}: {damage}")
+        elif _of_settings(files.read_object(place / JOB)) != expected["settings"]:
+            sentences.append(f"{name}: {expected['label']} was done with other settings")
+    if (out / WINNER).is_dir() and (damage := _damage(out / WINNER)):
+        sentences.append(f"{WINNER}: {damage}")
     for name, content in lock.get("outcome", {}).items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
             sentences.append(f"{name}: is gone, or not the one that the lock has")
     return sentences
+
+
+def _damage(directory: Path) -> str:
+    """Return what in the directory differs from its manifest; "" if nothing does."""
+    try:
+        files.check_manifest(directory, within=True, way_out="")
+    except files.DamagedError as error:
+        return str(error)
+    return ""
 
 
 def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], dict[str, list[str]]]:
