@@ -289,9 +289,14 @@ def _with_safetensors(path):
         save_file({"a": np.zeros(100_000)}, inside / "weights.safetensors")
 
 
+def _with_numpy(path):
+    with files.new_directory(path) as inside:
+        np.zeros(100_000).tofile(inside / "values.bin")
+
+
 @pytest.mark.usefixtures("_little_room")
-@pytest.mark.parametrize("write", [_at_once, _in_blocks, _with_safetensors])
+@pytest.mark.parametrize("write", [_at_once, _in_blocks, _with_safetensors, _with_numpy])
 def test_a_disk_that_is_full_is_named_with_the_room_that_is_left(write, tmp_path):
-    with pytest.raises(files.DiskError, match=r"new cannot be written: File too large; [\d,]+ bytes are free there. M"):
+    with pytest.raises(files.DiskError, match=r"new cannot be written: (File|No) .+; [\d,]+ bytes are free there. M"):
         write(tmp_path / "new")
     assert not [*tmp_path.iterdir()]

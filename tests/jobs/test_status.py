@@ -175,3 +175,26 @@ def test_the_commands_answer_without_torch(tmp_path):
             line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")
         }
         assert not loaded & {"torch", "transformers", "ray", "matplotlib"}
+
+
+@pytest.mark.parametrize("damage", [{"jobs": []}, {"jobs": {"a": {}}}, {"begun": {"a": 1}}, {"outcome": "x"}])
+def test_a_lock_of_another_shape_is_named_with_the_way_out(damage, tmp_path):
+    do_all([work.numbered(1)], tmp_path)
+    write_lock(tmp_path, "test", Recipe())
+    files.write_json(tmp_path / LOCK, files.read_json(tmp_path / LOCK) | damage)
+    with pytest.raises(files.DamagedError, match=rf"{LOCK} is damaged: its .*Remove {tmp_path / LOCK}"):
+        differences(tmp_path)
+
+
+def test_a_changed_weight_or_setting_of_a_finished_job_is_found(tmp_path):
+    job = work.numbered(1)
+    do_all([job], tmp_path)
+    write_lock(tmp_path, "test", Recipe())
+    about = job.directory(tmp_path) / "job.json"
+    before = about.read_text()
+    for damaged in (before.replace("job 1", "job 2"), "{}"):
+        about.write_text(damaged)
+        [found] = differences(tmp_path)
+        assert f"{about} is damaged" in found
+    about.write_text(before)
+    assert differences(tmp_path) == []

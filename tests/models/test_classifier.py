@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import shutil
+
 import pytest
 import torch
 from tests.families import FAMILIES
@@ -123,3 +126,14 @@ def test_a_problem_type_that_no_task_has_is_named_with_its_file(problem):
     config.problem_type = problem
     with pytest.raises(ValueError, match=r"there/config\.json: problem_type is .*; known are .*\. Restore the file"):
         kind_in(config)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"architectures": 3}, {"architectures": [1]}, {"hidden_dropout_prob": float("nan")}]
+)
+def test_what_transformers_takes_from_a_config_and_cannot_use_is_named_with_its_file(damage, checkpoint, tmp_path):
+    shutil.copytree(checkpoint, tmp_path / "damaged")
+    file = tmp_path / "damaged" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    with pytest.raises(ValueError, match=rf"config\.json: {next(iter(damage))} is .* is needed\. Restore the file"):
+        load_classifier(tmp_path / "damaged", LABELS, seed=1)

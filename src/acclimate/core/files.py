@@ -27,6 +27,7 @@ LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; `.h
 _BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_record` calls it
 _OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in an error of safetensors
+_CUT_SHORT = re.compile(r"\d+ requested and \d+ written$")  # numpy's error, which does not say why
 _held: set[Path] = set()  # directories that this process holds
 
 
@@ -53,13 +54,16 @@ def cache() -> Path:
 def disk_named(path: Path) -> Iterator[None]:
     """If the block cannot write because of the disk, raise DiskError, which names the path and the room that is left.
 
-    That is so for an OSError without a file's name, and for the error of safetensors, which is no OSError.
+    That is so for an OSError without a file's name, for the error of safetensors, which is no OSError, and for that of
+    numpy, which has no number.
     """
     try:
         yield
     except Exception as error:
         of_safetensors = _OS_ERROR.search(str(error)) if type(error).__name__ == "SafetensorError" else None
         number = int(of_safetensors[1]) if of_safetensors else getattr(error, "errno", None)
+        if isinstance(error, OSError) and _CUT_SHORT.search(str(error)):
+            number = errno.ENOSPC
         if number not in _OF_DISK:
             raise
         place = next(above for above in (path, *path.absolute().parents) if above.is_dir())

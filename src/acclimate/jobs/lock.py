@@ -100,14 +100,21 @@ def read_lock(out: Path) -> dict[str, Any]:
     """Return the lock of the study in `out`. Raises ValueError where there is none."""
     if not (out / LOCK).exists():
         raise ValueError(f"{out} has no {LOCK}: it is written when race, evaluate or a study ends there")
-    lock = files.read_object(
-        out / LOCK, names=("format", "jobs"), way_out="Remove it: the command that started the study writes it again"
-    )
+    way_out = f"Remove {out / LOCK}: the command that started the study writes it again"
+    lock = files.read_object(out / LOCK, names=("format", "jobs"), way_out=way_out)
     if lock.get("format") != FORMAT:
         raise ValueError(
             f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
             f"version of acclimate that wrote it, or run the study again"
         )
+    needed = {"jobs": {"label", "settings", "result"}, "begun": {"label"}, "outcome": set()}
+    for name, fields in needed.items():
+        listed = lock.get(name, {})
+        each = listed.values() if isinstance(listed, dict) and fields else ()
+        if not isinstance(listed, dict) or not all(
+            isinstance(one, dict) and fields <= {*one} and isinstance(one.get("beside", {}), dict) for one in each
+        ):
+            raise files.DamagedError(f"{out / LOCK} is damaged: its {name} are not those of a study. {way_out}")
     return dict(lock)
 
 

@@ -33,6 +33,11 @@ DROPOUT_FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
+def dropout_fields(family: str) -> tuple[str, ...]:
+    """Return the names of all fields of a family's config that hold a dropout; none of a family that is not listed."""
+    return tuple(name for names in DROPOUT_FIELDS.get(family, {}).values() for name in names)
+
+
 def set_dropout(
     config: PreTrainedConfig,
     *,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
+from acclimate.models.dropout import dropout_fields
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -287,12 +288,27 @@ def check_weights(model: str | Path) -> None:
 
 
 def configuration(where: str) -> PreTrainedConfig:
-    """Return the config of a checkpoint. Raises ValueError for a directory without one."""
+    """Return the config of a checkpoint. Raises ValueError for a directory without one, and where a dropout is no
+    probability or `architectures` no names, which transformers takes.
+    """
     from transformers import AutoConfig
 
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
         raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
     config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    needed = {"architectures": "a list of names of classes"}
+    needed |= dict.fromkeys(dropout_fields(config.model_type), "a probability from 0 to below 1")
+    for name, kind in needed.items():
+        value = getattr(config, name, None)
+        if name == "architectures":
+            sound = isinstance(value, list) and all(isinstance(each, str) for each in value)
+        else:
+            sound = isinstance(value, int | float) and 0 <= value < 1
+        if value is not None and not sound:
+            raise ValueError(
+                f"{Path(where) / 'config.json'}: {name} is {value!r:.60}, where {kind} is needed. Restore the "
+                f"file, or save the model there again"
+            )
     return config
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from acclimate.core import files
+from acclimate.core import files, settings
 from acclimate.core.types import Example, Rejected
 from acclimate.jobs.lock import OUTCOME, WINNER
 from acclimate.models.loading import locate
@@ -142,20 +142,22 @@ def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
 
     stated: True if the user names the columns, so that a record that cannot be reached is not needed
 
-    Raises ValueError if the record of a model on the hub cannot be reached.
+    Raises ValueError if the record of a model on the hub cannot be reached, and if it is damaged.
     """
     record = Path(checkpoint) / RECORD
     if not Path(checkpoint).is_dir():
         record = _from_hub(checkpoint, stated=stated) or record
-    task = files.read_json(record).get("task", {}) if record.is_file() else {}
+    way_out = "Copy the folder again, or ship the race again"
+    task = files.read_object(record, way_out=way_out).get("task", {}) if record.is_file() else {}
     if not task:
         return Asking()
-    names: dict[str, Any] = {name: task.get(name) for name in ("text", "pair", "id")}
-    if task["kind"] == "span":  # questions in SQuAD's form have no columns
-        names |= {"text": None, "pair": None}
-    return Asking(
-        task["kind"], tuple(task["labels"]), bool(task["paired"]), separator=task.get("separator") or "", **names
-    )
+    needed = ("kind", "labels", "paired")
+    if not isinstance(task, dict) or not all(name in task for name in needed):
+        raise files.DamagedError(f"{record} is damaged: its task has no {', '.join(needed)}. {way_out}")
+    columns = ("text", "pair") if task["kind"] != "span" else ()  # questions in SQuAD's form have none
+    names = (*needed, *columns, "id", "separator")
+    recorded = {name: task[name] for name in names if task.get(name) is not None}
+    return settings.from_mapping(Asking, recorded, where=str(record), prefix="task.")
 
 
 def _from_hub(hub_id: str, *, stated: bool) -> Path | None:

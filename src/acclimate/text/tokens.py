@@ -188,7 +188,11 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
     """Return vocabulary, mask, pad, special, prefix and suffix, as `Tokens` has them."""
     for name, value in (("mask_token", tokenizer.mask_token_id), ("pad_token", tokenizer.pad_token_id)):
         if value is None:
-            raise ValueError(f"{type(tokenizer).__name__} has no {name}. Set tokenizer.{name} to one of its tokens")
+            of = f" of {tokenizer.name_or_path}" if tokenizer.name_or_path else ""
+            raise ValueError(
+                f"{type(tokenizer).__name__}{of} has no {name}. State one of its tokens as {name} in its "
+                f"tokenizer_config.json, or set tokenizer.{name}"
+            )
     inner = backend.encode("a", add_special_tokens=False).ids
     framed = backend.encode("a", add_special_tokens=True).ids
     places = [start for start in range(len(framed) - len(inner) + 1) if framed[start : start + len(inner)] == inner]
