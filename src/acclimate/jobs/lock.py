@@ -12,7 +12,7 @@ outcome       file -> SHA-256 of what tables and pages are made of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +118,11 @@ def read_lock(out: Path) -> dict[str, Any]:
     return dict(lock)
 
 
-def differences(out: Path) -> list[str]:
-    """Return a sentence for each difference between the directory and its lock. Raises ValueError without a lock."""
+def differences(out: Path, *, weights: bool = True) -> list[str]:
+    """Return a sentence for each difference between the directory and its lock. Raises ValueError without a lock.
+
+    weights: False if models may be gone or damaged, as where only tables are made of the results
+    """
     lock = read_lock(out)
     sentences = []
     for name, expected in [*lock["jobs"].items(), *lock.get("begun", {}).items()]:
@@ -137,11 +140,11 @@ def differences(out: Path) -> list[str]:
             sentences.append(f"{name}: the result of {expected['label']} is not the one that the lock has")
         elif changed:
             sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
-        elif damage := _damage(place):  # of what its manifest lists: weights, and the job's own settings
+        elif damage := _damage(place, names=None if weights else (JOB,)):
             sentences.append(f"{name}: {damage}")
         elif _of_settings(files.read_object(place / JOB)) != expected["settings"]:
             sentences.append(f"{name}: {expected['label']} was done with other settings")
-    if (out / WINNER).is_dir() and (damage := _damage(out / WINNER)):
+    if weights and (out / WINNER).is_dir() and (damage := _damage(out / WINNER)):
         sentences.append(f"{WINNER}: {damage}")
     for name, content in lock.get("outcome", {}).items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
@@ -149,10 +152,10 @@ def differences(out: Path) -> list[str]:
     return sentences
 
 
-def _damage(directory: Path) -> str:
-    """Return what in the directory differs from its manifest; "" if nothing does."""
+def _damage(directory: Path, names: Collection[str] | None = None) -> str:
+    """Return what in the directory differs from its manifest; "" if nothing does. names: as of `check_manifest`"""
     try:
-        files.check_manifest(directory, within=True, way_out="")
+        files.check_manifest(directory, names=names, within=True, way_out="")
     except files.DamagedError as error:
         return str(error)
     return ""
