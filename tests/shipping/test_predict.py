@@ -316,3 +316,20 @@ def test_a_relation_is_read_at_its_two_mentions(tmp_path):
     for spans, told in ((None, r"the mentions \(column 'spans'\) are None"), ([[0, 4], [3, 999]], "from 0 to 11")):
         with pytest.raises(ValueError, match=told):
             predict(predictor, [{"text": "word1 word2", "spans": spans}])
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ([], r"race\.json is damaged: it holds no JSON object"),
+        ({"task": 1.5}, r"race\.json is damaged: its task has no kind, labels, paired"),
+        ({"task": {"labels": ["a"], "paired": False}}, r"race\.json is damaged: its task has no kind"),
+        ({"task": {"kind": ["sequence"], "labels": ["a"], "paired": False}}, r"race\.json.*task\.kind"),
+        ({"task": {"kind": "sequence", "labels": 3, "paired": False}}, r"race\.json.*task\.labels"),
+        ({"task": {"kind": "sequence", "labels": ["a"], "paired": False, "text": ["x"]}}, r"race\.json.*task\.text"),
+    ],
+)
+def test_a_record_of_a_race_that_is_none_is_named(record, said, tmp_path):
+    (tmp_path / "race.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match=said):
+        asking_of(str(tmp_path))
