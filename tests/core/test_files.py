@@ -254,6 +254,9 @@ def test_a_record_that_changed_in_one_byte_is_refused_by_name(value, tmp_path):
     path.write_bytes(whole)
     with pytest.raises(files.DamagedError, match="way out"):
         files.read_record(path, of="job 2", way_out="way out")
+    other = path.rename(tmp_path / "another.json")
+    with pytest.raises(files.DamagedError, match=r"another\.json is damaged"):
+        files.read_record(other, of="job 1")
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "{}", "3", '{"a": 1}', "{", "[" * 10_000])

@@ -17,7 +17,7 @@ from acclimate.data import inputs as gathering
 from acclimate.data.doctor import on_model
 from acclimate.data.examination import Examination
 from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
-from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing
+from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
@@ -217,6 +217,18 @@ def test_a_corpus_is_taken_as_it_is_and_text_made_into_one(inputs, tmp_path):
     made = corpus_at(domain, tmp_path / "out")
     assert texts(made) == domain.read_text().splitlines()
     assert corpus_at(made.path, tmp_path / "elsewhere").path == made.path
+
+
+def test_a_lost_note_of_what_raw_text_left_out_is_written_again_and_the_corpus_stays(tmp_path):
+    (tmp_path / "raw.jsonl").write_text('{"text": "one"}\n{"text": null}\n')
+    made = corpus_at(tmp_path / "raw.jsonl", tmp_path)
+    (made.path / "tokens").mkdir()
+    said = note_on(made)
+    assert said.startswith("1 of 2 documents of the raw text were left out")
+    made.path.with_name(f"{made.path.name}.rejected.json").unlink()
+    assert note_on(made) == ""
+    assert note_on(corpus_at(tmp_path / "raw.jsonl", tmp_path)) == said
+    assert (made.path / "tokens").exists()
 
 
 def test_the_cache_lies_where_it_is_told_to(monkeypatch):

@@ -214,6 +214,19 @@ def test_a_line_that_a_crash_tore_is_still_a_look(tmp_path):
     assert [look["by"] for look in task.looks()] == ["before", "a line that cannot be read", "after"]
 
 
+def test_a_line_of_the_ledger_that_a_crash_tore_is_this_runs_where_one_of_its_looks_is_missing(tmp_path):
+    task = prepared(tmp_path / "run")
+    task.unseal("me", cache=tmp_path)
+    [ledger] = (tmp_path / "looks").iterdir()
+    whole = ledger.read_bytes()
+    ledger.write_bytes(bytes(len(whole)))
+    assert task.earlier_looks(cache=tmp_path) == 0
+    ledger.write_bytes(bytes(9) + b"\n" + bytes(len(whole)) + b"\n")
+    assert task.earlier_looks(cache=tmp_path) == 1
+    ledger.write_bytes(bytes(9) + b"\n" + whole)
+    assert task.earlier_looks(cache=tmp_path) == 1
+
+
 def test_the_same_again_changes_nothing_and_other_data_is_refused(tmp_path):
     task = prepared(tmp_path)
     before = os.stat(task.path / "sealed.json").st_mtime_ns

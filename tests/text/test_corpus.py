@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from acclimate.core.files import DamagedError
+from acclimate.core.files import DamagedError, seal
 from acclimate.core.types import Document
 from acclimate.text import corpus as corpus_module
 from acclimate.text.corpus import Corpus, write_corpus
@@ -98,6 +98,9 @@ def test_other_format_versions_are_refused(tmp_path):
     path = write_corpus(DOCUMENTS, tmp_path / "corpus").path
     facts = path / "corpus.json"
     facts.write_text(facts.read_text().replace('"version": 1', '"version": 99'))
+    with pytest.raises(DamagedError, match=r"corpus\.json is damaged"):
+        len(Corpus(path))
+    seal(path)
     with pytest.raises(ValueError, match="format 99, but this release reads 1"):
         len(Corpus(path))
 

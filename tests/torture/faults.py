@@ -22,7 +22,7 @@ from torture.victims import OFTEN, VICTIMS, Victim, copied, differences, results
 from torture.zygote import Ended
 
 # what a message asks for, which is then done: "Remove PATH: ..." and "Remove PATH; ..."
-REMOVE = re.compile(r"(?:[Rr]emove|, and) (\S+?)[:;,.]?(?=\s|$)")
+REMOVE = re.compile(r"(?:[Rr]emove|, and)\s+(\S+?)[:;,.]?(?=\s|$)")
 ANOTHER_OUT = re.compile(r"another --out|[Mm]ove that away|--to another directory|another --to")
 WAYS_OUT = 12  # one after the other
 
@@ -129,6 +129,7 @@ def went_on(
         ways_out = [path for path in ways_out if path.exists() and path.is_relative_to(place / "out")]
         if ANOTHER_OUT.search(ended.said) and not ways_out:
             ways_out = [place / "out"]
+            shutil.rmtree(place / "cache" / "looks", ignore_errors=True)  # the next --out would rightly count them
         if not ways_out or len(named) > WAYS_OUT:
             return Try(f"{victim.name}: no way out that helps: {ended}")
         for path in ways_out:

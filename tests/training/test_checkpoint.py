@@ -133,18 +133,22 @@ def test_how_often_a_state_is_saved_can_be_told_by_the_environment(case, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "damage", "said"),
     [
-        (LOG, f"{LOG} is damaged: its first 2 lines are not those of {CLOCK}"),
-        (CLOCK, rf"Remove \S+{CLOCK}: the run goes"),
+        (LOG, "changed", f"{LOG} is damaged: its first 2 lines are not those of {CLOCK}"),
+        (LOG, "deleted", f"{LOG} is damaged: its first 2 lines are not those of {CLOCK}"),
+        (CLOCK, "changed", rf"Remove \S+{CLOCK}: the run goes"),
     ],
 )
-def test_a_damaged_log_or_clock_is_named_with_the_way_out(name, said, case, tmp_path):
+def test_a_damaged_log_or_clock_is_named_with_the_way_out(name, damage, said, case, tmp_path):
     run(case, tmp_path, until=2)
     (tmp_path / "state-copy").mkdir()
     content = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(content.replace(b"1", b"2", 1))
-    with pytest.raises(files.DamagedError, match=said):
-        spent(tmp_path)
+    if damage == "deleted":
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content.replace(b"1", b"2", 1))
+        with pytest.raises(files.DamagedError, match=said):
+            spent(tmp_path)
     with pytest.raises(files.DamagedError, match=said):
         next(resumable(case.objective(0.1), case.stream, conformance.PLAN, tmp_path))

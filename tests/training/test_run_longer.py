@@ -110,7 +110,7 @@ def test_a_kill_while_the_old_checkpoint_is_put_aside_leaves_either_command_free
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("acclimate.training.run.files.write_json", killed)
+        patch.setattr("acclimate.training.run.files.write_record", killed)
         with pytest.raises(KeyboardInterrupt):
             adapt(tmp_path, with_steps(10))
     assert files.read_json(tmp_path / RUN) == short
@@ -123,6 +123,14 @@ def test_a_kill_while_the_old_checkpoint_is_put_aside_leaves_either_command_free
     assert results(copy) == shorter
     adapt(copy, with_steps(10))
     assert results(copy) == from_the_start["stable"]
+
+
+def test_a_damaged_record_of_the_run_is_named_with_the_way_out(tmp_path):
+    adapt(tmp_path, with_steps(6))
+    record = tmp_path / RUN
+    record.write_bytes(record.read_bytes().replace(b"[plan]", b"[pl!n]"))
+    with pytest.raises(files.DamagedError, match=rf"{RUN} is damaged: .* Remove {tmp_path}: the same command"):
+        adapt(tmp_path, with_steps(6))
 
 
 def test_a_finished_run_without_a_whole_kept_state_is_not_started_over(tmp_path):

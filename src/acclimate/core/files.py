@@ -134,6 +134,8 @@ def append_line(path: Path, line: str) -> None:
         file.write(b"\n" * torn + line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+    if not size:  # the file may be new
+        _flush_directory(path.parent)
 
 
 def read_json(path: Path, *, way_out: str = "") -> Any:
@@ -170,13 +172,14 @@ def write_record(path: Path, value: Any, *, of: str = "") -> None:
     """Write what a later command goes on from, an object or a list, with its hash, which `read_record` checks.
 
     The file is indented JSON: the object with `sha256` before its entries, or {"sha256": ..., "values": the list}. The
-    hash is that of `of`, which says what the record is of, and of the file with an empty string in the hash's place.
+    hash is that of the file's name, of `of`, which says what the record is of, and of the file with an empty string in
+    the hash's place. So a record in another one's place is found too.
     """
     record = {"sha256": "", **(value if isinstance(value, dict) else {"values": value})}
     content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     rest = content.removeprefix(_BEFORE_HASH)
     assert content.startswith(_BEFORE_HASH + b'"'), "an entry of the value is called sha256"
-    write_bytes(path, _BEFORE_HASH + _hash_of_record(rest, of) + rest)
+    write_bytes(path, _BEFORE_HASH + _hash_of_record(path, rest, of) + rest)
 
 
 def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
@@ -187,7 +190,7 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
     """
     content = path.read_bytes()
     begin, end = len(_BEFORE_HASH), len(_BEFORE_HASH) + 64
-    if content[:begin] != _BEFORE_HASH or content[begin:end] != _hash_of_record(content[end:], of):
+    if content[:begin] != _BEFORE_HASH or content[begin:end] != _hash_of_record(path, content[end:], of):
         way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
         raise DamagedError(
             f"{path} is damaged: its content is not that of the hash in it. Or an earlier version wrote it"
@@ -198,9 +201,9 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
     return record["values"] if [*record] == ["values"] else record
 
 
-def _hash_of_record(rest: bytes, of: str) -> bytes:
+def _hash_of_record(path: Path, rest: bytes, of: str) -> bytes:
     """Return the hash of a record as bytes. rest: what comes after it in the file"""
-    return sha256_of_bytes(of.encode() + _BEFORE_HASH + rest).encode()
+    return sha256_of_bytes(f"{path.name}\n{of}\n".encode() + _BEFORE_HASH + rest).encode()
 
 
 def _after(way_out: str) -> str:

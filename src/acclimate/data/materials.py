@@ -5,7 +5,7 @@ This file makes those of the embedded default, data/inputs.py those of a user's 
 
 from __future__ import annotations
 
-import shutil
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -143,12 +143,13 @@ def corpus_at(
     path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
 
     def read() -> Corpus:
-        if (path / "corpus.json").exists():
-            if _rejections(Corpus(path)).exists():
-                return Corpus(path)
-            shutil.rmtree(path)  # a kill came before what was left out was written
+        made = Corpus(path) if (path / "corpus.json").exists() else None
+        if made and _rejections(made).exists():
+            return made
         documents = read_documents(source, separated=separated)
-        corpus = built_corpus(path, documents, watch)
+        if made:  # a kill came before what was left out was written
+            deque(documents, maxlen=0)
+        corpus = made or built_corpus(path, documents, watch)
         first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
         files.write_json(
             _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}

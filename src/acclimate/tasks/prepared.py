@@ -110,8 +110,15 @@ class Prepared:
             noted = _records(self._ledger(cache))
         except OSError:
             return []
-        times = {look.get("time") for look in self.looks()}  # microseconds, so no two runs share one
-        return [look for look in noted if look.get("time") not in times]
+        mine = {look["time"] for look in self.looks() if "time" in look}  # microseconds, so no two runs share one
+        torn = len(mine - {look.get("time") for look in noted})  # lines of this run that a crash cut off, at most
+        others = []
+        for look in noted:
+            if "time" not in look and torn:
+                torn -= 1
+            elif look.get("time") not in mine:
+                others.append(look)
+        return others
 
     def score(self, gold: Sequence[Label], predicted: Sequence[Label]) -> float:
         """Return the value of the task's metric."""

@@ -155,10 +155,13 @@ class Corpus:
                 f"write_corpus"
             )
         facts = read_object(file)
-        if facts.get("version") == _VERSION or "version" not in facts:
+        if facts.get("version") == _VERSION or (self.path / MANIFEST).exists():
             check_manifest(self.path, names=(_FACTS,))
         if facts.get("version") != _VERSION:
-            raise ValueError(f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Write it anew")
+            raise ValueError(
+                f"{file}: format {facts.get('version')}, but this release reads {_VERSION}. Remove {self.path}, and "
+                f"write the corpus anew"
+            )
         return facts
 
     def _check(self) -> None:

@@ -123,7 +123,7 @@ def prepare_corpus(
     if (out / FACTS).exists() and (out / CORPUS).exists():
         shutil.rmtree(out / _PARTS, ignore_errors=True)  # left by a run that was killed just before its end
         way_out = f"Remove {out / FACTS}; the same command writes it again"
-        return Preparation(out, files.read_record(out / FACTS, of=FACTS, way_out=way_out))
+        return Preparation(out, files.read_record(out / FACTS, way_out=way_out))
     (out / _PARTS).mkdir(exist_ok=True)
     parts = _read(listed, out / _PARTS, recipe, separated=separated, processes=processes, watch=watch)
     counts = total_counts(parts)
@@ -147,7 +147,7 @@ def prepare_corpus(
         "kept": {"documents": len(corpus), "characters": corpus.characters, "hash": corpus.hash},
         **{name: getattr(counts, name) for name in ("documents", "characters", "languages", "examples")},
     }
-    files.write_record(out / FACTS, facts, of=FACTS)
+    files.write_record(out / FACTS, facts)
     shutil.rmtree(out / _PARTS)
     return Preparation(out, facts)
 

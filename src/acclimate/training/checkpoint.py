@@ -139,7 +139,8 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
 def _log_lines(directory: Path) -> list[bytes]:
     """Return the whole lines of `log.jsonl`. Raises DamagedError where it is not what `clock.json` has the hash of."""
     clock = _clock(directory)  # before the log, which a running job writes before its clock
-    lines = [line for line in (directory / LOG).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    content = (directory / LOG).read_bytes() if (directory / LOG).exists() else b""
+    lines = [line for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
     steps = clock.get("steps", 0)
     if len(lines) < steps or (steps and files.sha256_of_bytes(b"".join(lines[:steps])) != clock["log"]):
         raise files.DamagedError(

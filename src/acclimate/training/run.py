@@ -121,12 +121,13 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))
-        before = files.read_object(out / RUN, names=("recipe", "sources")) if begun else stated
+        way_out = f"Remove {out}: the same command does this run again"
+        before = files.read_record(out / RUN, way_out=way_out) if begun else stated
         if before != stated:
             _extend(out, before, stated, extends=extends)
     if ranks.is_first():
         out.mkdir(parents=True, exist_ok=True)
-        files.write_json(out / RUN, stated)
+        files.write_record(out / RUN, stated)
     ranks.wait()
     path = out / CHECKPOINT
     # all take the first process's answer: it may write a quick run's checkpoint before another looks
