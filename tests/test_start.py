@@ -172,6 +172,8 @@ predict some/model train.csv --out train.csv -> --out train.csv is the input its
 predict some/model train.csv --out out.xlsx -> does not tell a known format
 push task ada/model -> task is no shipment. Write one with: acclimate ship
 doctor train.csv --txt sentence -> No such option
+data prepare CSV --split-seed -1 -> Invalid value for '--split-seed'
+data corpus raw.txt --processes 100000 -> Invalid value for '--processes'
 """
 REFUSED = dict(line.replace("CSV", CSV).split(" -> ") for line in REFUSED_LINES.strip().splitlines())
 # what stands before settings, in each command that takes some

@@ -96,6 +96,7 @@ def test_a_preset_brings_its_search_and_what_is_stated_stands_on_top():
             ["search.how=pruned-grid", "search.trials=4"],
             r"search\.trials = 4, but the grid has 3 combinations\. Lower it",
         ),
+        (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),
         (["search.how=tpe", "search.trials=-1"], r"search\.trials = -1 is out of range: at least 0"),
         (["search.how=tpe", "search.trials=2", "search.seed=-1"], r"search\.seed = -1 is out of range: at least 0"),
     ],

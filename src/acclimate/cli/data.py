@@ -82,7 +82,7 @@ def corpus(
         typer.Option("--model", help="Also make the tokens that this model trains on: a directory or hub id."),
     ] = None,
     processes: Annotated[
-        int, typer.Option("--processes", help="Number of processes; 0: one for each processor.", min=0)
+        int, typer.Option("--processes", help="Number of processes; 0: one for each processor.", min=0, max=1024)
     ] = 0,
     memory: Annotated[
         int, typer.Option("--memory", help="Megabytes for finding documents that are repeated.", min=1)

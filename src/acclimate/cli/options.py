@@ -197,7 +197,7 @@ LABELLED: Group = {  # a user's labelled files
     ),
     "max_tokens": (_option(int, "--max-tokens", "Cut examples that are longer.", COLUMNS), 256),
     "split_seed": (
-        _option(int, "--split-seed", "Seed of the split, if no dev or test file is given.", FILES),
+        _option(int, "--split-seed", "Seed of the split, if no dev or test file is given.", FILES, min=0),
         0,
     ),
 }

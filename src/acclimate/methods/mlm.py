@@ -52,7 +52,7 @@ NO_HEAD = "no language modelling head: one was drawn, which has learnt nothing y
 
 Length = Annotated[int, Range(least=3)]  # of a sequence in tokens: two special ones, and one to predict
 Share = Annotated[float, Range(above=0, most=1)]
-Epochs = Annotated[float, Range(least=0)]
+Epochs = Annotated[float, Range(least=0, most=100_000)]  # more is a slip: 1e30 would begin to train
 
 
 @dataclass(frozen=True)
