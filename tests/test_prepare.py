@@ -82,7 +82,7 @@ def test_other_data_at_the_same_place_are_refused(run):
 
 def test_a_task_in_place_of_a_file_is_told_what_it_is_made_of(run):
     assert run("data", "prepare", *FILES, "--out", "got")[0] == 0
-    for given in ("got/data", "got/data/train.jsonl"):
+    for given in ("got", "got/data", "got/data/train.jsonl"):
         status, said = run("evaluate", "somewhere", given)
         assert status == 2
         assert f"{given} is of a prepared task, whose test labels are sealed" in " ".join(said.split())

@@ -227,9 +227,9 @@ def open_prepared(path: Path) -> Prepared:
 
 
 def check_unprepared(path: Path) -> None:
-    """Raise ValueError if the path of a labelled file is a prepared task or a file of one."""
-    place = path if os.path.isdir(path) else path.parent
-    if all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)):
+    """Raise ValueError if the path of a labelled file is a prepared task, a file of one, or the folder of its run."""
+    places = (path, path / "data") if os.path.isdir(path) else (path.parent,)
+    if any(all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)) for place in places):
         raise ValueError(
             f"{path} is of a prepared task, whose test labels are sealed. Name the labelled files that it was made of, "
             f"with the same options (with --split-seed too, if acclimate made the split)"

@@ -253,7 +253,7 @@ def check_file(path: Path) -> None:
     except ValueError as error:  # NUL in a name
         raise ValueError(f"{named(path)}: cannot be a path ({error}). Name a file") from error
     if stat.S_ISDIR(mode):
-        inside = sorted(file.name for file in path.iterdir() if file.is_file())[:3]
+        inside = sorted(file.name for file in path.iterdir() if file.is_file() and file.name[0] != ".")[:3]
         listed = f", such as {', '.join(map(printable, inside))}" if inside else ""
         raise ValueError(f"{named(path)}: is a folder, where a file is needed. Name a file in it{listed}")
     if not stat.S_ISREG(mode):
