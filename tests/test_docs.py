@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from acclimate.cli import settings
@@ -113,6 +114,18 @@ def test_every_setting_says_what_it_is():
     ]
     assert len(fields) > 300
     assert not [(kind, name) for kind, name, field in fields if not (field["help"] or group_of(field["type"]))]
+
+
+def test_the_table_of_errors_has_what_the_source_raises():
+    errors = run_path(str(ROOT / "docs" / "errors.py"))
+    found = errors["messages"]()
+    for package, message, module in (
+        ("text", "…: is a folder, where a file is needed. Name a file in it…", "text/untrusted.py"),
+        ("training", "… holds a run with …. Choose another --out, or remove that one", "training/run.py"),
+    ):
+        assert found[package][message] == {module}
+        assert message.split("…: ")[-1] in errors["tables"]()
+    assert sum(map(len, found.values())) > 700
 
 
 def test_every_method_has_a_page():
