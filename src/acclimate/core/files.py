@@ -260,6 +260,29 @@ def new_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def own_sibling(path: Path) -> Path:
+    """Return a name beside `path` that has this machine and process in it. What killed processes of this machine left
+    there under such names is removed.
+    """
+    stem = f"{path.name}.{socket.gethostname()}-"
+    theirs = re.compile(rf"\.?{re.escape(stem)}(\d+)(\.tmp|\.old)?")
+    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
+        if (named := theirs.fullmatch(beside.name)) and not _runs(int(named[1])):
+            shutil.rmtree(beside)
+    return path.with_name(f"{stem}{os.getpid()}")
+
+
+def _runs(process: int) -> bool:
+    """True if this machine has a process of that number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
+
+
 def seal(directory: Path) -> None:
     """Flush the directory's files and write its manifest, which marks it as complete."""
     for left_by_a_kill in directory.rglob(".*.tmp"):

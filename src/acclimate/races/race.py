@@ -416,6 +416,7 @@ def _input_of(task: Prepared, out: Path) -> dict[str, Any]:
 def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:
     """Copy the winner's checkpoint to `out/winner`, an ordinary directory that transformers loads."""
     source = tuned.directory(out) / CHECKPOINT
+    files.check_manifest(source, way_out=f"Remove {source.parent}; the same command does this job again")
     with files.new_directory(out / WINNER) as temporary:
         for file in source.iterdir():
             if file.name != files.MANIFEST:

@@ -256,12 +256,15 @@ def _example(row: dict[str, Any]) -> Example:
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file of looks. A line that a crash cut off counts as a look by an unknown run."""
+    """Return the records of a file of looks. A line that is no look, as where a crash cut it off, counts as one by an
+    unknown run.
+    """
     records = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:
             record = None
-        records.append(record if isinstance(record, dict) else {"by": "a line that cannot be read"})
+        is_look = isinstance(record, dict) and "by" in record
+        records.append(record if is_look else {"by": "a line that cannot be read"})
     return records

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
-import socket
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from acclimate.core.files import MANIFEST, check_manifest, locked, new_directory, read_object, seal, write_json
+from acclimate.core.files import (
+    MANIFEST,
+    check_manifest,
+    locked,
+    new_directory,
+    own_sibling,
+    read_object,
+    seal,
+    write_json,
+)
 from acclimate.core.types import Document, Watch, counted, unwatched
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
@@ -179,9 +186,7 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     """
     path = Path(path)
     _refuse_taken(path)
-    _remove_leftovers(path)
-    # machine and process in the name keep two writers of one path apart: the later one is refused
-    mine = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}")
+    mine = own_sibling(path)  # keeps two writers of one path apart: the later one is refused
     with new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
         if not facts["documents"]:
@@ -194,25 +199,6 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
         shutil.rmtree(mine)
         raise
     return Corpus(path)
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove what processes of this machine left beside `path` when they were killed while they wrote it."""
-    theirs = re.compile(rf"\.?{re.escape(f'{path.name}.{socket.gethostname()}-')}(\d+)(\.tmp|\.old)?")
-    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
-        if (named := theirs.fullmatch(beside.name)) and not _runs(int(named[1])):
-            shutil.rmtree(beside)
-
-
-def _runs(process: int) -> bool:
-    """True if this machine has a process of that number."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True
 
 
 def _refuse_taken(path: Path) -> None:

@@ -23,7 +23,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from acclimate.core.files import DamagedError, check_manifest, new_directory, read_json, write_json, write_text
+from acclimate.core.files import (
+    DamagedError,
+    check_manifest,
+    new_directory,
+    own_sibling,
+    read_json,
+    write_json,
+    write_text,
+)
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, counted, unwatched
 from acclimate.tasks.datasets.docstring_sources import (
     STANDARD_LIBRARY,
@@ -224,8 +232,7 @@ def build_once(path: Path, build: Callable[[Path], None]) -> None:
     Raises ValueError where `path` is damaged.
     """
     if not path.exists():
-        # the process's number in the name keeps processes that build at the same time apart
-        mine = path.with_name(f"{path.name}-{os.getpid()}")
+        mine = own_sibling(path)  # keeps processes that build at the same time apart
         with new_directory(mine) as directory, without_collector():
             build(directory)
         try:
