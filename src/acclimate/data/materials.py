@@ -143,13 +143,13 @@ def corpus_at(
     path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
 
     def read() -> Corpus:
-        made = Corpus(path) if (path / "corpus.json").exists() else None
-        if made and _rejections(made).exists():
-            return made
+        made = (path / "corpus.json").exists()
+        if made and _rejections(Corpus(path)).exists():
+            return Corpus(path)
         documents = read_documents(source, separated=separated)
         if made:  # a kill came before what was left out was written
             deque(documents, maxlen=0)
-        corpus = made or built_corpus(path, documents, watch)
+        corpus = Corpus(path) if made else built_corpus(path, documents, watch)
         first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
         files.write_json(
             _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}
