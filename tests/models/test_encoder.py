@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 
 import pytest
 import torch
@@ -277,6 +278,15 @@ def test_a_directory_without_a_tokenizer_is_refused(name, tmp_path, tokenizer):
 def test_a_tokenizer_needs_no_model_beside_it(checkpoint):
     (checkpoint / "config.json").unlink()
     assert load_tokenizer(checkpoint)("word1")["input_ids"] == [2, 6, 3]
+
+
+def test_an_unknown_token_that_is_not_in_the_vocabulary_is_named(checkpoint, tmp_path):
+    place = tmp_path / "model"
+    shutil.copytree(checkpoint, place)
+    config = json.loads((place / "tokenizer_config.json").read_text())
+    (place / "tokenizer_config.json").write_text(json.dumps(config | {"unk_token": ""}))
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json: unk_token = '' is not in the vocabulary"):
+        load_tokenizer(place)
 
 
 @pytest.mark.parametrize("load", [load_tokenizer, load_masked_language_model])

@@ -72,6 +72,12 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
     # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+    # transformers adds a token that the vocabulary lacks, but not an empty one: asked for its id, it calls itself
+    if tokenizer.unk_token is not None and tokenizer.unk_token not in tokenizer.get_vocab():
+        raise ValueError(
+            f"{where}/tokenizer_config.json: unk_token = {tokenizer.unk_token!r} is not in the vocabulary. "
+            "Name the one for unknown words there, such as [UNK]"
+        )
     if (config := Path(where) / "config.json").is_file():
         known, largest = read_object(config).get("vocab_size"), max(tokenizer.get_vocab().values())
         if isinstance(known, int) and largest >= known:
