@@ -67,6 +67,14 @@ def test_jobs_are_done_on_the_cluster_and_a_failure_stays_one(cluster, tmp_path)
     assert result_of(jobs_of(tmp_path)[-1], run) == {"number": 1 + 1 + 2 + 3}
 
 
+def test_a_run_with_a_relative_path_is_found_by_tasks_that_work_elsewhere(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    total = jobs_of(tmp_path)[-1]
+    with working(Where(cluster=cluster.address)):
+        do([total], Path("run"))
+    assert result_of(total, Path("run")) == {"number": 1 + 1 + 2 + 3}
+
+
 def test_a_job_that_kills_its_process_is_given_up_in_the_end(cluster, tmp_path):
     with working(Where(cluster=cluster.address)):
         failed = do_all([Job("deadly", work.die), Job("once", work.die_once)], tmp_path)

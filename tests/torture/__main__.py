@@ -23,7 +23,7 @@ from typing import Any  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from torture import faults, page, strangers, victims  # noqa: E402
+from torture import faults, page, victims  # noqa: E402
 
 SHOWN = 40  # failures of a part that are kept
 
@@ -45,7 +45,7 @@ def main() -> int:
         if given.seed in (None, before["seed"]):
             state, seed = before, before["seed"]
     share = 0.1 if given.tenth else given.share
-    parts = [fault for fault in (*faults.FAULTS, *strangers.FAULTS) if not given.part or fault.name in given.part]
+    parts = [fault for fault in page.FAULTS if not given.part or fault.name in given.part]
     print(f"seed {seed}; {len(parts)} parts", flush=True)
     scratch = Path(tempfile.mkdtemp(prefix="torture-"))
     failed = 0

@@ -8,9 +8,7 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from torture import disk, zygote
-from torture.victims import ADAPT, OFTEN, VICTIMS, Victim, copied, differences, results, undisturbed
+from torture.victims import OFTEN, VICTIMS, Victim, copied, differences, results, undisturbed
 from torture.zygote import Ended
 
 # what a message asks for, which is then done: "Remove PATH: ..." and "Remove PATH; ..."
 REMOVE = re.compile(r"(?:[Rr]emove|, and)\s+(\S+?)[:;,.]?(?=\s|$)")
 ANOTHER_OUT = re.compile(r"another --out|[Mm]ove that away|--to another directory|another --to")
 WAYS_OUT = 12  # one after the other
-SHARED_STEPS = 40  # of a training on two processes, in which there is time to be killed
 
 
 @dataclass(frozen=True)
@@ -160,77 +157,6 @@ def killed(bench: Bench, tries: int, *, name: str) -> Iterator[Try]:
         tried = went_on(bench, victim, place)
         if tried.failed:
             yield Try(f"{tried.failed} (kills)")
-
-
-def killed_ranks(bench: Bench, tries: int) -> Iterator[Try]:
-    """Kill one of two processes that share a training, or both with their launcher, at random moments of its steps."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    adapt = [*(word for word in ADAPT if not word.startswith("plan.steps=")), f"plan.steps={SHARED_STEPS}"]
-    for shard, share in (("false", tries - tries // 2), ("true", tries // 2)):
-        command = [*launcher, "-m", "acclimate", *adapt, f"plan.shard={shard}"]
-        place = bench.fresh("ranks")
-        status, took = _launched(command, place)
-        assert status == 0, f"left alone, the ranks end with status {status}"
-        expected = results(place)
-        shutil.rmtree(place / "out")
-        for number in range(1, share + 1):
-            moment = bench.random.uniform(0, took)
-            status, _ = _launched(command, place, kill=moment, whole=bench.random.random() < 0.5)
-            yield Try(how="killed" if status else "ended before")
-            if status and number % 5 and number < share:
-                continue  # killed again where it goes on
-            ended, _ = _launched(command, place)
-            differing = [] if ended else differences(expected, results(place))
-            if ended or differing:
-                yield Try(f"ranks, shard={shard}: status {ended}, other bytes in {differing[:4]} (kills)")
-            shutil.rmtree(place / "out")
-
-
-def _launched(command: list[str], place: Path, *, kill: float | None = None, whole: bool = False) -> tuple[int, float]:
-    """Return the launcher's exit status, and the seconds from the first step to the end.
-
-    kill: seconds after the first step at which a process is killed; whole: True to kill all of them and the launcher
-    """
-    log = place / "out" / "log.jsonl"
-    before = log.stat().st_ino if log.exists() else None
-    environment = os.environ | OFTEN | {"ACCLIMATE_CACHE": "cache"}
-    with open(place / "said.txt", "wb") as said:
-        running = subprocess.Popen(
-            command, cwd=place, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
-    while running.poll() is None and (not log.exists() or log.stat().st_ino == before):
-        time.sleep(0.01)
-    begun = time.monotonic()
-    if kill is not None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            running.wait(kill)
-        workers = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            if whole:
-                os.killpg(running.pid, signal.SIGKILL)
-            else:
-                os.kill(int(workers.read_text().split()[-1]), signal.SIGKILL)
-    status = running.wait(120)
-    if whole:  # torchrun's processes have sessions of their own, and end when their launcher has
-        _wait_for_the_end(place)
-    return status, time.monotonic() - begun
-
-
-def _wait_for_the_end(place: Path) -> None:
-    """Wait until no process works in the place. Raises TimeoutError after 30 seconds, which is what is promised."""
-    for _ in range(300):
-        inside = [link for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == str(place)]
-        if not inside:
-            return
-        time.sleep(0.1)
-    raise TimeoutError(f"processes outlive their launcher by 30 seconds: {inside}")
-
-
-def _target(link: Path) -> str:
-    try:
-        return os.readlink(link)
-    except OSError:  # of a process that has just ended
-        return ""
 
 
 def crashed(bench: Bench, tries: int) -> Iterator[Try]:
@@ -585,13 +511,6 @@ FAULTS = (
     _kills("ship", 100, "shipping a winner"),
     _kills("race", 150, "a race"),
     _kills("study", 50, "a paper's study"),
-    Fault(
-        "kill-ranks",
-        "`kill -9` of one of two processes of torchrun, or of both with their launcher, replicated and sharded",
-        "No process outlives its launcher by 30 s; the same command goes on and ends with the same bytes",
-        50,
-        killed_ranks,
-    ),
     Fault(
         "crash",
         "A kill before each file operation of each of these commands",

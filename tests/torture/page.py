@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from torture.clusters import FAULTS as OF_CLUSTERS
 from torture.faults import FAULTS as OF_MACHINES
 from torture.faults import Fault
 from torture.strangers import FAULTS as OF_STRANGERS
 
 RESULTS = Path(__file__).parent / "results.json"
 PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
-FAULTS: Sequence[Fault] = (*OF_MACHINES, *OF_STRANGERS)
+FAULTS: Sequence[Fault] = (*OF_CLUSTERS, *OF_MACHINES, *OF_STRANGERS)
 
 HEAD = """# Reliability
 

@@ -63,7 +63,10 @@ class RayWorkers:
         return 2 * max(1, int(ray.cluster_resources().get("CPU", 0)) // self.threads)
 
     def start(self, call: Call, watch: Watch) -> None:
-        sent = replace(call, run=call.run.resolve(), out=call.out.resolve(), arguments=_absolute(call.arguments))
+        needs = tuple(needed.resolve() for needed in call.needs)
+        sent = replace(
+            call, run=call.run.resolve(), out=call.out.resolve(), needs=needs, arguments=_absolute(call.arguments)
+        )
         self.tasks[self.remote.remote(sent, self.threads, __version__)] = (call, watch)
 
     def ended(self) -> list[EndedCall]:
