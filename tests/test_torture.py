@@ -15,7 +15,7 @@ from torture import page
 TESTS = Path(__file__).parent
 SHARE = 0.012
 CHEAP = ("adapt", "retrieve", "corpus", "prepare", "fetch", "ship")
-LEFT_OUT = {"kill-race", "kill-study", "kill-ranks"}  # seconds each: tests/test_kill.py has the first two
+LEFT_OUT = {"kill-race", "kill-study", "kill-ranks", "kill-ray"}  # seconds each: tests/test_kill.py has the first two
 
 
 @pytest.fixture(scope="module")
