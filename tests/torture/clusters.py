@@ -74,7 +74,8 @@ def _launched(command: list[str], place: Path, *, kill: float | None = None, who
             if whole:
                 os.killpg(running.pid, signal.SIGKILL)
             else:
-                os.kill(int(workers.read_text().split()[-1]), signal.SIGKILL)
+                for worker in workers.read_text().split()[-1:]:  # none where they have ended by themselves
+                    os.kill(int(worker), signal.SIGKILL)
     status = running.wait(120)
     if whole:  # torchrun's processes have sessions of their own, and end when their launcher has
         _wait_for_the_end(place)
