@@ -72,7 +72,8 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
     task, score, out = tuned
     again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
-    assert score.dev == max(look for _, look in files.read_record(out / finetune.DEV))
+    best = max(look for _, look in files.read_record(out / finetune.DEV))
+    assert score.dev == pytest.approx(best, abs=0.05), "looks are in the precision of training"
     assert not [*out.glob(finetune.BEST.format("*", "*"))]
 
 
@@ -176,7 +177,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     """Dev scores that are made up: the second of three looks is the best, and as good as a later one."""
     kept, recipe = [], recipe_for(encoder, toy_task(kind))
     for choose in ("best", "last"):
-        scores = iter([-0.1, 0.9, 0.9])
+        scores = iter([-0.1, 0.9, 0.9, 0.8])  # the last one is of the chosen weights, in float32
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
         monkeypatch.setattr(finetune, "constant_on_dev", lambda task, **_: -1.0)
         seen = {}
@@ -187,7 +188,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         short = replace(recipe, choose=choose, looks=3, plan=replace(recipe.plan, steps=3))
         checkpoint = finetune.adapt(short, tmp_path / choose, watch=watch)
         assert seen == {1: -0.1, 2: 0.9, 3: 0.9}
-        assert finetune.dev_score(tmp_path / choose, choose) == 0.9
+        assert finetune.dev_score(tmp_path / choose) == 0.8
         kept.append(load_file(checkpoint.path / "model.safetensors"))
         rows = encode_rows(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
         predicted = task_loss.predict(load_finetuned(checkpoint.path), rows, toy_task(kind).labels)

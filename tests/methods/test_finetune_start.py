@@ -196,21 +196,21 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     """Scores that are made up: after the second look none is better, and the third of these ends it."""
     task = toy_task("sequence")
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
-    monkeypatch.setattr(Tuning, "look", lambda self: finetune.Look(next(made_up), 1.0, ["x"]))
+    monkeypatch.setattr(Tuning, "look", lambda self, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
     assert files.read_record(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
     assert len(read_log(tmp_path)) == 10
-    assert finetune.dev_score(tmp_path, "best") == 0.5
+    assert files.read_record(tmp_path / "chosen.json")["averaged"] == [4]
 
 
 def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, tmp_path, monkeypatch):
     task = toy_task("sequence")
     weights, scores = [], {"mean": 0.8}
 
-    def look(self):
+    def look(self, precision="float32"):
         weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
-        score = [0.1, 0.6, 0.7, 0.2, scores["mean"]][len(weights) - 1]
+        score = [0.1, 0.6, 0.7, 0.2, scores["mean"], 0.75][len(weights) - 1]
         return finetune.Look(score, 1.0, [f"look {len(weights)}"])
 
     monkeypatch.setattr(Tuning, "look", look)
@@ -218,18 +218,32 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
     kept = load_finetuned(done.path).state_dict()
     for name, value in weights[1].items():
         assert torch.allclose(kept[name], (value + weights[2][name]) / 2, atol=1e-7), name
-    assert finetune.dev_score(tmp_path / "better", "best") == 0.8
     assert files.read_record(tmp_path / "better" / "chosen.json")["averaged"] == [9, 6]
-    assert finetune.predicted_dev(tmp_path / "better") == ["look 5"]
+    assert finetune.dev_score(tmp_path / "better") == 0.75, "that of the chosen weights in float32, a look of its own"
+    assert finetune.predicted_dev(tmp_path / "better") == ["look 6"]
 
     weights.clear()
     scores["mean"] = 0.65
     done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "worse")
     kept = load_finetuned(done.path).state_dict()
     assert all(torch.equal(kept[name], value) for name, value in weights[2].items())
-    assert finetune.dev_score(tmp_path / "worse", "best") == 0.7
-    assert finetune.predicted_dev(tmp_path / "worse") == ["look 3"]
+    assert files.read_record(tmp_path / "worse" / "chosen.json")["averaged"] == [9]
     assert not [*(tmp_path / "worse").glob("best-*")]
+
+
+def test_looks_are_in_the_precision_of_training_and_the_chosen_weights_are_scored_in_float32(
+    encoder, toy_task, tmp_path, monkeypatch
+):
+    narrow, outputs_and_loss = [], finetune.outputs_and_loss
+
+    def watched(*arguments):
+        narrow.append(torch.is_autocast_enabled("cpu"))
+        return outputs_and_loss(*arguments)
+
+    monkeypatch.setattr(finetune, "outputs_and_loss", watched)
+    plan = replace(PLAN, steps=4, precision="bfloat16")
+    finetune.adapt(recipe_for(encoder, toy_task("sequence"), looks=2, averaged=2, plan=plan), tmp_path)
+    assert narrow == [True, True, True, False], "two looks, one at their mean, and the score of what is handed over"
 
 
 def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_path):
@@ -245,9 +259,8 @@ def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_pat
     resumed = finetune.DevLooks(tmp_path, keep=1)
     look(resumed, 120, 0.87)
     assert len([*tmp_path.glob("best-120-*")]) == 1
-    finetune.DevLooks(tmp_path, keep=1).load(model, None)
+    assert finetune.DevLooks(tmp_path, keep=1).load(model, None) == [120]
     assert model.weight.item() == pytest.approx(0.87)
-    assert finetune.dev_score(tmp_path, "best") == 0.87
     [weights] = tmp_path.glob("best-*")
     weights.unlink()
     with pytest.raises(files.DamagedError, match="has the weights of 0 looks at dev, but 1 were kept"):
@@ -300,9 +313,8 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     assert len(again) == 8
     assert max(line["rate"] for line in again) == pytest.approx(3e-9)
     assert spent(tmp_path).tokens == sum(line["tokens"] for line in [*read_log(tmp_path), *again])
-    assert finetune.dev_score(tmp_path, "best") == max(
-        each for _, each in files.read_record(tmp_path / "again" / "dev.json")
-    )
+    best = max(each for _, each in files.read_record(tmp_path / "again" / "dev.json"))
+    assert finetune.dev_score(tmp_path) == pytest.approx(best, abs=0.02)
 
 
 @pytest.mark.parametrize("run", [("probe", "auto", 0.1, 1 / 3), ("fresh", "pooler", 5e-4, 3.0)])

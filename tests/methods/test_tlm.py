@@ -226,7 +226,7 @@ def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind
     for term in ("external", "mlm", "task"):
         values = [line[f"loss.{term}"] for line in log if line[f"loss.{term}"]]
         assert np.mean(values[-5:]) < np.mean(values[:3])
-    score = dev_score(tmp_path / "finetune", "best")
+    score = dev_score(tmp_path / "finetune")
     assert score > {"sequence": 0.6, "multilabel": 0.5, "score": 0.5}[kind]
     assert finetune.test(checkpoint, task, by="a test", watch=told.append)["test"] > 0.4
     assert {each.stage for each in told} >= {"joint", "fine-tune", "vocabulary"}
@@ -265,7 +265,7 @@ def test_without_the_second_stage_the_checkpoint_predicts_what_was_scored(recipe
     rows = encode_rows(dev, load_tokenizer(checkpoint.path), task.max_tokens)
     predicted = predict(load_finetuned(checkpoint.path), rows, task.labels)
     assert predicted == predicted_dev(tmp_path)
-    assert task.score([example.label for example in dev], predicted) == dev_score(tmp_path, "last")
+    assert task.score([example.label for example in dev], predicted) == dev_score(tmp_path)
     if kind == "score":
         assert 30 < np.mean(predicted) < 90  # in the task's unit, not in standard deviations
 

@@ -45,13 +45,14 @@ Readings
   With tag_scheme, training tags are written in that scheme, and predictions are converted to the task's scheme before
   they are scored. In IO, entities of one type that touch become one, and stay one.
 Deviations
-  Dev and test are scored in float32 whatever the training precision, so that the checkpoint predicts what was scored.
+  The chosen weights are scored on dev and test in float32 whatever the training precision, so that the checkpoint
+  predicts what was scored. The looks at dev, which only choose, are in the precision of training: half the time of a
+  fine-tuning on few rows went to looks in float32.
   In a span, padding has no part in the softmax over a row's tokens; in BERT's released code it has.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -138,18 +139,19 @@ from acclimate.tasks.thresholds import best_threshold, log_odds
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.gradients import NotFiniteError
+from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import pad, together
-from acclimate.training.plan import Plan, device
+from acclimate.training.plan import Plan, Precision, device
 from acclimate.training.run import finished, run, write_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# the weights of a look with their predictions for dev, by its step and 16 digits of the file's hash; while it runs
+# the weights of a look, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"
-CHOSEN = "chosen.json"  # steps of the looks that were chosen, and their score on dev, unless it is the best of DEV
+CHOSEN = "chosen.json"  # steps of the looks that were chosen, and what their weights score on dev in float32
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
@@ -435,7 +437,7 @@ def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = 
         task=task.name,
         metric=task.metric.name,
         seed=recipe.plan.seed,
-        dev=dev_score(out, recipe.choose),
+        dev=dev_score(out),
         adapting=Cost(),
         finetuning=spent(out),
         **tested,
@@ -561,7 +563,7 @@ class Tuning:
 
         def after(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
-                look = self.look()
+                look = self.look(self.plan.precision)
                 if not np.isfinite(look.loss):
                     raise NotFiniteError(
                         f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
@@ -605,9 +607,10 @@ class Tuning:
         rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
-    def look(self) -> Look:
+    def look(self, precision: Precision = "float32") -> Look:
         """Return the look at dev of the present weights, with adapters as they are once they are merged."""
-        with self.adapters.merged() if self.adapters else nullcontext():
+        merged = self.adapters.merged() if self.adapters else nullcontext()
+        with merged, arithmetic(Plan(precision=precision), self.model.device):
             outputs, loss = outputs_and_loss(self.measured, self.dev_rows, self.labels)
         if self.recipe.threshold == "dev" and self.task.kind == "multilabel":
             threshold, predicted, score = best_threshold(outputs, self.gold, self.labels, self.task)
@@ -617,21 +620,22 @@ class Tuning:
         return Look(self.task.score(self.gold, predicted), loss, predicted)
 
     def choose(self) -> None:
-        """Put the chosen weights into the model, adapters and the chosen threshold among them, and write their
-        predictions for dev.
+        """Put the chosen weights into the model, adapters and the chosen threshold among them, and write their look at
+        dev.
         """
+        steps = [self.looks.now]
         if self.recipe.choose == "best":
-            self.looks.load(self.model, self.look)
+            steps = self.looks.load(self.model, partial(self.look, self.plan.precision))
         elif self.scale is not None:
             fold(self.model, self.scale)
-        threshold = self.look().threshold if self.recipe.threshold == "dev" and self.task.kind == "multilabel" else 0.5
+        final = self.look()
         if self.adapters:
             self.adapters.merge()
-        if threshold != 0.5:
-            shift(self.model, -log_odds(threshold))
-            note = f"each label is predicted above a probability of {threshold:g}, which scores best on dev"
+        if final.threshold != 0.5:
+            shift(self.model, -log_odds(final.threshold))
+            note = f"each label is predicted above a probability of {final.threshold:g}, which scores best on dev"
             self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-        self.looks.write_predicted()
+        self.looks.write_chosen(steps, final)
 
     def finish(self) -> bool:
         """Train to the end, choose, and return whether anything was learnt."""
@@ -645,7 +649,7 @@ class Tuning:
         kind of task without such an answer, decides nothing.
         """
         constant = constant_on_dev(self.task, threshold=self.recipe.threshold)
-        dev = dev_score(self.out, self.recipe.choose)
+        dev = dev_score(self.out)
         if dev <= constant < 1.0:
             return False
         log = read_log(self.out)
@@ -832,7 +836,7 @@ def training_rows(
 
 
 class DevLooks:
-    """The looks at dev so far, and the best weights with their predictions, in files beside the run's states.
+    """The looks at dev so far, and the best weights, in files beside the run's states.
 
     A run that resumes from an earlier state looks again. If the killed run left its best weights at a later step, they
     are kept until the look at that step is made again, and replaces them. Its score may differ, on a GPU or with
@@ -852,23 +856,19 @@ class DevLooks:
                 raise files.DamagedError(f"{file} is damaged: its hash is not that of its name. {self._way_out()}")
             with safe_open(file, framework="pt") as opened:
                 self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
-        self.predicted: list[Any] = []  # of the last weights
 
     def add(self, step: int, look: Look, model: PreTrainedModel) -> None:
         if not ranks.is_first():
             return
-        score, loss, predicted, _ = look
-        self.now, self.predicted = step, predicted
-        self.losses[step] = loss
+        score, self.now = look.score, step
+        self.losses[step] = look.loss
         files.write_record(self.out / DEV_LOSS, sorted(self.losses.items()))
         self.scores[step] = score
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
             if step in ranked:
                 tensors = {name: value.detach().cpu().contiguous() for name, value in trained(model)}
-                # one file, so that a kill never leaves weights with the predictions of others
-                about = {"score": repr(score), "step": str(step), "predicted": json.dumps(predicted, allow_nan=False)}
-                content = save(tensors, metadata=about)
+                content = save(tensors, metadata={"score": repr(score), "step": str(step)})
                 path = self.out / BEST.format(step, files.sha256_of_bytes(content)[:16])
                 files.write_bytes(path, content)
                 self.kept[step] = score
@@ -887,8 +887,10 @@ class DevLooks:
         return int(ranks.agree(sum(step > best for step in steps)))
 
     @torch.no_grad()
-    def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> None:
-        """Put the weights of the best look into the model, or the mean of the best looks where that is no worse."""
+    def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> list[int]:
+        """Put the weights of the best look into the model, or the mean of the best looks where that is no worse. Return
+        the steps of these looks.
+        """
         looks = min(self.keep, len(self.scores))
         if ranks.is_first() and len(self.kept) < looks:
             raise files.DamagedError(
@@ -902,23 +904,12 @@ class DevLooks:
                 with safe_open(self._places(step)[0], framework="pt") as file:
                     for name, parameter in trained(model):
                         parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
-            mean = look()
-            best = ranks.agree(self.kept.get(kept[0], 0.0))
-            if mean.score >= best:
-                self.predicted = mean.predicted
-                self._note({"averaged": kept, "dev": mean.score, "loss": mean.loss})
-                return
+            if look().score >= ranks.agree(self.kept.get(kept[0], 0.0)):
+                return kept
         with safe_open(self._places(kept[0])[0], framework="pt") as file:
             for name, parameter in trained(model):
                 parameter.copy_(file.get_tensor(name))
-            self.predicted = json.loads(file.metadata()["predicted"])
-        step = kept[0]
-        if ranks.is_first() and self.kept[step] != max(self.scores.values()):
-            self._note({"averaged": [step], "dev": self.kept[step], "loss": self.losses[step]})
-
-    def _note(self, chosen: dict[str, Any]) -> None:
-        if ranks.is_first():
-            files.write_record(self.out / CHOSEN, chosen)
+        return kept[:1]
 
     def _places(self, step: int | str) -> list[Path]:
         """Return the files of the look's weights, the newest first; more than one if a run was killed between them."""
@@ -932,10 +923,11 @@ class DevLooks:
         """Steps, the best first; of equals the earliest."""
         return sorted(scores, key=lambda step: (-scores[step], step))
 
-    def write_predicted(self) -> None:
-        """Write the chosen weights' predictions for dev."""
+    def write_chosen(self, steps: Sequence[int], look: Look) -> None:
+        """Write the look at dev of the chosen weights. steps: those of the looks that they are the mean of"""
         if ranks.is_first():
-            files.write_record(self.out / PREDICTED_DEV, self.predicted)
+            files.write_record(self.out / PREDICTED_DEV, look.predicted)
+            files.write_record(self.out / CHOSEN, {"averaged": steps, "dev": look.score, "loss": look.loss})
 
 
 def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
@@ -949,13 +941,9 @@ def drop_best(out: Path) -> None:
             file.unlink()
 
 
-def dev_score(out: Path, choose: str) -> float:
+def dev_score(out: Path) -> float:
     """Return the dev score of the checkpoint that was chosen."""
-    out = last_attempt(out)
-    if choose == "best" and (out / CHOSEN).exists():
-        return float(files.read_record(out / CHOSEN)["dev"])
-    scores: list[float] = [score for _, score in files.read_record(out / DEV)]
-    return max(scores) if choose == "best" else scores[-1]
+    return float(files.read_record(last_attempt(out) / CHOSEN)["dev"])
 
 
 def predicted_dev(out: Path) -> list[Label]:
@@ -986,7 +974,7 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
     tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):
-        now = tuning.look()
+        now = tuning.look(tuning.plan.precision)
     seen = [Begun(now.score, now.loss), *(Begun(*begun) for at, begun in earlier.items() if int(at) <= steps)]
     if tuning.looks.scores and min(tuning.looks.scores) <= steps:
         seen.append(best_of_looks(out, until=steps))

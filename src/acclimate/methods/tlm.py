@@ -281,8 +281,9 @@ def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedMo
     predicted, loss = predict_and_measure(TaskLoss(classifier), rows, task.labels)
     score = task.score([example.label for example in dev], predicted)
     looks = DevLooks(out, keep=0)
-    looks.add(len(read_log(first)), Look(score, loss, predicted), classifier)
-    looks.write_predicted()
+    step, look = len(read_log(first)), Look(score, loss, predicted)
+    looks.add(step, look, classifier)
+    looks.write_chosen([step], look)
     return classifier, tokenizer
 
 

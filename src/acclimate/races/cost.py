@@ -43,6 +43,7 @@ from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training import trials
+from acclimate.training.kernels import arithmetic
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan, device, piece_tokens
 from acclimate.training.trials import Speed
@@ -216,11 +217,13 @@ class _TuningSpeed:
     """What some steps of fine-tuning showed.
 
     loading  seconds before the first step
+    looking  of the looks at dev, in the precision of training; reading: in float32, as dev and test are scored
     row      mean tokens of a training row; dev: tokens of the dev set
     """
 
     loading: float
     training: Speed
+    looking: Speed
     reading: Speed
     row: float
     dev: float
@@ -330,8 +333,8 @@ class SpeedTest:
         def stage(run: float) -> Stage:
             tokens = run * plan.steps * plan.batch * tried.row
             looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
-            looks += 2 if stated.averaged > 1 and share == 1 else 0  # of the mean of the best looks, and the last
-            reading = looks * tried.dev * tried.reading.seconds
+            looks += stated.averaged > 1 and share == 1  # at the mean of the best looks
+            reading = tried.dev * (looks * tried.looking.seconds + (share == 1) * tried.reading.seconds)
             written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
             trained = tokens * tried.training.seconds + run * plan.steps * tried.training.step
             seconds = tried.loading + trained + reading + self._writing(written + 1) + start
@@ -413,16 +416,23 @@ class SpeedTest:
             whole = task.kind in ("tokens", "span")  # an example may have several rows, which belong together
             flops = TaskLoss(tuning.model).flops(read) / len(read.ids)
             reading = trials.read_speed(predicts, read, flops, whole=whole)
-            return {"loading": taken(), "training": vars(training), "reading": vars(reading)}
+            with arithmetic(plan, tuning.model.device):
+                looking = trials.read_speed(predicts, read, flops, whole=whole)
+            speeds = {"training": training, "looking": looking, "reading": reading}
+            return {"loading": taken()} | {name: vars(speed) for name, speed in speeds.items()}
 
         # a spread of lengths costs more than rows of one length, because attention grows with their square
         spread = trials.in_steps(float(np.mean(train_rows**2)) / row)
         about: dict[str, Any] = {"kind": "fine-tuning", "task": task.kind, "labels": len(task.labels), "prompt": prompt}
-        about |= {"recipe": settings.to_mapping(alike), "tokens": [trials.in_steps(row), spread]}
+        about |= {
+            "recipe": settings.to_mapping(alike),
+            "tokens": [trials.in_steps(row), spread],
+            "looks": plan.precision,
+        }
         found = self._kept(about, measure, _training_words)
-        training, reading = (Speed(**found[name]) for name in ("training", "reading"))
+        training, looking, reading = (Speed(**found[name]) for name in ("training", "looking", "reading"))
         dev_tokens = float(np.sum(dev_rows)) * task.sizes["dev"] / min(task.sizes["dev"], SAMPLED_ROWS)
-        return _TuningSpeed(found["loading"], training, reading, row, dev_tokens)
+        return _TuningSpeed(found["loading"], training, looking, reading, row, dev_tokens)
 
     def test_tokens(self, stated: finetune.FinetuneRecipe, prompt: int) -> float:
         """Return the tokens of the test set, extrapolated from a sample of it. prompt: tokens behind each row"""

@@ -139,7 +139,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
-    chosen = {"dev": finetune.dev_score(out, stated.choose), "loss": finetune.best_of_looks(out).loss}
+    chosen = {"dev": finetune.dev_score(out), "loss": finetune.best_of_looks(out).loss}
     learnt: Result = files.read_record(out / finetune.LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 

@@ -206,7 +206,7 @@ def _handed_over(label: str, joint: Job, materials: Materials) -> Job:
 def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
     """Write the model of TLM without its second stage (Table 7): encoder and classifier of the first one."""
     checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
-    dev = finetune.dev_score(out, "last")
+    dev = finetune.dev_score(out)
     return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
 
 
