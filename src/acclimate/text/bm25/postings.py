@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numba
 import numpy as np
 
-from acclimate.text.overlap.kernels import BARE, Kernel, compiled, part
+from acclimate.core.compiled import BARE, Kernel, compiled, part
 
 BLOCK = 1 << 16  # documents: a place in a block takes 16 bits, and a block's sums stay in the processor's cache
 GROUP = 64  # documents of a block that a search skips together

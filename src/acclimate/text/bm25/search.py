@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from acclimate.core.compiled import compiled, part
 from acclimate.text.bm25.postings import (
     BLOCK,
     COARSE,
@@ -28,7 +29,6 @@ from acclimate.text.bm25.postings import (
     width_of,
 )
 from acclimate.text.bm25.words import longer
-from acclimate.text.overlap.kernels import compiled, part
 
 ALL = 1 << 31  # largest sum of a query's bounds
 _ROUNDING = 1 << 9  # in units of ALL: larger than the rounding to float32

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, compiled, longest_text, mix, part
+from acclimate.core.compiled import compiled, mix, part
+from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, longest_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from acclimate.core.compiled import compiled, part
 from acclimate.core.machines import processors
-from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, compiled, part
+from acclimate.text.overlap.kernels import BINS, ZERO, agreeing
 from acclimate.text.overlap.references import check_similarity, jaccard, normalised_words, shingles
 from acclimate.text.overlap.search import bins_of_band, character_sketches, least_of
 

@@ -4,89 +4,28 @@
 sketch of its runs of characters or words (`sketch`).
 
 Sources: Dahlgaard, Knudsen and Thorup, Fast similarity sketching (FOCS 2017), whose sketch takes one pass over a long
-text and still has no empty bins for a short one; `mix` is the finaliser of Steele's splitmix64.
+text and still has no empty bins for a short one.
 """
 
 from __future__ import annotations
 
-import logging
-import os
-import stat
-from collections.abc import Callable
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 
+from acclimate.core.compiled import compiled, mix, part
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BINS = 256  # numbers of a sketch; the 8 upper bits of a hash choose one
 _MANY = 16 * BINS  # if so many shingles leave a bin empty, most of them are repeats
-BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
 # numba turns a signed and an unsigned operand into a float, so each constant that is combined with a hash is unsigned
-_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
+_FIRST, _31 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(31)
 PER_CHARACTER, PER_WORD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1342543DE82EF95)
 OUT = np.uint64(pow(0xD1342543DE82EF95, GRAM, 1 << 64))  # removes the word before the window from a rolling hash
 _C1, _C2, _C3, _C4 = (np.uint64(pow(0xA0761D6478BD642F, power, 1 << 64)) for power in range(1, 5))
 _NONE, ZERO, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _TO_BIN, _TO_ROUND, _VALUE, _BYTE = np.uint64(56), np.uint64(47), np.uint64((1 << 47) - 1), np.uint64(255)
 _SPACE = 32
-
-
-def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
-    """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
-
-    numba's cache holds pickles. So it is used only where `only_ours` is True.
-
-    numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
-    fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
-    """
-    try:
-        cached = numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
-    except RuntimeError as error:
-        if "cannot cache function" not in str(error):
-            raise  # else no cache directory is writable
-    else:
-        place = str(cached.stats.cache_path)
-        if only_ours(Path(place), Path(function.__code__.co_filename)):
-            return cast(Kernel, cached)
-        _warn(place)
-    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))  # every process compiles for itself
-
-
-def only_ours(place: Path, source: Path) -> bool:
-    """True if the folder of a cache is of this user, root or the owner of the source file, and not all can write it.
-
-    A folder that its group can write is used: a umask of 002, with a group for each user, is common.
-
-    The folder above it counts, too: one who may rename a folder can put another in its place.
-    """
-    trusted = {0, os.getuid(), source.stat().st_uid if source.exists() else 0}
-    for folder in (place, place.parent):
-        if not folder.exists():
-            continue
-        about = folder.stat()
-        shared = about.st_mode & stat.S_IWOTH and not (folder != place and about.st_mode & stat.S_ISVTX)
-        if about.st_uid not in trusted or shared:
-            return False
-    return True
-
-
-@cache  # once for each folder
-def _warn(place: str) -> None:
-    logging.getLogger(__name__).warning(
-        f"{place}: others can write this folder, so compiled code is not read from there, and each process compiles "
-        f"anew. Set NUMBA_CACHE_DIR to a folder that only you can write"
-    )
-
-
-def part(function: Kernel) -> Kernel:
-    """Compile a function that only compiled functions call; a call from Python would crash."""
-    return cast(Kernel, numba.njit(nogil=True, **BARE)(function))
 
 
 @compiled
@@ -286,11 +225,3 @@ def longest_text(begins: Any) -> int:
     for text in range(len(begins) - 1):
         longest = max(longest, begins[text + 1] - begins[text])
     return longest
-
-
-@part
-def mix(value: Any) -> Any:
-    """Return a 64-bit hash of which each bit depends on all bits of the value."""
-    value = (value ^ (value >> _30)) * _FIRST
-    value = (value ^ (value >> _27)) * _SECOND
-    return value ^ (value >> _31)

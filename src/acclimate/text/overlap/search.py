@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from acclimate.core.compiled import compiled, mix, part
 from acclimate.text.overlap.kernels import (
     BINS,
     ONE,
@@ -21,14 +22,11 @@ from acclimate.text.overlap.kernels import (
     ZERO,
     agreeing,
     band_key,
-    compiled,
     find_slot,
     hash_of_text,
     longest_text,
     lowest_bytes,
-    mix,
     normalise,
-    part,
     read_words,
     same,
     shingle_hashes,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from acclimate.text.overlap.kernels import compiled, mix
+from acclimate.core.compiled import compiled, mix
 
 LONGEST_LINE = 1024  # words; longer lines are cut, as in the official tool
 # sums may be taken in any order, but NaN and infinity are kept, so that the loss shows that training diverged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba
 import pytest
 
-from acclimate.text.overlap import kernels
+from acclimate.core import compiled
 
 
 @pytest.mark.parametrize(("mode", "above"), [(0o755, 0o755), (0o777, 0o755), (0o755, 0o777)])
@@ -13,12 +13,12 @@ def test_a_cache_that_others_can_write_is_not_read(mode, above, tmp_path, monkey
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
 
-    def compiled():
-        return kernels.compiled(lambda number: number + 1)
+    def compile_one():
+        return compiled.compiled(lambda number: number + 1)
 
-    place = kernels.Path(compiled().stats.cache_path)
+    place = compiled.Path(compile_one().stats.cache_path)
     place.chmod(mode)
     place.parent.chmod(above)
-    again, used = compiled(), mode == above
+    again, used = compile_one(), mode == above
     assert (again.stats.cache_path is not None) == used
     assert ("others can write this folder" in caplog.text) == (not used)

@@ -1,0 +1,84 @@
+"""Compile loops over arrays with numba: functions that release Python's global lock.
+
+`mix` is the finaliser of splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA
+2014).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
+# numba turns a signed and an unsigned operand into a float, so each constant that is combined with a hash is unsigned
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
+
+
+def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
+    """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
+
+    numba's cache holds pickles. So it is used only where `only_ours` is True.
+
+    numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
+    fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
+    """
+    try:
+        cached = numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise  # else no cache directory is writable
+    else:
+        place = str(cached.stats.cache_path)
+        if only_ours(Path(place), Path(function.__code__.co_filename)):
+            return cast(Kernel, cached)
+        _warn(place)
+    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))  # every process compiles for itself
+
+
+def only_ours(place: Path, source: Path) -> bool:
+    """True if the folder of a cache is of this user, root or the owner of the source file, and not all can write it.
+
+    A folder that its group can write is used: a umask of 002, with a group for each user, is common.
+
+    The folder above it counts, too: one who may rename a folder can put another in its place.
+    """
+    trusted = {0, os.getuid(), source.stat().st_uid if source.exists() else 0}
+    for folder in (place, place.parent):
+        if not folder.exists():
+            continue
+        about = folder.stat()
+        shared = about.st_mode & stat.S_IWOTH and not (folder != place and about.st_mode & stat.S_ISVTX)
+        if about.st_uid not in trusted or shared:
+            return False
+    return True
+
+
+@cache  # once for each folder
+def _warn(place: str) -> None:
+    logging.getLogger(__name__).warning(
+        f"{place}: others can write this folder, so compiled code is not read from there, and each process compiles "
+        f"anew. Set NUMBA_CACHE_DIR to a folder that only you can write"
+    )
+
+
+def part(function: Kernel) -> Kernel:
+    """Compile a function that only compiled functions call; a call from Python would crash."""
+    return cast(Kernel, numba.njit(nogil=True, **BARE)(function))
+
+
+@part
+def mix(value: Any) -> Any:
+    """Return a 64-bit hash of which each bit depends on all bits of the value."""
+    value = (value ^ (value >> _30)) * _FIRST
+    value = (value ^ (value >> _27)) * _SECOND
+    return value ^ (value >> _31)
