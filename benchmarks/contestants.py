@@ -2,6 +2,7 @@
 
 A measurement takes some steps of warm-up, then counts whole steps until its time is over: whatever a step needs, from
 the next batch's data to the optimiser, is inside. Tokens are real ones, special tokens included; padding never counts.
+Seconds are those of `now`.
 """
 
 from __future__ import annotations
@@ -27,17 +28,23 @@ UNENDING = 1_000_000  # steps: a measurement stops long before
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who trains, on which rows, in which precision. Dropout of hidden states is 0.1 throughout."""
+    """Who trains, on which rows, in which precision. Dropout of hidden states is 0.1 throughout.
+
+    head  where Trainer computes the language modelling head: at all positions, as it does by itself, or at those that
+          are predicted, as six lines of `compute_loss` make it
+    """
 
     who: Literal["acclimate", "Trainer"]
-    rows: Literal["pieces", "padded", "grouped", "chunks"]
+    rows: Literal["pieces", "padded", "grouped", "sorted", "chunks"]
     precision: Literal["float32", "bfloat16"]
     attention_dropout: float = 0.1
+    head: Literal["everywhere", "masked"] = "everywhere"
 
     @property
     def name(self) -> str:
         short = {"float32": "fp32", "bfloat16": "bf16"}[self.precision]
         rows = "" if self.who == "acclimate" else f" {self.rows}"
+        rows += " with a masked head" if self.head == "masked" else ""
         return f"{self.who}{rows}, {short}, attention dropout {self.attention_dropout:g}"
 
 
@@ -83,6 +90,13 @@ class Measurement:
         return self.flops / self.seconds
 
 
+def now(device: str) -> float:
+    """Return the processor seconds of this process, which other work on the machine hardly changes; on a GPU those of
+    the clock.
+    """
+    return time.process_time() if device == "cpu" else time.perf_counter()
+
+
 def measure_ours(contestant: Contestant, setting: Setting, material: Material, *, seed: int) -> Measurement:
     """One measurement, from a fresh model on; the seed decides which rows come, in which order."""
     model = model_of(setting.size, material, seed=0, attention_dropout=contestant.attention_dropout)
@@ -93,7 +107,7 @@ def measure_ours(contestant: Contestant, setting: Setting, material: Material, *
     for _ in range(setting.warm_up):
         next(steps)
     seen = Measurement()
-    begun = time.perf_counter()
+    begun = now(setting.device)
     while seen.seconds < setting.seconds or seen.steps < setting.least_steps:
         step = next(steps)  # the norm of the gradient has been read, so the GPU is at most an update behind
         seen.steps += 1
@@ -101,9 +115,9 @@ def measure_ours(contestant: Contestant, setting: Setting, material: Material, *
         seen.positions += step.tokens + step.padded
         seen.waited += step.waited
         seen.flops += step.flops
-        seen.seconds = time.perf_counter() - begun
+        seen.seconds = now(setting.device) - begun
     wait_for(setting.device)
-    seen.seconds = time.perf_counter() - begun
+    seen.seconds = now(setting.device) - begun
     steps.close()
     return seen
 
@@ -134,11 +148,11 @@ def matrix_peak(precision: str, device: str, *, seconds: float) -> float:
     first @ second
     while not best or time.perf_counter() < end:
         wait_for(device)
-        begun = time.perf_counter()
+        begun = now(device)
         for _ in range(3):
             first @ second
         wait_for(device)
-        best = max(best, 3 * 2 * width**3 / (time.perf_counter() - begun))
+        best = max(best, 3 * 2 * width**3 / (now(device) - begun))
     return best
 
 

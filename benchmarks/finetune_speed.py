@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from contestants import EPSILON, WEIGHT_DECAY, Contestant, median
+from contestants import EPSILON, WEIGHT_DECAY, Contestant, median, now
 from page import head, spread, table, tell, write
-from peer import CountingTrainer, trainer_arguments
+from peer import STRATEGIES, CountingTrainer, trainer_arguments
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback
 
 from acclimate.core.types import TAGS, Batch
@@ -42,8 +41,10 @@ THEIRS = [
     Contestant("Trainer", "padded", "float32"),
     Contestant("Trainer", "grouped", "bfloat16"),
     Contestant("Trainer", "grouped", "float32"),
+    Contestant("Trainer", "sorted", "bfloat16"),
+    Contestant("Trainer", "sorted", "float32"),
 ]
-DUELS = [(OURS[0], THEIRS[0]), (OURS[0], THEIRS[2]), (OURS[1], THEIRS[1]), (OURS[1], THEIRS[3]), (OURS[0], THEIRS[1])]
+DUELS = [(OURS[0], THEIRS[place]) for place in (0, 2, 4, 1)] + [(OURS[1], THEIRS[place]) for place in (1, 3, 5)]
 SCORED = (OURS[0], THEIRS[0])  # these train to the end, the others for --short steps
 WARMUP = 0.1
 
@@ -173,15 +174,16 @@ def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: in
         precision=contestant.precision,
         seed=seed,
     )
-    done, begun = Run(), time.perf_counter()
+    where = device().type
+    done, begun = Run(), now(where)
     for step in train(objective, rows_stream(work.rows, batch=work.batch, seed=seed), plan, adamw(objective, plan)):
         if step.number == warm_up:
-            begun = time.perf_counter()
+            begun = now(where)
         elif step.number > warm_up:
             done.steps += 1
             done.tokens += step.tokens
             done.positions += step.tokens + step.padded
-            done.seconds = time.perf_counter() - begun
+            done.seconds = now(where) - begun
         if step.number == steps:
             break
     return done, model
@@ -194,6 +196,7 @@ def _theirs(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: 
     with tempfile.TemporaryDirectory() as directory:
         trainer = CountingTrainer(
             model=model,
+            rows=contestant.rows,
             args=trainer_arguments(
                 directory,
                 batch=work.batch,
@@ -204,7 +207,7 @@ def _theirs(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: 
                 lr_scheduler_type="linear",
                 warmup_steps=round(WARMUP * work.steps),
                 seed=seed,
-                train_sampling_strategy="group_by_length" if contestant.rows == "grouped" else "random",
+                train_sampling_strategy=STRATEGIES.get(contestant.rows, "random"),
             ),
             train_dataset=list(_features(work.rows)),
             data_collator=collate(work.tokenizer),
@@ -226,10 +229,10 @@ class _Clock(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         if state.global_step == self.warm_up:
-            self.begun = time.perf_counter()
+            self.begun = now(device().type)
         elif state.global_step > self.warm_up:
             self.done.steps += 1
-            self.done.seconds = time.perf_counter() - self.begun
+            self.done.seconds = now(device().type) - self.begun
         if state.global_step == self.steps:
             control.should_training_stop = True
 
@@ -292,11 +295,13 @@ def _method(given: argparse.Namespace) -> str:
 Both train the same classifier (the same checkpoint, the same head for the same seed) on the very same encoded rows,
 {given.batch} a step, with fused AdamW, the rate rising over {WARMUP:.0%} of the steps and falling to 0, gradients
 clipped at 1, dropout .1. *Trainer* is `transformers.Trainer` without logging, saving or reporting: *padded* to the
-longest row of the batch, as it does by itself, or *grouped*, with `train_sampling_strategy="group_by_length"`, its
-batches in random order. bf16 is autocast; weights and optimiser stay in float32. Ours packs the rows of a step into
+longest row of the batch, as it does by itself; *grouped*, with `train_sampling_strategy="group_by_length"`, its
+batches in random order; or *sorted*, as an expert would have it: batches of rows of like length out of all rows.
+bf16 is autocast; weights and optimiser stay in float32. Ours packs the rows of a step into
 lines that several of them share (`src/acclimate/training/pieces.py`). The clock starts after {given.warm_up} steps. In
 each of {given.rounds} rounds all have one turn, every second round in reverse order; a round has one seed. Whoever is
-scored trains to the end, the others {given.short} steps. The scores on dev are of one and the same prediction code."""
+scored trains to the end, the others {given.short} steps. Seconds are the processor's on a CPU, the clock's on a GPU.
+The scores on dev are of one and the same prediction code."""
 
 
 if __name__ == "__main__":

@@ -20,12 +20,6 @@ from acclimate.text.tokens import Tokens
 from acclimate.text.vocabulary import train_tokenizer
 
 LONGEST = 128  # tokens of a row, special tokens included
-SENTENCES = 3  # of a document at most
-HOW = (
-    "Each text is split where a sentence seems to end (a full stop, question or exclamation mark, white space, then a "
-    f"capital, digit, quote or bracket); 1 to {SENTENCES} sentences in a row, the number drawn evenly under a fixed "
-    f"seed, make a document. Documents of more than {LONGEST} tokens are cut, nothing is dropped."
-)
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(\[])")
 
 Row = dict[str, list[int]]
@@ -42,12 +36,27 @@ class Material:
     chunks: list[Row]
 
 
-def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int) -> Material:
-    """The first `texts` texts of a file with the field `text`; the last twentieth of them is held out."""
+def how(sentences: int) -> str:
+    """What `prepare` does, in words for a report."""
+    cut = f"Documents of more than {LONGEST} tokens are cut, nothing is dropped."
+    if not sentences:
+        return f"A document is a text as it is. {cut}"
+    return (
+        "Each text is split where a sentence seems to end (a full stop, question or exclamation mark, white space, "
+        f"then a capital, digit, quote or bracket); 1 to {sentences} sentences in a row, the number drawn evenly under "
+        f"a fixed seed, make a document. {cut}"
+    )
+
+
+def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int, sentences: int = 3) -> Material:
+    """The first `texts` texts of a file with the field `text`; the last twentieth of them is held out.
+
+    sentences: of a document at most; 0: documents are the texts as they are
+    """
     found = list(itertools.islice(read_documents(source), texts))
     kept = max(1, len(found) - max(1, len(found) // 20))
-    training = write_corpus(_slices(found[:kept]), directory / "training")
-    heldout = write_corpus(_slices(found[kept:]), directory / "heldout")
+    training = write_corpus(_slices(found[:kept], sentences), directory / "training")
+    heldout = write_corpus(_slices(found[kept:], sentences), directory / "heldout")
     tokenizer = train_tokenizer(training, size=vocabulary)
     tokens = training.tokens(tokenizer)
     rows = rows_of(tokens)
@@ -98,12 +107,15 @@ def model_of(size: str, material: Material, *, seed: int, attention_dropout: flo
     )
 
 
-def _slices(texts: list[Document]) -> Iterator[Document]:
+def _slices(texts: list[Document], most: int) -> Iterator[Document]:
     generator = np.random.default_rng(0)
     for text in texts:
+        if not most:
+            yield text
+            continue
         sentences = _END.split(text.text.strip())
         first = 0
         while first < len(sentences):
-            taken = int(generator.integers(1, SENTENCES + 1))
+            taken = int(generator.integers(1, most + 1))
             yield Document(f"{text.id}:{first}", " ".join(sentences[first : first + taken]), text.source)
             first += taken

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import transformers
 from contestants import our_plan
-from material import HOW, LONGEST, Material, lengths_line, model_of, prepare
+from material import LONGEST, Material, how, lengths_line, model_of, prepare
 from page import head, table, tell, write
 from peer import CountingTrainer, trainer_arguments
 from transformers import DataCollatorForLanguageModeling, TrainerCallback
@@ -182,7 +182,7 @@ def _deviation(values: np.ndarray) -> float:
 def _method(given: argparse.Namespace) -> str:
     return f"""## What is measured
 
-{HOW}
+{how(3)}
 
 Ours and `transformers.Trainer` (padded to the longest row of the batch) start from the same random weights for each
 seed and train on the same rows, each in another random order: {given.steps} steps, 15% of the sub-words predicted

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 import transformers
 from contestants import Contestant, Measurement, Setting, matrix_peak, measure_ours, median
-from material import HOW, Material, lengths_line, prepare
+from material import Material, how, lengths_line, prepare
 from page import head, spread, table, tell, write
 from peer import measure_trainer
 
@@ -30,6 +30,11 @@ THEIRS = [
     for precision, dropout in (("float32", 0.1), ("bfloat16", 0.1), ("bfloat16", 0.0))
     for rows in ("padded", "grouped", "chunks")
 ]
+TUNED = [
+    Contestant("Trainer", "grouped", precision, dropout, "masked")
+    for precision, dropout in (("float32", 0.1), ("bfloat16", 0.1), ("bfloat16", 0.0))
+]
+THEIRS += TUNED
 EQUAL_FP32, EQUAL_BF16, BEST = OURS
 # what is compared: a sentence, ours, and which of theirs it meets (the one with the highest median)
 DUELS = [
@@ -39,6 +44,9 @@ DUELS = [
         EQUAL_BF16,
         lambda other: (other.precision, other.attention_dropout) == ("bfloat16", 0.1),
     ),
+    ("ours as it comes, theirs as it comes", EQUAL_BF16, lambda other: other == THEIRS[0]),
+    ("fp32, theirs tuned by an expert", EQUAL_FP32, lambda other: other == TUNED[0]),
+    ("bf16, theirs tuned by an expert", EQUAL_BF16, lambda other: other == TUNED[1]),
     ("ours at its best, theirs at its best with the recipe's dropout", BEST, lambda other: other.attention_dropout > 0),
     ("ours at its best, theirs at its best without attention dropout", BEST, lambda other: True),
 ]
@@ -54,7 +62,9 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     with tempfile.TemporaryDirectory() as directory:
         tell("learning the vocabulary")
-        material = prepare(given.corpus, Path(directory), texts=given.texts, vocabulary=given.vocabulary)
+        material = prepare(
+            given.corpus, Path(directory), texts=given.texts, vocabulary=given.vocabulary, sentences=given.sentences
+        )
         sections = [_section(size, given, material) for size in given.sizes.split(",")]
         where = torch.cuda.get_device_name() if given.device == "cuda" else f"CPU, {given.threads} threads"
         facts = [
@@ -71,6 +81,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
     parser.add_argument("--sizes", default="2x128,6x384,12x768", help="layers x hidden width, separated by commas")
     parser.add_argument("--texts", type=int, default=10_000, help="how many of the corpus to use")
+    parser.add_argument("--sentences", type=int, default=3, help="of a row at most; 0: the texts as they are")
     parser.add_argument("--vocabulary", type=int, default=30_522, help="word pieces")
     parser.add_argument("--batch", type=int, default=32, help="rows of a step")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -78,7 +89,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a measurement, after warm-up")
     parser.add_argument("--least-steps", type=int, default=3, help="of a measurement, should they take longer")
     parser.add_argument("--warm-up", type=int, default=2, help="steps before each measurement")
-    parser.add_argument("--workers", default="0,1", help="numbers of data loader workers to try for Trainer")
+    parser.add_argument("--workers", default="0", help="numbers of data loader workers to try for Trainer, on a GPU")
     parser.add_argument("--contestants", default="*", help="only those whose names fit one of these patterns, by ;")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--compile", action="store_true", help="torch.compile for both (give a longer warm-up)")
@@ -176,20 +187,23 @@ def _duels(rounds: Rounds) -> str:
 def _method(given: argparse.Namespace) -> str:
     return f"""## What is measured
 
-{HOW}
+{how(given.sentences)}
 
 All train a BERT with random weights by masked language modelling with {given.batch} rows a step: 15% of the sub-words
 are predicted (80/10/10), hidden dropout is 0.1, AdamW is fused, gradients are clipped at 1. *Trainer* is
 `transformers.Trainer` with `DataCollatorForLanguageModeling`, without logging, saving or reporting: *padded* to the
 longest row of the batch; *grouped*, the same with `train_sampling_strategy="group_by_length"`, its batches in random
 order (Trainer begins with the longest rows, and a turn of few steps would see no others); *chunks*, the rows joined and
-cut every 128 tokens, so that a step holds more tokens, which favours it. bf16 is autocast; weights and optimiser stay
+cut every 128 tokens, so that a step holds more tokens, which favours it; *with a masked head*, what an expert adds: a
+`compute_loss` of six lines that computes the language modelling head at the predicted positions alone. bf16 is
+autocast; weights and optimiser stay
 in fp32. A turn is {given.warm_up} steps of warm-up, then whole steps for {given.seconds:g} s and at least
 {given.least_steps}; in each of {given.rounds} rounds all have one turn, ours and theirs mixed, every second round in
 reverse order.
 
-*Real tokens/s*: tokens that are not padding, special tokens included, by the wall clock of whole steps, data and
-optimiser included. *Padding*: share of the positions that went through the model. *Waiting*: share of the time between
+*Real tokens/s*: tokens that are not padding, special tokens included, by the seconds of whole steps, data and optimiser
+included: on a CPU the processor's, on a GPU the clock's.
+*Padding*: share of the positions that went through the model. *Waiting*: share of the time between
 asking for a batch and having it (Trainer without workers makes its batches in that time; ours makes them beside the
 step). *Of peak*: the operations that the matrix products of the real tokens and the predicted positions need, a
 second, by the most that a product of two square matrices of the same precision reached in this run; padding and a head

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from contestants import EPSILON, RATE, UNENDING, WEIGHT_DECAY, Contestant, Measurement, Setting, wait_for
+from contestants import EPSILON, RATE, UNENDING, WEIGHT_DECAY, Contestant, Measurement, Setting, now, wait_for
 from material import Material, model_of
 from torch.utils.data import Sampler
 from transformers import DataCollatorForLanguageModeling, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from acclimate.models.encoder import training_flops
 
+STRATEGIES = {"grouped": "group_by_length", "sorted": "group_by_length"}  # rows -> Trainer's word; others: "random"
+
 
 def measure_trainer(contestant: Contestant, setting: Setting, material: Material, *, seed: int) -> Measurement:
     """One measurement, from a fresh model on; the seed decides which rows come, in which order."""
     model = model_of(setting.size, material, seed=0, attention_dropout=contestant.attention_dropout)
     clock = _Clock(setting)
+    kind = MaskedHeadTrainer if contestant.head == "masked" else CountingTrainer
     with tempfile.TemporaryDirectory() as directory:
-        trainer = CountingTrainer(
+        trainer = kind(
             model=model,
+            rows=contestant.rows,
             args=trainer_arguments(
                 directory,
                 batch=setting.batch,
@@ -34,7 +38,7 @@ def measure_trainer(contestant: Contestant, setting: Setting, material: Material
                 torch_compile=setting.compile,
                 seed=seed,
                 lr_scheduler_type="constant",
-                train_sampling_strategy="group_by_length" if contestant.rows == "grouped" else "random",
+                train_sampling_strategy=STRATEGIES.get(contestant.rows, "random"),
                 dataloader_num_workers=setting.workers,
                 dataloader_persistent_workers=setting.workers > 0,
             ),
@@ -85,16 +89,24 @@ class _Inputs:
 
 
 class CountingTrainer(Trainer):
-    """Trainer that remembers how many tokens each step was given; the sums are read once it has ended."""
+    """Trainer that remembers how many tokens each step was given; the sums are read once it has ended.
 
-    def __init__(self, **arguments: Any) -> None:
+    rows  "grouped" by Trainer's own strategy, or "sorted": batches of rows of like length out of all rows
+    """
+
+    def __init__(self, *, rows: str = "padded", **arguments: Any) -> None:
         super().__init__(**arguments)
         self.remove_callback(PrinterCallback)
+        self.rows = rows
         self.batches: list[_Inputs] = []
 
     def _get_train_sampler(self, *arguments: Any) -> Sampler | None:
         sampler = super()._get_train_sampler(*arguments)
-        if self.args.train_sampling_strategy == "group_by_length" and sampler is not None:
+        if self.rows == "sorted":
+            lengths = np.array([len(row["input_ids"]) for row in self.train_dataset])
+            sampler = np.random.default_rng(self.args.seed).permutation(len(lengths))
+            sampler = sampler[np.argsort(lengths[sampler], kind="stable")].tolist()
+        if self.rows in STRATEGIES and sampler is not None:
             return BatchesShuffled(sampler, self.args.train_batch_size, self.args.seed)
         return sampler
 
@@ -104,13 +116,24 @@ class CountingTrainer(Trainer):
         return super().training_step(model, inputs, *arguments, **more)
 
 
+class MaskedHeadTrainer(CountingTrainer):
+    """Trainer with what an expert adds in six lines: the language modelling head at the predicted positions alone."""
+
+    def compute_loss(self, model: Any, inputs: dict[str, torch.Tensor], *arguments: Any, **more: Any) -> torch.Tensor:
+        labels = inputs.pop("labels")
+        hidden = model.base_model(**inputs).last_hidden_state
+        predicted = labels >= 0
+        logits = model.cls(hidden[predicted])
+        return torch.nn.functional.cross_entropy(logits, labels[predicted])
+
+
 class BatchesShuffled(Sampler[int]):
     """A sampler's batches as they are, in random order.
 
     Trainer's order goes from long rows to short ones, some 50 batches at a time: a few steps would see long rows only.
     """
 
-    def __init__(self, sampler: Sampler[int], batch: int, seed: int) -> None:
+    def __init__(self, sampler: Iterable[int], batch: int, seed: int) -> None:
         rows = list(sampler)
         starts = np.random.default_rng(seed).permutation(range(0, len(rows), batch))
         self.rows = [row for start in starts for row in rows[start : start + batch]]
@@ -142,12 +165,12 @@ class _Clock(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         if state.global_step == self.setting.warm_up:
             wait_for(self.setting.device)
-            self.begun = time.perf_counter()
+            self.begun = now(self.setting.device)
         self.ended = time.perf_counter()
         if state.global_step > self.setting.warm_up:
             self.seen.steps += 1
-            self.seen.seconds = self.ended - self.begun
+            self.seen.seconds = now(self.setting.device) - self.begun
             if self.seen.seconds >= self.setting.seconds and self.seen.steps >= self.setting.least_steps:
                 wait_for(self.setting.device)
-                self.seen.seconds = time.perf_counter() - self.begun
+                self.seen.seconds = now(self.setting.device) - self.begun
                 control.should_training_stop = True
