@@ -273,9 +273,10 @@ def _duels(runs: dict[Contestant, list[Run]]) -> str:
     rows = []
     for ours, theirs in DUELS:
         if ours in runs and theirs in runs:
-            ratios = [mine.speed / other.speed for mine, other in zip(runs[ours], runs[theirs], strict=True)]
+            pairs = zip(runs[ours], runs[theirs], strict=True)
+            ratios = [mine.tokens / mine.seconds / (other.tokens / other.seconds) for mine, other in pairs]
             rows.append((_name(ours), _name(theirs), spread(ratios, ".2f")))
-    return table(("ours", "theirs", "steps/s by steps/s within a round: median (least to most)"), rows)
+    return table(("ours", "theirs", "real tokens/s by real tokens/s within a round: median (least to most)"), rows)
 
 
 def _scores(runs: dict[Contestant, list[Run]]) -> str:
