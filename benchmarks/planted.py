@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from acclimate.text.overlap.references import GRAM, jaccard, normalised_words, shingles
+from acclimate.text.overlap.references import GRAM, SHINGLE, jaccard, normalised_words
 
 BANDS = ((0.80, 0.85), (0.85, 0.90), (0.90, 0.95), (0.95, 1.00))
 Texts = list[tuple[str, str]]
@@ -78,3 +78,8 @@ def _edited(text: str, others: Sequence[str], low: float, high: float, generator
             words[place] = words[place][:cut] + generator.choice("aeinrst") + words[place][cut + 1 :]
         similarity = jaccard(shingles_of_text, shingles(normalised_words(" ".join(words))))
     return " ".join(words) if low <= similarity else None
+
+
+def shingles(words: str) -> set[str]:
+    """The different runs of SHINGLE characters of a normalised text."""
+    return {words[place : place + SHINGLE] for place in range(len(words) - SHINGLE + 1)}

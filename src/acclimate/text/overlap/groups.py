@@ -1,7 +1,7 @@
 """Find texts of one list that are equal or nearly equal: their groups (`duplicate_groups`) or repeats (`repeats`).
 
 `_read` joins equal texts first. For near-duplicates, the compiled loop `band_pairs` finds pairs whose sketches agree;
-each pair counts only if its exact similarity is high enough.
+each pair counts only if its similarity, of the hashes of all its runs of characters, is high enough.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from acclimate.core.compiled import compiled, part
 from acclimate.core.machines import processors
-from acclimate.text.overlap.kernels import BINS, ZERO, agreeing
-from acclimate.text.overlap.references import check_similarity, jaccard, normalised_words, shingles
+from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, different_shingles, similarity
+from acclimate.text.overlap.references import check_similarity, normalised_words
 from acclimate.text.overlap.search import bins_of_band, character_sketches, least_of
 
 _BATCH = 2000  # texts that a thread takes at a time
 _ROOM = 1 << 12  # pairs that are found before they are verified
-_KEPT = 256  # texts whose sets of shingles are cached
+_KEPT = 8192  # texts whose shingles are cached, some 8 bytes a character
 
 
 def duplicate_groups(texts: Sequence[str], *, near: float = 0.8) -> list[int]:
@@ -111,13 +111,14 @@ def _read(texts: Sequence[str], near: float, parents: np.ndarray) -> tuple[np.nd
 
 
 def _similarity_test(texts: Sequence[str], near: float) -> Callable[[int, int], bool]:
-    """Return a function that tests the exact similarity of two texts by place. It caches shingles of recent texts."""
+    """Return a function that tests the similarity of two texts by place. It caches shingles of recent texts."""
 
     @lru_cache(_KEPT)
-    def pieces(place: int) -> set[str]:
-        return shingles(normalised_words(texts[place]))
+    def pieces(place: int) -> np.ndarray:
+        hashes: np.ndarray = different_shingles(normalised_words(texts[place]))
+        return hashes
 
-    return lambda one, other: jaccard(pieces(one), pieces(other)) >= near
+    return lambda one, other: similarity(pieces(one), pieces(other)) >= near
 
 
 def _candidates(

@@ -123,6 +123,37 @@ def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
     return count
 
 
+def different_shingles(words: str) -> Any:
+    """Return the hashes of the different runs of SHINGLE characters of a normalised text, ascending, uint64."""
+    hashes: Any = _sorted_shingles(np.frombuffer(words.encode("utf-32-le", "surrogatepass"), np.uint32))
+    return hashes
+
+
+@compiled
+def _sorted_shingles(symbols: Any) -> Any:
+    hashes = np.empty(max(len(symbols) - SHINGLE + 1, 0), np.uint64)
+    count = shingle_hashes(symbols, 0, len(symbols), hashes)
+    hashes.sort()
+    kept = 0
+    for place in range(count):
+        if kept == 0 or hashes[place] != hashes[kept - 1]:
+            hashes[kept] = hashes[place]
+            kept += 1
+    return hashes[:kept].copy()
+
+
+@compiled
+def similarity(one: Any, other: Any) -> float:
+    """Return the Jaccard similarity of two sets of hashes, each ascending; 0 if both are empty."""
+    shared, first, second = 0, 0, 0
+    while first < len(one) and second < len(other):
+        shared += one[first] == other[second]
+        step = one[first] <= other[second]
+        second += one[first] >= other[second]
+        first += step
+    return shared / max(len(one) + len(other) - shared, 1)
+
+
 @part
 def word_runs(values: Any, words: int, run: int) -> int:
     """Put the hashes of all runs of `run` words in place of the words' hashes; return their number."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
+_KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
 NamedTexts = Sequence[tuple[str, str]]
 MatchKind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[MatchKind, ...] = ("exact", "near", "13-gram")  # from the strongest on
@@ -71,6 +73,7 @@ class References:
         Raises ValueError unless `near` is between 0 and 1. The first use in a process loads the compiled loops, or
         compiles them if no earlier process did.
         """
+        from acclimate.text.overlap.kernels import different_shingles
         from acclimate.text.overlap.search import build
 
         check_similarity(near)
@@ -85,6 +88,7 @@ class References:
         self._owners = list(owners.values())
         self._texts = list(owners)
         self._index, self._grams = build(self._texts, near)
+        self._shingles = lru_cache(_KEPT)(lambda reference: different_shingles(self._texts[reference]))
 
     def scan(
         self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
@@ -139,11 +143,11 @@ class References:
     def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
         if not len(candidates):
             return {}
-        pieces = shingles(normalised_words(text))
-        similar = {reference: jaccard(pieces, shingles(self._texts[reference])) for reference in candidates.tolist()}
-        return {
-            reference: (1, similarity, -1) for reference, similarity in similar.items() if similarity >= self._least
-        }
+        from acclimate.text.overlap.kernels import different_shingles, similarity
+
+        pieces = different_shingles(normalised_words(text))
+        similar = {reference: similarity(pieces, self._shingles(reference)) for reference in candidates.tolist()}
+        return {reference: (1, share, -1) for reference, share in similar.items() if share >= self._least}
 
     def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:
         """Return the indexed texts that share runs with one text. grams: its shared runs, in order of place."""
@@ -197,11 +201,6 @@ class ScanResult(NamedTuple):
 def normalised_words(text: str) -> str:
     """Return the words in lower case, joined by single spaces, without layout and punctuation."""
     return " ".join(WORD.findall(text.lower()))
-
-
-def shingles(words: str) -> set[str]:
-    """Return the different runs of SHINGLE characters of a normalised text."""
-    return {words[place : place + SHINGLE] for place in range(len(words) - SHINGLE + 1)}
 
 
 def jaccard(one: Set[Hashable], other: Set[Hashable]) -> float:
