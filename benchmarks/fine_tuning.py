@@ -2,11 +2,11 @@
 
     python benchmarks/fine_tuning.py RUNS.jsonl --encoders small=DIR MiniLM=DIR --tasks docstrings=DIR ACL-ARC=DIR \
         --recipes papers robust robust,head=fresh robust,plan.rate=9e-5 --seeds 3
-    python benchmarks/fine_tuning.py RUNS.jsonl --report benchmarks/reports/DATE-fine-tuning.md
+    python benchmarks/fine_tuning.py RUNS.jsonl --recipes papers robust --report benchmarks/reports/DATE-fine-tuning.md
 
 DIR of a task    a folder that `acclimate data prepare` wrote
 RECIPE           a preset of fine-tuning, then settings on top of it, with commas between them; all are compared with
-                 the first
+                 the first, and a report has those that are stated
 
 RUNS.jsonl gets a line for each run, named by encoder, its weights, task, recipe and seed. Runs that it has are not done
 again, so the same command goes on with a run that was killed, or that another machine began. Seeds are the outermost
@@ -116,32 +116,32 @@ def named(entries: list[str]) -> dict[str, Path]:
     return {name: Path(path) for name, _, path in (entry.partition("=") for entry in entries)}
 
 
-def report(done: dict[Run, dict[str, Any]]) -> Iterator[str]:
-    """The lines of the report: a table of scores, then each recipe against the first."""
-    recipes = list(dict.fromkeys(run.recipe for run in done if run.recipe != PROBE))
+def report(done: dict[Run, dict[str, Any]], recipes: list[str]) -> Iterator[str]:
+    """The lines of the report: a table of scores, then each recipe against the first, over the seeds that both have."""
     first = recipes[0]
     rows, gains = [], {recipe: [] for recipe in recipes}
-    for place in sorted({(run.encoder, run.weights, run.task) for run in done}):
+    for place in sorted({(run.encoder, run.weights, run.task) for run in done if run.recipe in recipes}):
         here = {run: values for run, values in done.items() if (run.encoder, run.weights, run.task) == place}
         [probed] = [100 * values["test"] for run, values in here.items() if run.recipe == PROBE]
-        row, means = [place[0], place[2], f"{probed:.1f}"], {}
+        row = [place[0], place[2], f"{probed:.1f}"]
+        scores = {
+            recipe: {run.seed: 100 * values["test"] for run, values in here.items() if run.recipe == recipe}
+            for recipe in recipes
+        }
         for recipe in recipes:
             runs = [values for run, values in here.items() if run.recipe == recipe]
             if not runs:
                 row.append("")
                 continue
-            tests = [100 * each["test"] for each in runs]
-            means[recipe] = statistics.mean(tests)
+            tests = [*scores[recipe].values()]
             spread = f" ± {statistics.stdev(tests):.1f}" if len(tests) > 1 else ""
             failed, again = sum(not each["learnt"] for each in runs), sum(each["again"] for each in runs)
             remarks = [f"{failed} learnt nothing"] * bool(failed) + [f"{again} made again"] * bool(again)
-            steps = statistics.mean(each["steps"] for each in runs)
-            row.append(
-                f"{means[recipe]:.1f}{spread} ({len(runs)}; {steps:.0f} steps{''.join(', ' + r for r in remarks)})"
-            )
-        for recipe, mean in means.items():
-            if first in means:
-                gains[recipe].append((mean - means[first], mean - probed))
+            steps = f"{statistics.mean(each['steps'] for each in runs):.0f} steps"
+            row.append(f"{statistics.mean(tests):.1f}{spread} ({len(runs)}; {', '.join([steps, *remarks])})")
+            if both := scores[recipe].keys() & scores[first].keys():
+                mean, other = (statistics.mean(scores[name][seed] for seed in both) for name in (recipe, first))
+                gains[recipe].append((mean - other, mean - probed))
         rows.append(row)
     yield table(["encoder", "task", PROBE, *recipes], rows)
     yield ""
@@ -174,7 +174,7 @@ def main() -> None:
     given = parser.parse_args()
     done = read(given.runs)
     if given.report:
-        write(given.report, [head(__doc__.splitlines()[0]), *report(done)])
+        write(given.report, [head(__doc__.splitlines()[0]), *report(done, given.recipes)])
         return
     for recipe in given.recipes:
         recipe_named(recipe)  # a misspelt setting is refused before anything runs
