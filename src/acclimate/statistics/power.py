@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison, compare
@@ -97,7 +97,7 @@ class PowerDesign:
         seen = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
         components = Components(seen[0:1], seen[1:2], seen[2:3], items, seen[3:4])
         freedom = min(float(components.freedom[0]), NORMAL)
-        critical = float(stats.t.isf(LEVEL / self.comparisons / 2, freedom))
+        critical = -float(special.stdtrit(freedom, LEVEL / self.comparisons / 2))
         return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(components.variance[0]))
 
     def advice(self) -> str:
