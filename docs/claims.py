@@ -87,7 +87,7 @@ NCBI = (
 TAPTER_RUN = (
     "python benchmarks/claims/vectors.py TEXTS/general.jsonl OUT/general.bin",
     NCBI,
-    "python benchmarks/claims/tapter.py OUT TEXTS",
+    "python benchmarks/claims/tapter.py OUT tapter-ncbi COMMAND",
 )
 TLM = "acclimate study tlm SciERC --data DIR --general TEXTS --out OUT"
 DGA = "acclimate study dga ACL --data DIR --model embedded --corpus TEXTS --general TEXTS --out OUT"
@@ -478,7 +478,7 @@ def page() -> str:
         "",
         f"{len(rows)} claims: {counts}. `docs/claims.py` writes this page from the outcomes in `benchmarks/claims/outcomes`, "
         "and a test holds it to them. Each claim, its figures and the rule of its verdict stood in that file before its run; "
-        "the table [table by table](papers.md) has every table of the papers.",
+        "[table by table](papers.md) has every table of the papers.",
         "",
         "* **holds**: the 95% interval of each figure lies on the paper's side of 0.",
         "* **opposite**: an interval lies on the other side, also after Holm's correction over the claim's figures.",
@@ -503,7 +503,8 @@ def page() -> str:
     lines += ["## Commands, and what would settle each claim", ""]
     for claim, _ in rows:
         commands = "; ".join(f"`{command}`" for command in claim.commands)
-        note = f" {claim.note}" if claim.note else ""
+        remarks = [found["remark"] for test in claim.tests if (found := outcome(test.outcome)) and found["remark"]]
+        note = "".join(f" {sentence}" for sentence in dict.fromkeys((claim.note, *remarks)) if sentence)
         lines.append(f"* **{claim.key}**: {commands}.{note} To settle it: {claim.settle}.")
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,8 @@ def jackknifed(seen_KLH: torch.Tensor, chance: float) -> dict[str, Any]:
     """Return the mean agreement above chance, with the standard error of leaving out one domain at a time."""
     count = len(seen_KLH)
     whole = mean_agreement(seen_KLH)
-    kept: Callable[[int], torch.Tensor] = lambda number: torch.tensor([at for at in range(count) if at != number])
-    pseudo = [count * whole - (count - 1) * mean_agreement(seen_KLH[kept(number)]) for number in range(count)]
+    without = [torch.cat([seen_KLH[:number], seen_KLH[number + 1 :]]) for number in range(count)]
+    pseudo = [count * whole - (count - 1) * mean_agreement(others_KLH) for others_KLH in without]
     error = float(np.std(pseudo, ddof=1)) / count**0.5
     return from_error(whole - chance, error, count - 1, f"{count} domains")
 
@@ -65,6 +64,7 @@ def main() -> None:
     ranks_KLH = importance_KLH.flatten(1).argsort(-1).argsort(-1).double().reshape(importance_KLH.shape)
     ranks_KLH -= ranks_KLH.mean((1, 2), keepdim=True)
     shuffled = float(np.mean(of("normalised", "shuffled")))
+    others, halves = (float(np.mean(of("normalised", column))) for column in ("others", "halves"))
     write(
         "importance",
         {
@@ -74,8 +74,12 @@ def main() -> None:
         commands=[ANALYSIS, "python benchmarks/claims/importance.py OUT"],
         seconds=given.seconds,
         made_by=commit(),
+        remark=f"The mean cosine is {others:.2f}; shuffled importance has {shuffled:.2f} by chance, and two halves of "
+        f"a domain's texts have {halves:.2f}: domains agree, but less than two samples of one domain do.",
         facts={
-            view: {column: dict(zip(domains, of(view, column), strict=True)) for column in ("others", "shuffled", "halves")}
+            view: {
+                column: dict(zip(domains, of(view, column), strict=True)) for column in ("others", "shuffled", "halves")
+            }
             for view in dict.fromkeys(row["view"] for row in views)
         },
     )

@@ -1,4 +1,4 @@
-"""What the scripts of this folder write: an outcome for docs/claims.py, with figures, command, commit, date and cost."""
+"""What the scripts of this folder write: an outcome for docs/claims.py, with figures, commands, commit, date, cost."""
 
 from __future__ import annotations
 
@@ -50,14 +50,16 @@ def write(
     seconds: float,
     made_by: str,
     facts: Mapping[str, Any],
+    remark: str = "",
 ) -> None:
     """Write the outcome. seconds: processor seconds of all commands; made_by: commit of the code that ran; facts: more
-    numbers, for readers."""
+    numbers, for readers; remark: sentences on them that the page repeats."""
     stored = {
         "commands": list(commands),
         "commit": made_by,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "processor_seconds": round(seconds, 1),
+        "remark": remark,
         "figures": figures,
         "facts": facts,
     }
