@@ -187,3 +187,15 @@ def test_to_take_vectors_as_they_are_there_must_be_some():
 def test_vectors_that_are_not_there_are_named(recipe, tmp_path):
     with pytest.raises(ValueError, match=r"vectors = nowhere\.bin: there is no such file\. Give a fastText"):
         tapter.adapt(replace(recipe, vectors="nowhere.bin"), tmp_path)
+
+
+def test_permuted_vectors_are_a_contestant_that_differs_from_tapter_in_the_vectors_alone(recipe, tmp_path):
+    contestant = tapter.METHOD.contestant("TAPTER permuted")
+    assert contestant.settings == {"permuted": True}
+    with_meaning = tapter.adapt(recipe, tmp_path / "tapter")
+    without = tapter.adapt(replace(recipe, **contestant.settings), tmp_path / "permuted")
+    vectors = [
+        files.read_json(run / "vectors" / files.MANIFEST) for run in (tmp_path / "tapter", tmp_path / "permuted")
+    ]
+    assert vectors[0] == vectors[1]
+    assert not torch.equal(table_of(with_meaning.path), table_of(without.path))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods.tapter import REGULARISED, TapterLoss, of_unit_spread, with_regularised
+from acclimate.methods.tapter import REGULARISED, TapterLoss, of_unit_spread, permuted, spread_of, with_regularised
 from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.pieces import pad, pieces_of_rows, together
@@ -120,6 +120,17 @@ def test_vectors_of_unit_spread_differ_from_the_given_ones_in_scale_alone():
     np.testing.assert_allclose(scaled, of_unit_spread(VECTORS_VF, REGULARISED_V), rtol=1e-4)
     given, unit = VECTORS_VF[REGULARISED_V].ravel(), counted.ravel()
     assert given @ unit == pytest.approx(np.linalg.norm(given) * np.linalg.norm(unit))
+
+
+def test_permuted_vectors_are_the_same_ones_in_another_order_among_the_pieces_of_r():
+    mixed = permuted(VECTORS_VF, REGULARISED_V, seed=0)
+    assert not mixed[~REGULARISED_V].any()
+    before, after = VECTORS_VF[REGULARISED_V], mixed[REGULARISED_V]
+    assert sorted(map(tuple, before.tolist())) == sorted(map(tuple, after.tolist()))
+    assert (before != after).any(axis=1).mean() > 0.7
+    assert spread_of(mixed, REGULARISED_V) == pytest.approx(spread_of(VECTORS_VF, REGULARISED_V))
+    np.testing.assert_array_equal(mixed, permuted(VECTORS_VF, REGULARISED_V, seed=0))
+    assert (mixed != permuted(VECTORS_VF, REGULARISED_V, seed=1)).any()
 
 
 def test_vectors_that_are_all_the_same_have_no_spread_to_be_divided_by():

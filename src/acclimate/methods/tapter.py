@@ -108,6 +108,17 @@ def with_regularised(
     return replace(batch, tokens={**batch.tokens, REGULARISED: np.where(kept_N, 1 + pieces_N, 0)})
 
 
+def permuted(vectors_VF: np.ndarray, regularised_V: np.ndarray, *, seed: int) -> np.ndarray:
+    """(V, F) the vectors with those of the regularised pieces in random order; every such vector is still there once.
+
+    A control for TAPTER: the targets have the same length, spread and number, but no piece has the meaning of its own.
+    """
+    pieces_R = np.flatnonzero(regularised_V)
+    mixed_VF = vectors_VF.copy()
+    mixed_VF[pieces_R] = vectors_VF[np.random.default_rng(seed).permutation(pieces_R)]
+    return mixed_VF
+
+
 def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
     """Return the standard deviation of the regularised pieces' vectors about their mean vector, over all numbers."""
     kept_RF = vectors_VF[regularised_V]
@@ -214,6 +225,8 @@ class TapterRecipe:
     input."""
     regularisation: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
     """Weight of the term that draws embeddings to the vectors, above 0; the paper: 1."""
+    permuted: bool = False
+    """True: give each piece the vector of another piece, drawn at random. A control: the same loss without meaning."""
     looks: Annotated[int, Range(least=1)] = 20
     """Number of points of `curve.json`, at least 1, evenly spaced, the last one at the end."""
     max_tokens: Length = 128
@@ -259,10 +272,14 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
 
     # stage 2: masked language modelling, the embeddings kept near them
-    scaled = resolved_scale(recipe) == "unit"
+    vectors_VF = targets.vectors_VF
+    if resolved_scale(recipe) == "unit":
+        vectors_VF = of_unit_spread(vectors_VF, targets.regularised_V)
+    if recipe.permuted:
+        vectors_VF = permuted(vectors_VF, targets.regularised_V, seed=recipe.plan.seed)
     objective = TapterLoss(
         model,
-        of_unit_spread(targets.vectors_VF, targets.regularised_V) if scaled else targets.vectors_VF,
+        vectors_VF,
         targets.regularised_V,
         regularisation=recipe.regularisation,
         seed=recipe.plan.seed,
@@ -392,6 +409,15 @@ def raced(recipe: TapterRecipe) -> TapterRecipe:
 
 # for vectors from nothing on the little text of a race: words that occur twice, as in the paper's Table 5 for BioASQ
 _SMALL_VECTORS = Skipgram(dim=100, min_count=2, buckets=50_000, lower=True, threads=1)
+_SMALL = TapterRecipe(
+    skipgram=_SMALL_VECTORS,
+    looks=10,
+    whole_words=True,
+    epochs=0.0,
+    plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
+)
+# with fewer n-gram buckets than the 2,000,000 of public vectors
+_USUAL = TapterRecipe(skipgram=replace(_SMALL_VECTORS, dim=300, buckets=200_000))
 
 METHOD = Method(
     name="tapter",
@@ -401,18 +427,12 @@ METHOD = Method(
         Contestant(
             "TAPTER",
             "task",
-            small=TapterRecipe(
-                skipgram=_SMALL_VECTORS,
-                looks=10,
-                whole_words=True,
-                epochs=0.0,
-                plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06, clip=0.0),
-            ),
-            # with fewer n-gram buckets than the 2,000,000 of public vectors
-            usual=TapterRecipe(skipgram=replace(_SMALL_VECTORS, dim=300, buckets=200_000)),
+            small=_SMALL,
+            usual=_USUAL,
             default=True,
             after=("DAPT",),
         ),
+        Contestant("TAPTER permuted", "task", {"permuted": True}, small=_SMALL, usual=_USUAL),
     ),
     raced=raced,
     first=First(

@@ -63,8 +63,9 @@ class TapterStudyRecipe:
     """
 
     seeds: Seeds = 10  # fine-tunings of each model, each with another seed, the same in both stages; at least 2
-    contestants: tuple[Literal["TAPT", "TAPTER"], ...] = ("TAPT", "TAPTER")
-    """Ways of adapting that are compared with the untouched model."""
+    contestants: tuple[Literal["TAPT", "TAPTER", "TAPTER permuted"], ...] = ("TAPT", "TAPTER")
+    """Ways of adapting that are compared with the untouched model. "TAPTER permuted" is a control: vectors in random
+    order among pieces."""
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""

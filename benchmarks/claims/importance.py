@@ -1,0 +1,89 @@
+"""G5: how far the importance of heads agrees between domains, with a jackknife over domains.
+
+python benchmarks/claims/importance.py OUT [--seconds S]
+
+OUT has importance-heads.csv and importance.csv, which `acclimate analyse importance --out OUT/importance.html` writes.
+S: processor seconds that it took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from outcomes import commit, from_error, write
+
+from acclimate.analyses.head_agreement import with_others
+
+ANALYSIS = (
+    "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl "
+    "pubmed=TEXTS/domain-pubmed.jsonl restaurant=TEXTS/domain-restaurant.jsonl "
+    "electronics=TEXTS/domain-electronics.jsonl news=TEXTS/domain-news.jsonl --dropout 0.1 --attention-dropout 0.1 "
+    "--out OUT/importance.html"
+)
+
+
+def mean_agreement(seen_KLH: torch.Tensor) -> float:
+    return float(with_others(seen_KLH).mean())
+
+
+def jackknifed(seen_KLH: torch.Tensor, chance: float) -> dict[str, Any]:
+    """Return the mean agreement above chance, with the standard error of leaving out one domain at a time."""
+    count = len(seen_KLH)
+    whole = mean_agreement(seen_KLH)
+    without = [torch.cat([seen_KLH[:number], seen_KLH[number + 1 :]]) for number in range(count)]
+    pseudo = [count * whole - (count - 1) * mean_agreement(others_KLH) for others_KLH in without]
+    error = float(np.std(pseudo, ddof=1)) / count**0.5
+    return from_error(whole - chance, error, count - 1, f"{count} domains")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seconds", type=float, default=0.0)
+    given = parser.parse_args()
+    with (given.out / "importance-heads.csv").open(encoding="utf-8", newline="") as lines:
+        heads = list(csv.DictReader(lines))
+    with (given.out / "importance.csv").open(encoding="utf-8", newline="") as lines:
+        views = list(csv.DictReader(lines))
+    domains = list(dict.fromkeys(row["domain"] for row in heads))
+
+    def table(column: str) -> torch.Tensor:
+        layers, each = (max(int(row[name]) for row in heads) for name in ("layer", "head"))
+        values = [[float(row[column]) for row in heads if row["domain"] == domain] for domain in domains]
+        return torch.tensor(values, dtype=torch.float64).reshape(len(domains), layers, each)
+
+    def of(view: str, column: str) -> list[float]:
+        return [float(row[column]) for row in views if row["view"] == view]
+
+    importance_KLH = table("importance")
+    ranks_KLH = importance_KLH.flatten(1).argsort(-1).argsort(-1).double().reshape(importance_KLH.shape)
+    ranks_KLH -= ranks_KLH.mean((1, 2), keepdim=True)
+    shuffled = float(np.mean(of("normalised", "shuffled")))
+    others, halves = (float(np.mean(of("normalised", column))) for column in ("others", "halves"))
+    write(
+        "importance",
+        {
+            "cosine above that of shuffled importance": jackknifed(table("normalised"), shuffled),
+            "rank correlation": jackknifed(ranks_KLH, 0.0),
+        },
+        commands=[ANALYSIS, "python benchmarks/claims/importance.py OUT"],
+        seconds=given.seconds,
+        made_by=commit(),
+        remark=f"The mean cosine is {others:.2f}; shuffled importance has {shuffled:.2f} by chance, and two halves of "
+        f"a domain's texts have {halves:.2f}: domains agree, but less than two samples of one domain do.",
+        facts={
+            view: {
+                column: dict(zip(domains, of(view, column), strict=True)) for column in ("others", "shuffled", "halves")
+            }
+            for view in dict.fromkeys(row["view"] for row in views)
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

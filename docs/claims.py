@@ -1,0 +1,546 @@
+# ruff: noqa: E501  the rows of a table
+"""Write docs/claims.md: what the five papers claim, and what our runs show of each claim.
+
+python docs/claims.py
+
+A claim is defined here, before its run: which figures of which outcome are looked at, on which side of 0 the paper has
+them, how large the paper has them, and the smallest effect that the run was expected to see. The outcomes are files of
+benchmarks/claims/outcomes, which the scripts of benchmarks/claims write. The verdict follows by `verdict`, never by hand.
+tests/test_claims.py holds the page to its sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from scipy import stats
+
+from acclimate.statistics.power import guessed
+from acclimate.statistics.significance import holm
+from acclimate.statistics.variance import LEVEL, noncentrality
+
+PAGE = Path(__file__).with_name("claims.md")
+OUTCOMES = Path(__file__).parents[1] / "benchmarks" / "claims" / "outcomes"
+POWER = 0.8  # probability with which the smallest effect is seen
+
+Verdict = Literal["holds", "not visible", "opposite", "not run"]
+
+
+def of_a_mean(spread: float, count: int) -> float:
+    """Return the smallest mean that a t test of `count` values sees, for a guess of their standard deviation."""
+    critical = float(stats.t.isf(LEVEL / 2, count - 1))
+    return noncentrality(critical, count - 1, 1 - POWER) * spread / count**0.5
+
+
+def of_a_study(items: int, seeds: int, score: float) -> float:
+    """Return the smallest difference of two scores, in points, that acclimate's guess before any run expects to see."""
+    return 100 * guessed(items, seeds, score=score, power=POWER).detectable()
+
+
+@dataclass(frozen=True)
+class Test:
+    """A figure that the claim is about; it agrees with the paper if it is above 0.
+
+    outcome  file of benchmarks/claims/outcomes without ".json"; figure: its key there
+    size     the figure that the paper has, in the same unit; None: it states none
+    planned  smallest figure that the run was expected to see, stated before it; None: not stated yet
+    """
+
+    outcome: str
+    figure: str
+    unit: str
+    size: float | None = None
+    planned: float | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper, or a control of ours.
+
+    paper    the figures as the paper has them
+    settle   what is needed to settle it
+    commands as they are typed, but for DIR (datasets), TEXTS (raw texts by benchmarks/claims/texts.py), MODEL and OUT
+    note     what our run differs in
+    """
+
+    key: str
+    claim: str
+    where: str
+    paper: str
+    tests: tuple[Test, ...]
+    commands: tuple[str, ...]
+    settle: str
+    note: str = ""
+
+
+NCBI = (
+    "acclimate study tapter NCBI-disease --data DIR --model embedded --out OUT --max-tokens 128 rows=256 seeds=3 adapt_seeds=3 "
+    '\'contestants=["TAPT", "TAPTER", "TAPTER permuted"]\' tapter.vectors=OUT/general.bin tapter.scale=given tapter.skipgram.dim=100 '
+    "tapt.epochs=20 tapter.epochs=20 tapt.plan.batch=16 tapter.plan.batch=16 tapt.max_tokens=128 tapter.max_tokens=128 tapter.looks=10 "
+    "finetune.preset=robust finetune.looks=4 finetune.epochs=10"
+)
+TAPTER_RUN = (
+    "python benchmarks/claims/vectors.py TEXTS/general.jsonl OUT/general.bin",
+    NCBI,
+    "python benchmarks/claims/tapter.py OUT tapter-ncbi COMMAND",
+)
+TLM = "acclimate study tlm SciERC --data DIR --general TEXTS --out OUT"
+DGA = "acclimate study dga ACL --data DIR --model embedded --corpus TEXTS --general TEXTS --out OUT"
+SQUARE = "acclimate study pubmedbert --corpus TEXTS --general TEXTS --data DIR --out OUT"
+BLURB = "acclimate study blurb embedded MODEL --data DIR --out OUT"
+CHOICES = "acclimate study choices embedded --data DIR --out OUT"
+MENTIONS = 960  # in NCBI-disease's test set; mentions stand in for items, of which entity F1 has no fixed number
+NCBI_POWER = of_a_study(MENTIONS, 3, 0.6)
+
+CLAIMS: dict[str, tuple[Claim, ...]] = {
+    "TAPTER: Nishida et al. (2021)": (
+        Claim(
+            "T1",
+            "TAPTER is better than TAPT, and TAPT than fine-tuning alone",
+            "Table 2",
+            "MRR on BioASQ 43.87, 44.69, 45.88: +0.82 and +1.19 points",
+            (
+                Test("tapter-ncbi", "TAPT against untouched", "points", 0.82, NCBI_POWER),
+                Test("tapter-ncbi", "TAPTER against TAPT", "points", 1.19, NCBI_POWER),
+            ),
+            TAPTER_RUN,
+            "BioASQ after SQuAD with ten adaptations, or several tasks with whole training sets",
+            "Entity F1 on NCBI-disease with 256 sentences of train, not BioASQ. Gradients of both are unclipped. Fine-tuning has 160 steps, fewer than the preset's 500.",
+        ),
+        Claim(
+            "T2",
+            "the gain is smaller where the model knows the domain",
+            "Table 2",
+            "TAPTER against fine-tuning: +2.01 points of MRR from BERT, +0.21 from BioBERT",
+            (Test("tapter-after-dapt", "gain of TAPTER less its gain after DAPT", "points", 1.80),),
+            ("acclimate study tapter NCBI-disease --data DIR --model MODEL --out OUT",),
+            "T1's run from the embedded encoder after DAPT on biomedical text",
+        ),
+        Claim(
+            "T3",
+            "nothing is gained where the task is general",
+            "Table 3",
+            "F1 on SQuAD 87.55, 87.12, 87.19 from BERT: -0.36 points for TAPTER",
+            (Test("tapter-general", "untouched against TAPTER", "points", 0.36),),
+            (
+                "acclimate study tapter 'SQuAD 1.1' --data DIR --model embedded --out OUT finetune.epochs=2 tapter.skipgram.min_count=5",
+            ),
+            "T1's run on a general task; equality needs a bound, which takes many items",
+        ),
+        Claim(
+            "T4",
+            "the second term of the loss falls faster than the first",
+            "Figure 1",
+            "a drawing without figures",
+            (
+                Test(
+                    "tapter-ncbi",
+                    "relative fall of the second term less that of the first",
+                    "share",
+                    None,
+                    of_a_mean(0.05, 3),
+                ),
+            ),
+            TAPTER_RUN,
+            "more adaptations or tasks",
+            "The share of its first value that each term lost on dev by the end of adapting; adaptations are the only chance counted.",
+        ),
+        Claim(
+            "T5",
+            "embeddings move further than under TAPT",
+            "Appendix B",
+            "mean distance .0576 under TAPT, .172 under TAPTER: 2.99 times as far (logarithm 1.09)",
+            (
+                Test(
+                    "tapter-ncbi",
+                    "log ratio of distances, all pieces",
+                    "nats",
+                    1.09,
+                    of_a_mean(0.1, 3),
+                ),
+                Test(
+                    "tapter-ncbi",
+                    "log ratio of distances, pieces of the texts",
+                    "nats",
+                    1.09,
+                    of_a_mean(0.1, 3),
+                ),
+            ),
+            TAPTER_RUN,
+            "more tasks; whether they move towards fastText is not measured here",
+            "The second figure is over the pieces that occur in the texts; the paper has all words. Adaptations are the only chance counted.",
+        ),
+        Claim(
+            "T6",
+            "the meaning of the vectors matters: permuted ones help less (ours)",
+            "-",
+            "the paper has no such control",
+            (Test("tapter-ncbi", "TAPTER against TAPTER permuted", "points", None, NCBI_POWER),),
+            TAPTER_RUN,
+            "as T1",
+            "As T1.",
+        ),
+    ),
+    "DGA: Ke et al. (2022)": (
+        Claim(
+            "G1",
+            "DGA is better than MLM, and MLM than no adapting",
+            "Table 2",
+            "means over six tasks 73.64, 76.40, 78.74: +2.76 and +2.34 points",
+            (
+                Test("dga-six-tasks", "MLM against untouched", "points", 2.76),
+                Test("dga-six-tasks", "DGA against MLM", "points", 2.34),
+            ),
+            (f"{DGA} finetune.epochs=10 finetune.pooling=mean",),
+            "six tasks, five seeds, several adaptations; about 15 points of F1 can be seen on one small task",
+        ),
+        Claim(
+            "G2",
+            "each of seven ablations is worse than DGA",
+            "Table 3",
+            "means 76.08 to 78.42 against 78.74: 0.32 to 2.66 points",
+            (Test("dga-ablations", "DGA against the best ablation", "points", 0.32),),
+            (f"{DGA} ablations=true",),
+            "an effect of 0.32 points needs tens of thousands of items",
+        ),
+        Claim(
+            "G3",
+            "all ten baselines are worse than DGA, InfoWord is the best of them, TaCL the worst of the contrasts",
+            "Table 2",
+            "InfoWord 77.31, SimCSE and AdaptedDeiT 76.8, KD 75.26, prompt 74.98, adapter 74.60, TaCO 73.69, TaCL 73.61",
+            (Test("dga-baselines", "rank correlation with the paper's order", "correlation", 1.0),),
+            (DGA,),
+            "G1's run with all contestants",
+        ),
+        Claim(
+            "G4",
+            "soft-masking preserves general knowledge",
+            "section 3",
+            "no figure",
+            (
+                Test("dga-soft-mask", "general loss of MLM at a lower rate less that of the soft mask", "nats"),
+                Test("dga-soft-mask", "general loss of a random mask less that of the soft mask", "nats"),
+            ),
+            (f"{DGA} ablations=true dga.normalisation=min-max",),
+            "general loss at equal domain loss, looked at every 100 of 1,000 steps",
+        ),
+        Claim(
+            "G5",
+            "importance of heads is shared across domains",
+            "section 4.3",
+            "cosine of normalised importance with the other domains .89 to .92 in six domains; no figure for chance",
+            (
+                Test("importance", "cosine above that of shuffled importance", "cosine", None, of_a_mean(0.05, 6)),
+                Test("importance", "rank correlation", "correlation", None, of_a_mean(0.1, 6)),
+            ),
+            (
+                "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl pubmed=TEXTS/domain-pubmed.jsonl restaurant=TEXTS/domain-restaurant.jsonl electronics=TEXTS/domain-electronics.jsonl news=TEXTS/domain-news.jsonl --dropout 0.1 --attention-dropout 0.1 --out OUT/importance.html",
+                "python benchmarks/claims/importance.py OUT",
+            ),
+            "larger encoders: the embedded one has 36 heads, RoBERTa-base 144",
+            "News in the place of Phone, electronics in that of Camera. The interval is a jackknife over domains.",
+        ),
+    ),
+    "TLM: Yao et al. (2022)": (
+        Claim(
+            "L1",
+            "TLM reaches fine-tuned pretrained models at a fraction of the FLOPs",
+            "Table 2",
+            "small scale: mean of eight tasks 83.78 against 83.82 of BERT-Large, at 1/33 of the FLOPs",
+            (Test("tlm-tasks", "TLM against the embedded encoder", "points"),),
+            ("acclimate race SciERC --data DIR --model embedded --general TEXTS 'contestants=[\"TLM\"]' --out OUT",),
+            "first stages of at least 20 million tokens, several tasks",
+        ),
+        Claim(
+            "L2",
+            "documents by BM25 are better than random ones",
+            "Table 3",
+            "+0.75 (IMDB), +2.27 (SciERC), +2.99 (ChemProt) points",
+            (Test("tlm-retrieval", "BM25 against random", "points", 2.27),),
+            (f"{TLM} vary=retrieval",),
+            "first stages of at least 20 million tokens, three draws of random documents",
+        ),
+        Claim(
+            "L3",
+            "retrieved text is better than task text alone; small tasks want a larger K",
+            "Table 4",
+            "SciERC 51.23 without, 77.61, 82.39, 86.07 with K = 50, 500, 5000; AGNews best at 50",
+            (Test("tlm-k", "the best K against task text alone", "points", 34.84),),
+            (f"{TLM} vary=k",),
+            "as L2, with a large and a small task",
+        ),
+        Claim(
+            "L4",
+            "small tasks want a large rho_1; rho_2 must not be 0",
+            "Tables 5, 6",
+            "SciERC 80.72 at rho_1 = 1, 86.07 at 999; 83.31 at rho_2 = 0, 86.07 at 20",
+            (
+                Test("tlm-rho", "rho_1 of 999 against 1", "points", 5.35),
+                Test("tlm-rho", "rho_2 of 20 against 0", "points", 2.76),
+            ),
+            (f"{TLM} vary=rho_1", f"{TLM} vary=rho_2"),
+            "as L2",
+        ),
+        Claim(
+            "L5",
+            "two stages are better than one",
+            "Table 7",
+            "+0.53 (AGNews), +2.17 (IMDB), +14.34 (ChemProt), +19.37 (ACL-ARC) points",
+            (Test("tlm-stages", "two stages against the first alone", "points", 14.34),),
+            (f"{TLM} vary=stages",),
+            "as L2",
+        ),
+        Claim(
+            "L6",
+            "TLM's heads are more often positional and vertical",
+            "Figure 3",
+            "a drawing of one sentence",
+            (Test("tlm-heads", "share of positional and vertical heads against a pretrained model", "share"),),
+            ("acclimate analyse heads MODEL --texts TEXTS --out OUT/heads.html",),
+            "the models of L2's run",
+        ),
+    ),
+    "PubMedBERT and BLURB: Gu et al. (2021)": (
+        Claim(
+            "P1",
+            "an own vocabulary from scratch is better than going on from a general model",
+            "Tables 6, 7",
+            "BLURB score 79.87 with BERT's vocabulary, 81.10 with an own one (whole words)",
+            (Test("scratch-square", "own vocabulary against general", "points", 1.23),),
+            (SQUARE,),
+            "three pretrainings a cell of at least 20 million tokens",
+        ),
+        Claim(
+            "P2",
+            "masking whole words is better than masking word pieces",
+            "Table 7",
+            "BLURB score 79.51 and 81.10 with an own vocabulary, 79.00 and 79.87 with BERT's",
+            (Test("scratch-square", "whole words against word pieces", "points", 1.59),),
+            (SQUARE,),
+            "as P1, with as many masked pieces for both",
+        ),
+        Claim(
+            "P3",
+            "inputs are shorter with an own vocabulary",
+            "Table 1, section 3.2",
+            "of 17 terms 6 are whole in BERT's vocabulary, 17 in PubMedBERT's; no mean length",
+            (
+                Test("vocabularies", "tokens of an input that are saved", "%", None, of_a_mean(5.0, 13)),
+                Test("vocabularies", "pieces of a word that are saved", "%", None, of_a_mean(5.0, 13)),
+            ),
+            (
+                "acclimate data vocabulary TEXTS/biomedical.jsonl --out OUT/voc-biomedical",
+                "acclimate data vocabulary TEXTS/general.jsonl --out OUT/voc-general",
+                "python benchmarks/claims/vocabularies.py DIR OUT",
+            ),
+            "settled for these texts; other domains and sizes of vocabulary",
+            "Two WordPiece vocabularies of 30,522 entries, learnt from 60 million characters each, so that only the text differs. Test inputs of the thirteen datasets. The interval is over datasets, two of which have the same sentences.",
+        ),
+        Claim(
+            "P4",
+            "adding full text lowers scores a little, and training longer makes up for it",
+            "Table 8",
+            "BLURB score 81.10 of abstracts, 80.93 with full text, 81.45 with longer training",
+            (
+                Test("scratch-full-text", "abstracts against abstracts and full text", "points", 0.17),
+                Test("scratch-full-text", "longer training against not", "points", 0.52),
+            ),
+            ("acclimate adapt scratch --recipe scratch/pubmed-pmc --out OUT",),
+            "an effect of 0.17 points is beyond thirteen datasets and three seeds",
+        ),
+        Claim(
+            "P5",
+            "adversarial pretraining lowers scores a little",
+            "Table 9",
+            "BLURB score 81.10 without, 80.68 with it",
+            (Test("scratch-adversarial", "without the adversarial term against with it", "points", 0.42),),
+            ("acclimate adapt scratch --recipe scratch/pubmedbert-adversarial --out OUT",),
+            "as P4",
+            "Our list of claims had said that it helps; the paper says the opposite of its mean score, and so does this row.",
+        ),
+        Claim(
+            "P6",
+            "a linear layer is no worse than an LSTM; BIO, BIOUL and IO are alike",
+            "Tables 10, 11",
+            "ChemProt 77.24 and 75.40; BC5-chem 93.33, 93.37, 93.11",
+            (Test("choices-layers", "linear against LSTM on ChemProt", "points", 1.84),),
+            (f"{CHOICES} vary=layers", f"{CHOICES} vary=schemes"),
+            "whole training sets; that schemes are alike needs a bound",
+        ),
+        Claim(
+            "P7",
+            "dummies or markers are better than the original text with [CLS]",
+            "Table 12",
+            "ChemProt 77.24 and 77.72 against 50.52, DDI 82.36 and 82.22 against 37.00",
+            (
+                Test("choices-relations", "dummies against original text on ChemProt", "points", 26.72),
+                Test("choices-relations", "markers against original text on ChemProt", "points", 27.20),
+            ),
+            (f"{CHOICES} vary=relations 'datasets=[\"ChemProt\"]' rows=2000 seeds=3",),
+            "one task with a few thousand rows: the effect is large",
+        ),
+        Claim(
+            "P8",
+            "the order of models on BLURB",
+            "Table 6",
+            "PubMedBERT 81.10, BioBERT 80.29, SciBERT 78.80, BERT 75.99",
+            (Test("blurb", "biomedical encoder against general encoder", "points", 5.11),),
+            (BLURB,),
+            "all thirteen datasets, an encoder from scratch and one after DAPT",
+        ),
+    ),
+    "STILT: Jeong and Hwang": (
+        Claim(
+            "S1",
+            "most intermediate tasks do not help; tasks of entities gain a little",
+            "Tables 2, 3",
+            "BC5-chem from BERT 88.92, after others 89.23 to 89.66",
+            (Test("stilt", "entity tasks after another entity task against directly", "points", 0.5),),
+            ("acclimate study stilt embedded --data DIR --out OUT",),
+            "eleven tasks with whole training sets up to 4,000 rows, five seeds",
+        ),
+        Claim(
+            "S2",
+            "which pairs help differs between BERT and PubMedBERT",
+            "Tables 2, 3",
+            "in words",
+            (Test("stilt", "pairs that help from one encoder and not from the other", "share"),),
+            ("acclimate study stilt embedded MODEL --data DIR --out OUT",),
+            "S1 from two encoders",
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of an outcome: a difference whose 95% interval counts what `over` says.
+
+    p         two-sided p of a difference of 0
+    smallest  smallest true difference that this run would have seen with a probability of 80%, from the spread it found
+    learnt    False if it rests on a target that no fine-tuning learnt
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    smallest: float
+    over: str
+    learnt: bool = True
+
+
+@cache
+def outcome(name: str) -> Mapping[str, Any] | None:
+    """Return the stored outcome; None if there is none yet."""
+    path = OUTCOMES / f"{name}.json"
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+
+def figure(test: Test) -> Figure | None:
+    """Return the figure of the test; None if it was not measured, or rests on a target that was not learnt."""
+    stored = outcome(test.outcome)
+    if stored is None or test.figure not in stored["figures"]:
+        return None
+    found = Figure(**stored["figures"][test.figure])
+    return found if found.learnt else None
+
+
+def verdict(figures: Sequence[Figure | None]) -> Verdict:
+    """Return the verdict on a claim of which these are all figures; above 0 is the paper's side.
+
+    `not run` if one is missing or was not learnt. `holds` if every interval lies above 0: no correction is needed where
+    all must. `opposite` if an interval lies below 0 and its p, after Holm over the figures of the claim, is under 5%.
+    Else `not visible`.
+    """
+    there = [each for each in figures if each is not None and each.learnt]
+    if not there or len(there) < len(figures):
+        return "not run"
+    if all(each.low > 0 for each in there):
+        return "holds"
+    corrected = holm([each.p for each in there])
+    if any(each.high < 0 and p < LEVEL for each, p in zip(there, corrected, strict=True)):
+        return "opposite"
+    return "not visible"
+
+
+def page() -> str:
+    rows = [(claim, [figure(test) for test in claim.tests]) for claims in CLAIMS.values() for claim in claims]
+    verdicts = [verdict(figures) for _, figures in rows]
+    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in ("holds", "not visible", "opposite", "not run"))
+    lines = [
+        "# What the five papers claim, and what we saw",
+        "",
+        f"{len(rows)} claims: {counts}. `docs/claims.py` writes this page from the outcomes in `benchmarks/claims/outcomes`, "
+        "and a test holds it to them. Each claim, its figures and the rule of its verdict stood in that file before its run; "
+        "[table by table](papers.md) has every table of the papers.",
+        "",
+        "* **holds**: the 95% interval of each figure lies on the paper's side of 0.",
+        "* **opposite**: an interval lies on the other side, also after Holm's correction over the claim's figures.",
+        "* **not visible**: neither. An effect smaller than the smallest that could be seen may well be there.",
+        "* **not run**: no outcome yet, or none on a target that fine-tuning learnt.",
+        "",
+        "Figures are differences, above 0 on the paper's side. *Could see* is the smallest true difference that is seen with a "
+        "probability of 80%: as expected before the run, and from the spread that the run found. DIR stands for the folder of "
+        "the datasets ([blurb](blurb.md)), TEXTS for what `benchmarks/claims/texts.py` writes, MODEL for a checkpoint, OUT for "
+        "the directory of the run.",
+        "",
+    ]
+    for paper, claims in CLAIMS.items():
+        lines += [
+            f"## {paper}",
+            "",
+            "| | claim | in the paper | ours, with 95% interval | verdict | could see: before, after | cost, date |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        lines += [_row(claim) for claim in claims]
+        lines.append("")
+    lines += ["## Commands, and what would settle each claim", ""]
+    for claim, _ in rows:
+        commands = "; ".join(f"`{command}`" for command in claim.commands)
+        remarks = [found["remark"] for test in claim.tests if (found := outcome(test.outcome)) and found["remark"]]
+        note = "".join(f" {sentence}" for sentence in dict.fromkeys((claim.note, *remarks)) if sentence)
+        lines.append(f"* **{claim.key}**: {commands}.{note} To settle it: {claim.settle}.")
+    return "\n".join(lines) + "\n"
+
+
+def _row(claim: Claim) -> str:
+    figures = [figure(test) for test in claim.tests]
+    stored = [found for name in dict.fromkeys(test.outcome for test in claim.tests) if (found := outcome(name))]
+    given = verdict(figures)
+    measured = "<br>".join(
+        f"{test.figure}: "
+        + (
+            "-"
+            if each is None
+            else f"{each.difference:+.3g} [{each.low:+.3g}, {each.high:+.3g}] {test.unit}, over {each.over}"
+        )
+        for test, each in zip(claim.tests, figures, strict=True)
+    )
+    seen = "<br>".join(
+        f"{_number(test.planned)}, {_number(each.smallest if each else None)}{_against(test, each)}"
+        for test, each in zip(claim.tests, figures, strict=True)
+    )
+    cost = "; ".join(f"{found['processor_seconds']:,.0f} s, {found['date']}" for found in stored)
+    cells = (claim.key, claim.claim, f"{claim.where}: {claim.paper}", measured, f"**{given}**", seen, cost or "-")
+    return f"| {' | '.join(cells)} |"
+
+
+def _against(test: Test, found: Figure | None) -> str:
+    """Return whether the run could have seen the paper's effect, where the paper states one and there was a run."""
+    if test.size is None or found is None:
+        return ""
+    return f" (the paper's {test.size:g}: {'could' if found.smallest <= test.size else 'could not'} be seen)"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
