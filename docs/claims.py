@@ -532,10 +532,12 @@ def _row(claim: Claim) -> str:
 
 
 def _against(test: Test, found: Figure | None) -> str:
-    """Return whether the run could have seen the paper's effect, where the paper states one and there was a run."""
+    """Return whether the run could have seen the paper's effect, and whether ours is smaller, where the paper states one and there was a run."""
     if test.size is None or found is None:
         return ""
-    return f" (the paper's {test.size:g}: {'could' if found.smallest <= test.size else 'could not'} be seen)"
+    seen = "could be seen" if found.smallest <= test.size else "could not be seen"
+    smaller = "; ours is smaller" if found.high < test.size else ""
+    return f" (the paper's {test.size:g}: {seen}{smaller})"
 
 
 def _number(value: float | None) -> str:
