@@ -125,6 +125,11 @@ def main() -> None:
     remarks.append(
         "Embeddings moved {:.2f} times as far as under TAPT over all pieces, {:.2f} over the texts'.".format(*further)
     )
+    if moved.get(PERMUTED):
+        means = {
+            name: sum(each[OVER[1]].mean for each in distances) / len(distances) for name, distances in moved.items()
+        }
+        remarks.append(f"Permuted vectors moved them {means[PERMUTED] / means[TAPT]:.2f} times as far over the texts'.")
     write(
         given.name,
         figures,
