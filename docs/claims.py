@@ -3,7 +3,7 @@
 
 python docs/claims.py
 
-A claim is defined here, before its run: which figures of which outcome are looked at, on which side of 0 the paper has
+A claim is defined here before its outcome is there: which figures of which outcome are looked at, on which side of 0 the paper has
 them, how large the paper has them, and the smallest effect that the run was expected to see. The outcomes are files of
 benchmarks/claims/outcomes, which the scripts of benchmarks/claims write. The verdict follows by `verdict`, never by hand.
 tests/test_claims.py holds the page to its sources.
@@ -477,7 +477,7 @@ def page() -> str:
         "# What the five papers claim, and what we saw",
         "",
         f"{len(rows)} claims: {counts}. `docs/claims.py` writes this page from the outcomes in `benchmarks/claims/outcomes`, "
-        "and a test holds it to them. Each claim, its figures and the rule of its verdict stood in that file before its run; "
+        "and a test holds it to them. Each claim, its figures and the rule of its verdict were committed before its outcome was there (TAPTER's run had begun then, and P3's vocabularies were learnt); "
         "[table by table](papers.md) has every table of the papers.",
         "",
         "* **holds**: the 95% interval of each figure lies on the paper's side of 0.",
@@ -532,10 +532,12 @@ def _row(claim: Claim) -> str:
 
 
 def _against(test: Test, found: Figure | None) -> str:
-    """Return whether the run could have seen the paper's effect, where the paper states one and there was a run."""
+    """Return whether the run could have seen the paper's effect, and whether ours is smaller, where the paper states one and there was a run."""
     if test.size is None or found is None:
         return ""
-    return f" (the paper's {test.size:g}: {'could' if found.smallest <= test.size else 'could not'} be seen)"
+    seen = "could be seen" if found.smallest <= test.size else "could not be seen"
+    smaller = "; ours is smaller" if found.high < test.size else ""
+    return f" (the paper's {test.size:g}: {seen}{smaller})"
 
 
 def _number(value: float | None) -> str:

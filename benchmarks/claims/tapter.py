@@ -28,6 +28,7 @@ from acclimate.text.corpus import Corpus
 
 TAPT, TAPTER, PERMUTED, UNTOUCHED = "TAPT", "TAPTER", "TAPTER permuted", "untouched"
 DIFFERENCES = ((TAPT, UNTOUCHED), (TAPTER, TAPT), (TAPTER, PERMUTED), (TAPTER, UNTOUCHED))
+SETS = ("all pieces", "pieces of the texts")  # OVER, as docs/claims.py calls them
 
 
 def adapted(out: Path) -> dict[str, list[Path]]:
@@ -109,12 +110,26 @@ def main() -> None:
         for name, directories in runs.items()
     }
     pairs = list(zip(moved[TAPTER], moved[TAPT], strict=False))
-    for which, name in zip(OVER, ("all pieces", "pieces of the texts"), strict=True):
+    for which, name in zip(OVER, SETS, strict=True):
         ratios = [math.log(ours[which].mean / theirs[which].mean) for ours, theirs in pairs]
         figures[f"log ratio of distances, {name}"] = of_values(ratios, f"{len(ratios)} adaptations")
         facts[f"mean distance, {name}"] = {
             contestant: [each[which].mean for each in distances] for contestant, distances in moved.items()
         }
+    remarks = []
+    if "scores" in facts:
+        means = (f"{name} {sum(each['test']) / len(each['test']):.1f}" for name, each in facts["scores"].items())
+        untaught = sum(each["learnt nothing"] for each in facts["scores"].values())
+        remarks.append(f"Scores on test: {', '.join(means)}; {untaught} runs learnt nothing.")
+    further = (math.exp(figures[f"log ratio of distances, {name}"]["difference"]) for name in SETS)
+    remarks.append(
+        "Embeddings moved {:.2f} times as far as under TAPT over all pieces, {:.2f} over the texts'.".format(*further)
+    )
+    if moved.get(PERMUTED):
+        means = {
+            name: sum(each[OVER[1]].mean for each in distances) / len(distances) for name, distances in moved.items()
+        }
+        remarks.append(f"Permuted vectors moved them {means[PERMUTED] / means[TAPT]:.2f} times as far over the texts'.")
     write(
         given.name,
         figures,
@@ -122,6 +137,7 @@ def main() -> None:
         seconds=given.seconds,
         made_by=given.commit or commit(),
         facts=facts,
+        remark=" ".join(remarks),
     )
 
 
