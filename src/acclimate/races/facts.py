@@ -130,7 +130,16 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     fitted = [_result(test.needs["fitted"], out) for test in cell.jobs_by_seed.values()]
     strengths = dict.fromkeys(f"{each['strength']:g}" for each in fitted)
     read_outs = dict.fromkeys(each["read_out"] for each in fitted)
-    return {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+    found = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+    task = cell.materials.task
+    if task.kind not in ("sequence", "multilabel", "score"):
+        return found
+    examples = task.examples("dev")
+    if any(example.pair for example in examples):
+        return {**found, "asked of": "pairs"}
+    if any(example.spans for example in examples):
+        return {**found, "asked of": "mentions"}
+    return found
 
 
 def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
