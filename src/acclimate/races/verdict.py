@@ -296,7 +296,8 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     if _supported(simple):
         return (
             f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, which needs no encoder, is better than the "
-            f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has {means}"
+            f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
+            f"{means}"
         )
     return f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
 
