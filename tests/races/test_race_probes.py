@@ -20,7 +20,7 @@ from acclimate.races import race
 from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter, threshold_of
 from acclimate.races.dry_run import dry_run
-from acclimate.races.facts import probe_facts
+from acclimate.races.facts import probe_facts, task_facts
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
@@ -212,6 +212,18 @@ def test_a_probe_knows_whether_its_task_asks_of_pairs_or_of_mentions(kind, examp
     task = SimpleNamespace(kind=kind, examples=lambda split: [example])
     cell = SimpleNamespace(probe=True, jobs_by_seed={}, materials=SimpleNamespace(task=task))
     assert probe_facts(cell, Path()).get("asked of") == asked
+
+
+def test_a_task_of_numbers_has_no_empty_place_for_labels_on_the_page():
+    about = {
+        "name": "Pairs",
+        "source": "pairs.csv",
+        "metric": METRICS["pearson"],
+        "sizes": {"train": 7},
+        "max_tokens": 9,
+    }
+    assert "labels" not in task_facts(SimpleNamespace(labels=(), **about))
+    assert task_facts(SimpleNamespace(labels=("a", "b"), **about))["labels"] == "a, b"
 
 
 def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():

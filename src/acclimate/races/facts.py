@@ -25,7 +25,7 @@ from acclimate.races import work
 from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
-from acclimate.reports.page import amount
+from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside, over_adaptations
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
@@ -200,14 +200,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
     baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
     racing = (*jobs.models, *(baselines if jobs.baseline else []))
     return Facts(
-        task={
-            "name": task.name,
-            "source": task.source,
-            "labels": ", ".join(task.labels),
-            "metric": metric_text(task.metric.name),
-            **{f"{split} examples": size for split, size in task.sizes.items()},
-            "tokens read of an example, at most": task.max_tokens,
-        },
+        task=task_facts(task),
         curves=curves,
         losses=_losses(jobs.losses, jobs, run),
         general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
@@ -227,6 +220,18 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         hashes=_hashes(materials, jobs, run),
         environment=environment() | {"precision": recipe.finetune.plan.precision},
     )
+
+
+def task_facts(task: Prepared) -> dict[str, Fact]:
+    """Return what the page says on top of what was measured; numbers to predict have no labels."""
+    return {
+        "name": task.name,
+        "source": task.source,
+        **({"labels": ", ".join(task.labels)} if task.labels else {}),
+        "metric": metric_text(task.metric.name),
+        **{f"{split} examples": size for split, size in task.sizes.items()},
+        "tokens read of an example, at most": task.max_tokens,
+    }
 
 
 def adapting_jobs(name: str, jobs: Entries, *, seed: int = 0) -> list[Job]:

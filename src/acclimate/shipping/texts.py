@@ -32,8 +32,7 @@ from acclimate.jobs.lock import OUTCOME, WINNER
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.tables import ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
-from acclimate.tasks.tagged import LINES
+from acclimate.tasks.tables import WORD_LINES, ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
 from acclimate.tasks.tags import text_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import (
@@ -56,7 +55,6 @@ PATIENCE = 10.0  # seconds in which the hub has to answer whether it has a recor
 RECORD = "race.json"  # of a winner and of a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
-WORD_LINES = tuple(ending for ending in LINES if ending not in {".tsv", ".txt"})
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
 QUESTION, CONTEXT = "question", "context"  # columns of a question, where none are stated
 MENTIONS = 2
