@@ -95,7 +95,7 @@ adapt mlm masking=2.0 -> masking = 2.0 is out of range: above 0 and at most 1
 data vocabulary nowhere.txt -> nowhere.txt: there is no such file
 data corpus least_words=5 -> no raw text given
 data corpus raw.txt --least-words 5 -> there is no such option
-data prepare docstrings --out got -> docstrings
+data prepare docstrings --config a --out got -> docstrings has files and splits already
 data prepare SciERC --out got -> --data
 data corpus raw.txt nowhere.txt -> nowhere.txt: there is no such file
 data retrieve CSV --corpus nowhere.txt -> nowhere.txt: there is no such file
@@ -172,6 +172,13 @@ predict some/model train.csv --out train.csv -> --out train.csv is the input its
 predict some/model train.csv --out out.xlsx -> does not tell a known format
 push task ada/model -> task is no shipment. Write one with: acclimate ship
 doctor train.csv --txt sentence -> No such option
+race CSV --epochs 3 -> It is a setting, stated without dashes
+race CSV --learning-rate 1e-4 -> It is a setting, stated without dashes
+race CSV --contestants TAPT -> It is a setting, stated without dashes
+race CSV --seed 3 -> It is a setting, stated without dashes: seeds=VALUE
+study tlm CSV --general raw.txt --ks 3 -> It is a setting, stated without dashes
+race CSV finetune.lr=1e-4 -> unknown setting 'finetune.lr'; did you mean 'finetune.plan.rate'?
+race CSV batch_size=8 -> unknown setting 'batch_size'; did you mean 'finetune.plan.batch'?
 data prepare CSV --split-seed -1 -> Invalid value for '--split-seed'
 data corpus raw.txt --processes 100000 -> Invalid value for '--processes'
 """

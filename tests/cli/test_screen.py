@@ -45,6 +45,12 @@ def test_another_stage_of_the_same_name_begins_anew(told):
     assert said.splitlines()[-1] == "stage 1: 25/100 steps, 60 s, 180 s left"
 
 
+def test_the_end_of_a_stage_is_told_once(told):
+    """A baseline that was fitted in a second stood there with the 321 seconds until its look at the test set."""
+    assert told((0, "probe", 0), (60, "probe", 100), (60, "probe", 100)) == "probe: 100/100 steps, 60 s\n"
+    assert told((0, "word list", 100), (321, "word list", 100)) == ""
+
+
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [(0.4, "0 s"), (599, "599 s"), (600, "10 min"), (3599, "1 h 0 min"), (18_720, "5 h 12 min"), (273_600, "3 d 4 h")],

@@ -152,6 +152,10 @@ def test_what_pieces_mean():
     assert "1.80 pieces a word, 1.30 in general text" in said(task, Pieces("general", 9, 900, 1.3, 0.8, 0.0))[0]
     assert said(task, Pieces("general", 9, 900, 1.7, 0.6, 0.0)) == []
     assert "4.0% of the pieces are unknown" in said(Pieces("task", 9, 900, 1.2, 0.9, 0.04))[0]
+    for unknown, level in ((0.04, "warning"), (0.002, "note")):
+        [finding] = lengths.findings(measured, [Pieces("task", 9, 900, 1.2, 0.9, unknown)])
+        assert finding.level == level
+        assert ("Choose a model" in finding.way_out) == (level == "warning")
 
 
 def test_the_settings_of_a_tokenizer_may_write_a_token_as_an_object(tmp_path, tokenizer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,14 @@ from scipy import stats
 
 import studies
 import toys
+from acclimate.core.types import Example
 from acclimate.data.sources import Inputs
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter, threshold_of
 from acclimate.races.dry_run import dry_run
+from acclimate.races.facts import probe_facts, task_facts
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
@@ -181,6 +184,46 @@ def test_a_probe_no_better_than_a_constant_answer_is_named_and_compared_with_not
     ]
     assert outcome.compared.of(("", "TAPT, probe", "Genes"), "untouched, probe") is None
     assert represented(outcome) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("pairs", "which words belong to which of the two texts"), ("mentions", "which mentions are meant"), ("", "")],
+)
+def test_the_page_says_what_a_probe_of_pairs_and_relations_cannot_see(asked, said):
+    facts = {"read-out": "mean", **({"asked of": asked} if asked else {})}
+    outcome = raced(*(replace(probe_of(name, 1.2), facts=facts) for name in ("untouched", "TAPT")))
+    [section] = [each for each in sections(outcome) if each.title == "Frozen probes"]
+    told = [line for line in section.lines if "one vector of the whole text" in line]
+    assert len(told) == bool(asked)
+    assert all(said in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("kind", "example", "asked"),
+    [
+        ("score", Example("1", "one", "2.0", "two"), "pairs"),
+        ("sequence", Example("1", "one two", "a", spans=((0, 3), (4, 7))), "mentions"),
+        ("sequence", Example("1", "one", "a"), None),
+        ("tokens", Example("1", "one", ("O",)), None),
+    ],
+)
+def test_a_probe_knows_whether_its_task_asks_of_pairs_or_of_mentions(kind, example, asked):
+    task = SimpleNamespace(kind=kind, examples=lambda split: [example])
+    cell = SimpleNamespace(probe=True, jobs_by_seed={}, materials=SimpleNamespace(task=task))
+    assert probe_facts(cell, Path()).get("asked of") == asked
+
+
+def test_a_task_of_numbers_has_no_empty_place_for_labels_on_the_page():
+    about = {
+        "name": "Pairs",
+        "source": "pairs.csv",
+        "metric": METRICS["pearson"],
+        "sizes": {"train": 7},
+        "max_tokens": 9,
+    }
+    assert "labels" not in task_facts(SimpleNamespace(labels=(), **about))
+    assert task_facts(SimpleNamespace(labels=("a", "b"), **about))["labels"] == "a, b"
 
 
 def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():

@@ -1,7 +1,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +10,19 @@ import studies
 from acclimate.core.figures import points
 from acclimate.core.types import Cost, Score
 from acclimate.races.compare import MAIN, Compared, Contrast
-from acclimate.races.outcome import CellResult, Facts, Outcome, ScoredTask, SearchRecord, Trial, best_on_dev, rows
+from acclimate.races.outcome import (
+    FIRST_IMPRESSION,
+    CellResult,
+    Facts,
+    Outcome,
+    ScoredTask,
+    SearchRecord,
+    Trial,
+    best_on_dev,
+    rows,
+)
 from acclimate.races.race import against_untouched
-from acclimate.races.verdict import MARGIN, claims, verdict, warnings
+from acclimate.races.verdict import MARGIN, claims, reach, verdict, warnings
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.tasks.metrics import METRICS
@@ -162,6 +172,32 @@ def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
         "macro-F1 (95% interval 1.2 to 5.0; p = .002 after Holm), and no encoder here scores above it: the highest, "
         "DAPT, has 82.0 against 83.1 points of macro-F1."
     )
+
+
+def test_a_baseline_in_lower_case_begins_the_sentence_with_a_capital() -> None:
+    raced = [untouched(), rival("word list", 0.06, p=0.002, seconds=0)]
+    assert verdict(race_of(raced, baselines={"word list"})).startswith("Word list, which needs no encoder, is better")
+
+
+def test_a_verdict_says_at_once_that_the_budget_cut_fine_tuning() -> None:
+    """Without it, a race in which encoders had an eighth of their steps says that a baseline is better, and no more."""
+    raced = [untouched(), rival(SIMPLE, 0.031, p=0.002, seconds=0)]
+    outcome = race_of(raced, baselines={SIMPLE})
+    cut = f"Fine-tuning has 12.5% of its steps, {FIRST_IMPRESSION}"
+    assert verdict(replace_notes(outcome, ("Another note.", cut))).endswith(f"points of macro-F1. {cut}")
+
+
+def test_a_race_that_can_tell_nothing_from_chance_says_so_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = SimpleNamespace(detectable=lambda: 1.4, power=0.8)
+    monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
+    assert "could not tell even the largest possible difference from chance. Take more seeds" in reach(race_of([]))
+
+
+def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
+    """Return the outcome with these notes and the comparisons that were made up for it."""
+    found = replace(outcome, notes=notes)
+    vars(found)["compared"] = outcome.compared
+    return found
 
 
 def test_a_baseline_on_top_by_chance_is_still_reported() -> None:

@@ -175,9 +175,27 @@ def test_rows_that_would_lose_a_text_are_refused(loaded):
 
 def test_where_the_record_of_a_model_cannot_be_reached_the_user_states_the_columns(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))  # empty; HF_HUB_OFFLINE is set
-    with pytest.raises(ValueError, match=r"ada/salts: its race\.json, .* is not in the cache.* state --text"):
+    with pytest.raises(
+        ValueError, match=r"ada/salts: there is no such folder .* its race\.json, .* is not in the cache.* state --text"
+    ):
         asking_of("ada/salts")
     assert asking_of("ada/salts", stated=True) == Asking()
+
+
+def test_a_misspelt_folder_is_asked_of_the_hub_once_and_not_again_and_again(tmp_path, monkeypatch):
+    """The client of the hub tries for half a minute, with a warning for each time."""
+    asked = []
+
+    def unreachable(url, **options):
+        asked.append(url)
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", unreachable)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *given, **options: pytest.fail("asked again"))
+    with pytest.raises(ValueError, match=r"^shiped: there is no such folder here\. .* Correct the path"):
+        asking_of("shiped")
+    assert len(asked) == 1
 
 
 def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, loaded, tmp_path, monkeypatch):

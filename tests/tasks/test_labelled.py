@@ -77,6 +77,39 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
         assert not any("--kind" in note for note in read_files(stated).notes)
 
 
+def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path) -> None:
+    """A user who forgets --pair gets scores of half the question, and no word on it."""
+    labels = ["yes", "no"] * 15
+    more = {
+        "other": [text(900 + number) for number in range(30)],
+        "lang": ["en"] * 30,
+        "note": ["the same three words"] * 30,
+    }
+    path = jsonl(tmp_path / "pairs.jsonl", labels, **more)
+    found = read_files(LabelledFiles(path))
+    [said] = [note for note in found.notes if "--pair" in note]
+    assert said.endswith(
+        "pairs.jsonl: the column 'other' holds texts and is not read. If a row has two texts, state the second with "
+        "--pair."
+    )
+    assert not any("--pair" in note for note in read_files(LabelledFiles(path, pair="other")).notes)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    for name, delimiter in (("a.csv", ","), ("b.tsv", "\t")):
+        (tmp_path / name).write_text("".join(f"{delimiter.join(line)}\n" for line in lines))
+    for name in ("a.csv", "b.tsv"):
+        notes = read_files(LabelledFiles(tmp_path / name)).notes
+        assert any("the column 'other' holds" in note for note in notes), name
+
+
+@pytest.mark.parametrize("name", ["train.conll", "train.bio.gz", "train.iob2"])
+def test_words_with_tags_without_their_kind_are_told_the_one_thing_to_add(tmp_path: Path, name: str) -> None:
+    lines = "Aspirin B-Drug\nhelps O\n\n" * 30
+    (tmp_path / name).write_bytes(gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode())
+    with pytest.raises(ValueError, match=r"have a word and its tag a line, .*: state --kind tokens$"):
+        read_files(LabelledFiles(tmp_path / name))
+
+
 @pytest.mark.parametrize(
     "labels",
     [

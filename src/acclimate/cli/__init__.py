@@ -31,8 +31,32 @@ MOVED |= {
 CUT = {"recommend": "`acclimate study stilt` measures which task to train on first; nothing predicted it reliably"}
 
 
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy of click in newer typer
+
+
+def _settings_called(takes: str, option: str) -> str:
+    """Return the setting of a verb that was typed as an option, "" if it has none of this name."""
+    from acclimate.core.settings import settings_called
+
+    found = settings_called(type(settings.stand_in_of(takes)), option.lstrip("-").replace("-", "_"))
+    return found[0] if found else ""
+
+
 class _Verbs(TyperGroup):
-    """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead."""
+    """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead. Of an option that is
+    there under no such name but as a setting, it says how settings are stated.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except _USAGE_ERROR as error:
+            name, at = getattr(error, "option_name", ""), error.ctx
+            takes = getattr(at.command.callback, "takes", "") if name and at else ""
+            if isinstance(takes, str) and takes and (meant := _settings_called(takes, name)):
+                error.message += f". It is a setting, stated without dashes: {meant}=VALUE"
+                error.possibilities = None
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         old = next((name for name in (" ".join(args[:2]), args[0]) if name in MOVED), "")

@@ -58,6 +58,13 @@ TaskAfterModel = Annotated[
 LabelledArgument = Annotated[
     Path, typer.Argument(metavar="FILE", help="A labelled file to train on, or a dataset of the hub.")
 ]
+ToPrepareArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="A labelled file to train on, a dataset of the hub, docstrings or sections.",
+    ),
+]
 ModelName = Annotated[
     str, typer.Argument(metavar="[MODEL]", help="A local directory or a hub id; by default embedded.")
 ]

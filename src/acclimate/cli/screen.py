@@ -77,11 +77,13 @@ def _printing(console: Console) -> Watch:
         now = time.monotonic()
         stage, done, total = progress.stage, progress.done, progress.total
         _print_note(progress, console)
+        last = done >= total > 0
+        if last and done == reached.get(stage):  # its end is reported again, maybe by a later job that finds it done
+            return
         if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
             began[stage], printed[stage], first[stage] = now, now, done
         reached[stage] = done
         seconds = now - began[stage]
-        last = done >= total > 0
         if seconds < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
             return
         printed[stage] = now

@@ -171,6 +171,7 @@ def verb(
         # typer reads these; those of a wrapped function would be the function's
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.takes = settings  # type: ignore[attr-defined]  # for what is said of an unknown option
         return run
 
     return made

@@ -395,17 +395,39 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
     raise ValueError(f"{where}: {key} = {value!r} is {type(value).__name__}, but must be {expected}")
 
 
+# what other libraries call a setting -> what it is called here
+USUAL_NAMES = {
+    **dict.fromkeys(("lr", "learning_rate"), "rate"),
+    **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size"), "batch"),
+    **dict.fromkeys(("num_epochs", "n_epochs", "num_train_epochs", "epoch"), "epochs"),
+    **dict.fromkeys(("max_steps", "num_steps", "n_steps"), "steps"),
+    **dict.fromkeys(("warmup_ratio", "warmup_steps"), "warmup"),
+    **dict.fromkeys(("seed", "random_seed", "random_state"), "seeds"),
+    **dict.fromkeys(("early_stopping", "early_stopping_patience"), "patience"),
+}
+
+
 def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = ()) -> str:
     """Return the end of an error on a name that is no setting of the dataclass: a name that is spelt nearly so, or else
-    the settings of exactly that name in its groups, or else the nearest name. more: names beside the settings
+    the settings of exactly that name in its groups, or else the nearest name. A name that is usual elsewhere, such as
+    `lr`, stands for ours. more: names beside the settings
     """
     names = [*(field.name for field in dataclasses.fields(kind)), *more]
+    if (usual := USUAL_NAMES.get(key.lower().replace("-", "_"))) is not None:
+        found = [usual] if usual in names else sorted(_within(kind, usual), key=_by_place)
+        if found:
+            return f"; did you mean '{prefix}{found[0]}'?"
     within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_within(kind, key))
     if within:
-        within.sort(key=lambda path: (not path.startswith("finetune."), path.count(".")))
+        within.sort(key=_by_place)
         *others, last = [f"'{path}'" for path in within[:3]]
         return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
     return did_you_mean(key, names, prefix)
+
+
+def _by_place(path: str) -> tuple[bool, int]:
+    """Return what sorts the settings of fine-tuning first, and then those in the fewest groups."""
+    return not path.startswith("finetune."), path.count(".")
 
 
 def _within(kind: type, key: str) -> Iterator[str]:
@@ -417,6 +439,13 @@ def _within(kind: type, key: str) -> Iterator[str]:
             if key in {inner.name for inner in dataclasses.fields(group)}:
                 yield f"{field.name}.{key}"
             yield from (f"{field.name}.{path}" for path in _within(group, key))
+
+
+def settings_called(kind: type, name: str) -> list[str]:
+    """Return the paths of the settings that are called `name` here or elsewhere, those of fine-tuning first."""
+    key = USUAL_NAMES.get(name, name)
+    direct = [key] if key in {field.name for field in dataclasses.fields(kind)} else []
+    return [*direct, *sorted(_within(kind, key), key=_by_place)]
 
 
 def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:

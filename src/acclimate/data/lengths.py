@@ -31,6 +31,7 @@ LONGEST = 20_000  # characters of a text that are tokenised; the rest is assumed
 BROKEN = 15  # broken words that are shown
 MANY = 3  # pieces of a broken word at least
 MUCH_CUT = 0.1  # share of tokens cut off that is a warning
+MANY_UNKNOWN = 0.01  # share of pieces that are unknown from which another model is advised
 ROUND = 32  # the suggested --max-tokens is a multiple of this
 WORD = re.compile(r"\w+")
 _FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # their positions begin after the padding's id
@@ -230,7 +231,10 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
     general = next((pieces for pieces in broken if pieces.of == "general"), None)
     if task_pieces is not None and task_pieces.unknown >= 0.001:
         text = f"{share(task_pieces.unknown)} of the pieces are unknown to the model: it cannot tell those words apart."
-        findings.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
+        if task_pieces.unknown >= MANY_UNKNOWN:
+            findings.append(Finding("warning", text, "Choose a model that was trained on this language and script."))
+        else:
+            findings.append(Finding("note", text, "So few are mostly rare symbols and letters with accents."))
     if (
         task_pieces is not None
         and task_pieces.per_word >= 1.5

@@ -17,7 +17,7 @@ from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.data.as_files import raw_text
 from acclimate.models.loading import identity, resolved
-from acclimate.tasks.datasets.docstrings import build_docstrings
+from acclimate.tasks.datasets.docstrings import Docstrings, build_docstrings
 from acclimate.tasks.datasets.sections import build_sections
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
@@ -86,6 +86,22 @@ class Materials:
         return identity(self.model) if self.model else ""
 
 
+def embedded_task(
+    name: str, run: Path, *, labels_per_class: int | None, max_tokens: int | None = None, watch: Watch = unwatched
+) -> tuple[Docstrings, Prepared]:
+    """Return the embedded task of this name with its corpora, and the same task prepared in `run/data`.
+
+    max_tokens: where examples are cut, if earlier than the task does
+    """
+    built = ranks.first_then_all(
+        lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
+    )
+    stated = (
+        built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
+    )
+    return built, ranks.first_then_all(lambda: prepare(stated, built.path, run / "data"))
+
+
 def embedded_materials(
     name: str,
     run: Path,
@@ -100,13 +116,7 @@ def embedded_materials(
     max_tokens: where examples are cut, if earlier than the task does. Its general corpus serves for retrieval, and for
     pretraining with --model scratch.
     """
-    built = ranks.first_then_all(
-        lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
-    )
-    stated = (
-        built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
-    )
-    task = ranks.first_then_all(lambda: prepare(stated, built.path, run / "data"))
+    built, task = embedded_task(name, run, labels_per_class=labels_per_class, max_tokens=max_tokens, watch=watch)
     return Materials(
         task=task,
         task_text=built.task_text,

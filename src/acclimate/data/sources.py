@@ -11,12 +11,15 @@ from typing import Any
 from acclimate.core.types import Watch, unwatched
 from acclimate.data import materials
 from acclimate.data.as_files import is_hub_id, labelled_files
-from acclimate.data.inputs import Leaks, Raw, gather
+from acclimate.data.examination import Examination
+from acclimate.data.inputs import Leaks, Raw, gather, made_ready
 from acclimate.data.materials import EMBEDDED_TASKS, Materials
 from acclimate.data.published import published, unplaced
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tables import ColumnError
 
+NOT_PER_CLASS = "--labels-per-class draws from the embedded default only; give fewer rows in your file"
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
 
@@ -64,7 +67,7 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
     assert labelled is not None
     if inputs.data is not None or str(labelled.train) not in EMBEDDED_TASKS:
         if per_class is not None:
-            raise ValueError("--labels-per-class draws from the embedded default only; give fewer rows in your file")
+            raise ValueError(NOT_PER_CLASS)
         if rows and folds:
             raise ValueError(
                 "--rows samples rows of train alone, and --folds divides train, dev and test together: leave one out"
@@ -82,7 +85,40 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
             finetune=finetune,
             watch=inputs.watch,
         )
-    if rows:
+    stated = _of_embedded(inputs)
+    if folds:
+        raise ValueError(f"--folds divides your labelled rows, and '{labelled.train}' has its splits. Leave it out")
+    return materials.embedded_materials(
+        str(labelled.train), inputs.out, **stated, model=inputs.model, watch=inputs.watch
+    )
+
+
+def prepared_task(inputs: Inputs) -> tuple[Prepared, tuple[str, ...], Examination | None]:
+    """Return the task of these inputs, prepared in `inputs.out/data`, notes on its files, and what the doctor finds in
+    them; of an embedded task there are no notes, and None is found.
+
+    Raises ValueError as `materials_of` does, and for faults of the files.
+    """
+    assert inputs.task is not None
+    if inputs.data is None and str(inputs.task.train) in EMBEDDED_TASKS:
+        stated = _of_embedded(inputs)
+        _, prepared = materials.embedded_task(str(inputs.task.train), inputs.out, **stated, watch=inputs.watch)
+        return prepared, (), None
+    if inputs.labels_per_class is not None:
+        raise ValueError(NOT_PER_CLASS)
+    read = labelled_rows(inputs.task, inputs.data, inputs.rows)
+    prepared, ready, examination = made_ready(inputs.out, read, leaks=inputs.leaks, watch=inputs.watch)
+    return prepared, tuple(ready.notes), examination
+
+
+def _of_embedded(inputs: Inputs) -> dict[str, Any]:
+    """Return how many labels a class an embedded task has, and where its texts are cut.
+
+    Raises ValueError for options that it would ignore.
+    """
+    labelled, per_class = inputs.task, inputs.labels_per_class
+    assert labelled is not None
+    if inputs.rows:
         raise ValueError(f"--rows draws from files and datasets; of '{labelled.train}' --labels-per-class does")
     usual = LabelledFiles(train=labelled.train)
     if labelled != replace(usual, max_tokens=labelled.max_tokens) or inputs.raw != Raw() or inputs.leaks != "keep":
@@ -90,16 +126,10 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
             f"the task '{labelled.train}' has files, columns, metric and corpora already: leave out the options for "
             f"labelled files; --max-tokens may stand, to read less"
         )
-    if folds:
-        raise ValueError(f"--folds divides your labelled rows, and '{labelled.train}' has its splits. Leave it out")
-    return materials.embedded_materials(
-        str(labelled.train),
-        inputs.out,
-        labels_per_class=(LABELS_PER_CLASS if per_class is None else per_class) or None,
-        max_tokens=None if labelled.max_tokens == usual.max_tokens else labelled.max_tokens,
-        model=inputs.model,
-        watch=inputs.watch,
-    )
+    return {
+        "labels_per_class": (LABELS_PER_CLASS if per_class is None else per_class) or None,
+        "max_tokens": None if labelled.max_tokens == usual.max_tokens else labelled.max_tokens,
+    }
 
 
 def labelled_rows(labelled: LabelledFiles, data: Path | None, rows: int) -> LabelledFiles | Labelled:

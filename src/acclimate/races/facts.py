@@ -25,7 +25,7 @@ from acclimate.races import work
 from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
-from acclimate.reports.page import amount
+from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside, over_adaptations
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
@@ -130,7 +130,16 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     fitted = [_result(test.needs["fitted"], out) for test in cell.jobs_by_seed.values()]
     strengths = dict.fromkeys(f"{each['strength']:g}" for each in fitted)
     read_outs = dict.fromkeys(each["read_out"] for each in fitted)
-    return {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+    found = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+    task = cell.materials.task
+    if task.kind not in ("sequence", "multilabel", "score"):
+        return found
+    examples = task.examples("dev")
+    if any(example.pair for example in examples):
+        return {**found, "asked of": "pairs"}
+    if any(example.spans for example in examples):
+        return {**found, "asked of": "mentions"}
+    return found
 
 
 def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:
@@ -191,14 +200,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
     baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
     racing = (*jobs.models, *(baselines if jobs.baseline else []))
     return Facts(
-        task={
-            "name": task.name,
-            "source": task.source,
-            "labels": ", ".join(task.labels),
-            "metric": metric_text(task.metric.name),
-            **{f"{split} examples": size for split, size in task.sizes.items()},
-            "tokens read of an example, at most": task.max_tokens,
-        },
+        task=task_facts(task),
         curves=curves,
         losses=_losses(jobs.losses, jobs, run),
         general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
@@ -218,6 +220,18 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         hashes=_hashes(materials, jobs, run),
         environment=environment() | {"precision": recipe.finetune.plan.precision},
     )
+
+
+def task_facts(task: Prepared) -> dict[str, Fact]:
+    """Return what the page says on top of what was measured; numbers to predict have no labels."""
+    return {
+        "name": task.name,
+        "source": task.source,
+        **({"labels": ", ".join(task.labels)} if task.labels else {}),
+        "metric": metric_text(task.metric.name),
+        **{f"{split} examples": size for split, size in task.sizes.items()},
+        "tokens read of an example, at most": task.max_tokens,
+    }
 
 
 def adapting_jobs(name: str, jobs: Entries, *, seed: int = 0) -> list[Job]:

@@ -19,6 +19,7 @@ from acclimate.core.figures import listed
 from acclimate.methods import mlm
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import RESERVE, Budget
+from acclimate.races.outcome import FIRST_IMPRESSION
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.races.search import HALFWAY, tunings
 from acclimate.reports.table import UNTOUCHED
@@ -184,7 +185,7 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
     if length < 1:
         notes.append(
             f"Fine-tuning has {length:.1%} of its steps and {cut.finetune.looks} looks at dev, to fit the budget: "
-            f"fewer than a sound verdict needs, so take this race as a first impression."
+            f"fewer than a sound verdict needs, {FIRST_IMPRESSION}"
         )
     return notes
 

@@ -26,6 +26,7 @@ from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
 PROBE = ", probe"  # ends the row of a probe
+FIRST_IMPRESSION = "so take this race as a first impression."  # ends the note that the verdict repeats
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
 
 

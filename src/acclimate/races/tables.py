@@ -196,6 +196,7 @@ def _probes(outcome: Outcome) -> Section:
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
         + ". A probe cannot win. Read-out: what the layer reads of a text, chosen on the training rows.",
+        *_one_vector(probes),
         *([f"Holm's correction counts together: {found[0].against.family} ({len(found)})."] if found else []),
         *_cautions((outcome.label(each.against.key), each.comparison.caution) for each in found),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
@@ -203,6 +204,17 @@ def _probes(outcome: Outcome) -> Section:
     heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *([f"each {each}"] if several else []))
     heads += (*((f"against {untouched}", "p", "p (Holm)") if compared else ()), "read-out", "time")
     return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
+
+
+def _one_vector(probes: Sequence[CellResult]) -> list[str]:
+    """Return a sentence on what a probe of pairs or relations cannot see, and none for other tasks."""
+    meant = {"pairs": "which words belong to which of the two texts", "mentions": "which mentions are meant"}
+    asked = dict.fromkeys(str(result.facts["asked of"]) for result in probes if "asked of" in result.facts)
+    return [
+        f"A probe reads one vector of the whole text and does not know {meant[each]}, so a low score here says little "
+        "of what fine-tuning can reach."
+        for each in asked
+    ]
 
 
 def _against_probe(contrast: Contrast | None) -> list[TableCell]:

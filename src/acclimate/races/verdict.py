@@ -14,7 +14,7 @@ from acclimate.core.figures import duration, has, listed, metric_text, p_text, p
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import FIRST_IMPRESSION, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -127,7 +127,10 @@ def reach(outcome: Outcome) -> str:
     if least < SMALLEST:  # no contestant differs from the untouched model on any item with any seed
         return ""
     if least >= 1:
-        return "Another race with these contestants and seeds would detect no difference from the untouched model."
+        return (
+            "Another race with these contestants, seeds and test items could not tell even the largest possible "
+            "difference from chance. Take more seeds, or a larger budget."
+        )
     return (
         f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
         f"from the untouched model with a probability of {design.power:.0%}."
@@ -182,7 +185,8 @@ def _of_race(outcome: Outcome) -> str:
         clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
     if outcome.race.stopped:
         clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
-    return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
+    cut_short = [note for note in outcome.notes if note.endswith(FIRST_IMPRESSION)]
+    return " ".join([f"{'; '.join(clauses)}.", *cut_short, *filter(None, [represented(outcome)])])
 
 
 def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
@@ -291,8 +295,9 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
         means += "; its score rests on one adaptation: another draw may give another score"
     if _supported(simple):
         return (
-            f"{simple.contestant}, which needs no encoder, is better than the untouched model by {_evidence(simple)}, "
-            f"and no encoder here scores above it: the highest, {name}, has {means}"
+            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, which needs no encoder, is better than the "
+            f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
+            f"{means}"
         )
     return f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
 

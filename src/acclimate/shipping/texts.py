@@ -26,13 +26,13 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from acclimate.core import files, settings
+from acclimate.core.hub import failures, status_of
 from acclimate.core.types import Example, Rejected
 from acclimate.jobs.lock import OUTCOME, WINNER
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.tables import ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
-from acclimate.tasks.tagged import LINES
+from acclimate.tasks.tables import WORD_LINES, ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
 from acclimate.tasks.tags import text_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import (
@@ -51,10 +51,10 @@ from acclimate.text.untrusted import unsound as fault_of
 STDIN = "-"
 MARK = "shipment.json"  # of a shipment: what was checked
 CARD = "README.md"  # of a shipment: the model card
+PATIENCE = 10.0  # seconds in which the hub has to answer whether it has a record
 RECORD = "race.json"  # of a winner and of a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
-WORD_LINES = tuple(ending for ending in LINES if ending not in {".tsv", ".txt"})
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
 QUESTION, CONTEXT = "question", "context"  # columns of a question, where none are stated
 MENTIONS = 2
@@ -167,7 +167,14 @@ def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
     import huggingface_hub as hub
     from huggingface_hub import errors
 
+    cached = hub.try_to_load_from_cache(hub_id, RECORD)
     try:
+        if cached is None:  # asked once, without the client's retries: the name may be a misspelt folder
+            try:
+                hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, RECORD), timeout=PATIENCE)
+            except failures() as error:
+                if status_of(error) is None:
+                    raise errors.LocalEntryNotFoundError(f"{hub_id}: the hub cannot be reached") from error
         return Path(hub.hf_hub_download(hub_id, RECORD))
     except (
         errors.LocalEntryNotFoundError,
@@ -176,8 +183,9 @@ def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
         if stated or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub said it has none
             return None
         raise ValueError(
-            f"{hub_id}: its {RECORD}, which says whether a row has one text or two, is not in the cache, and the hub "
-            f"cannot be reached. Connect to the hub once, or state --text (and --pair, if rows have two texts)"
+            f"{hub_id}: there is no such folder here. As a model of the hub: its {RECORD}, which says whether a row "
+            "has one text or two, is not in the cache, and the hub cannot be reached. Correct the path, connect to the "
+            "hub once, or state --text (and --pair, if rows have two texts)"
         ) from error
     except errors.EntryNotFoundError:
         return None

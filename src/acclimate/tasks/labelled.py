@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
+from acclimate.core.figures import listed
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
 from acclimate.tasks.formats.squad import IMPOSSIBLE, by_question, of_question, placed_questions
 from acclimate.tasks.labels import (
@@ -48,9 +49,11 @@ from acclimate.tasks.tables import (
     FileRead,
     Row,
     check_accepted,
+    header_of,
     holds_questions,
     read_rows,
     stem,
+    table_rows,
 )
 from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
@@ -68,6 +71,8 @@ from acclimate.text.untrusted import (
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
+PEEKED = 200  # rows in which another column of texts is looked for
+SENTENCE = 3  # words at least of a text in it
 LOOKED_AT = 10_000  # rows that `check_labelled_files` reads; only JSON can have a column that first occurs later
 FORM = (
     'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
@@ -197,6 +202,7 @@ def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
     }
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
+    notes += _note_on_second_text(stated)
     notes += notes_on_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
@@ -428,6 +434,30 @@ def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else
 def split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
     """Return the examples of the split: what `Task.read` does with examples that have been read."""
     return list(splits[split])
+
+
+def _note_on_second_text(stated: LabelledFiles) -> list[str]:
+    """Return a note if the training file has another column with texts as long as sentences, and no pair was stated."""
+    if stated.pair:
+        return []
+    read = stated.columns.stated()
+    found: dict[str, set[str]] = {}
+    columns = list(dict.fromkeys([*read.values(), *header_of(stated.train, list(read.values()), LIMITS)]))
+    rows = list(islice(table_rows(stated.train, columns, LIMITS), PEEKED))
+    for _, values in rows:
+        if isinstance(values, str):
+            continue
+        for name, value in values.items():
+            if name not in read.values() and isinstance(value, str) and len(value.split()) >= SENTENCE:
+                found.setdefault(name, set()).add(value)
+    texts = [name for name, different in found.items() if len(different) > len(rows) / 2]
+    if not texts:
+        return []
+    which = f"{'columns' if len(texts) > 1 else 'column'} {listed([repr(name) for name in texts])}"
+    holds = "hold texts and are" if len(texts) > 1 else "holds texts and is"
+    return [
+        f"{named(stated.train)}: the {which} {holds} not read. If a row has two texts, state the second with --pair."
+    ]
 
 
 def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:

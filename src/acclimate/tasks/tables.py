@@ -48,6 +48,14 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
+WORD_LINES = (
+    ".conll",
+    ".bio",
+    ".iob",
+    ".iob2",
+    ".iobes",
+    ".tags",
+)  # of files with a word and its tag a line, and nothing else
 DELIMITERS = (",", "\t", ";", "|")  # between the fields of a line
 BY_ENDING = {".csv": ",", ".tsv": "\t", ".jsonl": ".jsonl", ".parquet": ".parquet"}  # where the content leaves it open
 CLEANED = "rows without the characters that have no meaning in a text"  # of what `mended` counts
@@ -189,6 +197,11 @@ def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
         ".arrow": partial(_column_rows, names_of=arrow_columns, rows_of=arrow_rows),
     }
     reader = readers.get(form_of(path, columns))
+    if reader is None and Path(unpacked_name(path)).suffix in WORD_LINES:
+        raise ValueError(
+            f"{named(path)}: files with this ending have a word and its tag a line, for instance of named entities: "
+            f"state --kind tokens"
+        )
     if reader is None:
         raise ValueError(
             f"{named(path)}: neither its content nor its ending tells a known format of rows, with the columns "
@@ -267,6 +280,19 @@ def _are_objects(head: bytes) -> bool:
 
 def _object(line: bytes) -> RowValues:
     return parsed(line.decode(errors="replace"))
+
+
+def header_of(path: Path, columns: Sequence[str], limits: ReadLimits) -> list[str]:
+    """Return the names in the first line of a CSV or TSV file, and [] for other formats. columns: some of them"""
+    form = form_of(path, columns)
+    if form not in DELIMITERS:
+        return []
+    csv.field_size_limit(limits.line)
+    texts = (text for _, text in text_lines(path, limits))
+    reader = partial(csv.reader, texts, delimiter=form, strict=True)
+    quoted = form != "\t" or _well_quoted(path, limits)
+    _, header = next(_records(path, reader() if quoted else reader(quoting=csv.QUOTE_NONE)), (0, []))
+    return header
 
 
 def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, delimiter: str) -> TableRows:

@@ -17,7 +17,7 @@ from typing import Any
 
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.tables import Columns, Row, class_name, table_rows
+from acclimate.tasks.tables import WORD_LINES, Columns, Row, class_name, table_rows
 from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import (
@@ -33,7 +33,7 @@ from acclimate.text.untrusted import (
     unsound,
 )
 
-LINES = (".tsv", ".txt", ".conll", ".bio", ".iob", ".iob2", ".iobes", ".tags")
+LINES = (".tsv", ".txt", *WORD_LINES)
 TABLES = (".jsonl", ".parquet")
 DOCUMENT = "-DOCSTART-"
 LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
