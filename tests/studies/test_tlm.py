@@ -81,6 +81,32 @@ def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
     )
 
 
+def test_at_random_each_first_stage_has_a_draw_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
+    found = made("retrieval", toy_inputs, tmp_path)
+    draws = {cell.row: [cell.costs["stage 1"][seed][0] for seed in (0, 1)] for cell in found.cells}
+    assert [job.settings["recipe"]["seed"] for job in draws["random"]] == [0, 1]
+    assert len({job.name for job in draws["random"]}) == 2
+    assert len({job.name for job in draws["BM25"]}) == 1
+
+
+def test_a_second_general_corpus_is_two_more_rows_that_retrieve_from_it(toy_inputs, tmp_path):
+    words = " ".join(f"word{number}" for number in range(12))
+    (tmp_path / "second.txt").write_text("\n".join(f"{words} {line}" for line in range(60)), encoding="utf-8")
+    found = made("retrieval", toy_inputs, tmp_path / "run", (), f"second={tmp_path / 'second.txt'}")
+    assert [cell.row for cell in found.cells] == ["random", "BM25", "random, second corpus", "BM25, second corpus"]
+    read = [cell.costs["stage 1"][0][0].contents["corpus"] for cell in found.cells]
+    assert read[0] == read[1] != read[2] == read[3]
+    assert {each.references[0][1] for each in found.against} == {"random"}
+
+
+def test_the_same_corpus_twice_and_a_second_one_that_is_not_read_are_refused(toy_inputs, tmp_path):
+    _, raw = toys.files_in(toy_inputs)
+    with pytest.raises(ValueError, match="has the documents of --general"):
+        made("retrieval", toy_inputs, tmp_path, (), f"second={raw.general}")
+    with pytest.raises(ValueError, match="read by vary=retrieval alone"):
+        settings.override(TlmStudyRecipe(), ["vary=k", "second=texts"])
+
+
 @pytest.fixture(scope="module")
 def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Mapping[str, str]], Prepared]:
     """A search, done twice; its text and the looks at the test set after the first time."""

@@ -1,6 +1,7 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
-    vary=retrieval  BM25, and as many documents at random (Table 3)
+    vary=retrieval  BM25, and as many documents at random, drawn anew for each first stage; from a second general
+                    corpus too, where there is one (Table 3)
     vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
     vary=rho_2      weight of language modelling on internal rows (Table 6)
@@ -24,7 +25,7 @@ from acclimate.core import files
 from acclimate.core.settings import Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import Watch
 from acclimate.data import retrieve
-from acclimate.data.materials import EMBEDDED_TASKS, Materials
+from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
@@ -36,6 +37,7 @@ from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
 from acclimate.reports.table import HEADING, MEANING, over_adaptations
 from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.prepared import open_prepared
+from acclimate.text.corpus import Corpus
 
 TABLES = {
     "retrieval": "Table 3",
@@ -65,6 +67,7 @@ class TlmStudyRecipe:
     rho_1s: tuple[Count, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
     rho_2s: tuple[Annotated[float, Range(least=0)], ...] = (0.0, 20.0, 100.0, 1000.0)
     """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
+    second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
     tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=FINETUNING_OF_SMALL))
@@ -75,6 +78,8 @@ class TlmStudyRecipe:
         check_no_more(self, "adapt_seeds", than="seeds")
         for name in ("ks", "rho_1s", "rho_2s"):
             check_each_once(name, getattr(self, name))
+        if self.second and self.vary != "retrieval":
+            raise ValueError(f"second = {self.second!r} is read by vary=retrieval alone. Leave it out")
 
 
 RECIPE = TlmStudyRecipe
@@ -82,11 +87,16 @@ RECIPE = TlmStudyRecipe
 
 @dataclass(frozen=True)
 class TlmVariant:
-    """A row of the table. tlm: None where the given model is fine-tuned untouched."""
+    """A row of the table.
+
+    tlm     None where the given model is fine-tuned untouched
+    second  True if documents come from the second general corpus
+    """
 
     name: str
     tlm: tlm.TlmRecipe | None
     retrieval: retrieve.RetrieveRecipe
+    second: bool = False
 
 
 def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
@@ -100,17 +110,19 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         varied = variants(recipe, materials.model)
     most = max(variant.retrieval.k for variant in varied)  # smaller retrievals are cut from this one
 
+    sources = {False: materials}
+    if recipe.second:
+        second = _second_corpus(recipe.second, materials, inputs)
+        sources[True] = replace(materials, general=second)
+
     cells: list[Cell] = []
     adaptations = recipe.adapt_seeds or recipe.seeds
     first_stages: dict[str, list[Job]] = {}  # of the variants that go on from the given model
     for variant in varied:
-        retrieval: Job | None = None
         drawn: list[Job] = []
         if variant.tlm is not None:
-            if variant.tlm.reads_corpus:
-                retrieval = retrieved(replace(variant.retrieval, k=most), materials)
-                retrieval = cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
             for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
+                retrieval = _retrieval(variant, most, seed, sources) if variant.tlm.reads_corpus else None
                 seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
                 drawn.append(adapted(f"stage 1, seed {seed}", tlm.METHOD, seeded, retrieval, materials))
         firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
@@ -119,7 +131,7 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         else:
             tuned = {seed: _handed_over(f"hand over, seed {seed}", job, materials) for seed, job in firsts.items()}
         costs = {
-            "stage 1": {seed: [*([retrieval] if retrieval else []), job] for seed, job in firsts.items()},
+            "stage 1": {seed: [*_retrieved_for(job), job] for seed, job in firsts.items()},
             "tuning": {seed: [job] for seed, job in tuned.items()},
         }
         cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))
@@ -147,13 +159,44 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
     )
 
 
+def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
+    """Return the job that retrieves for the first stage with this seed.
+
+    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. At random, each first
+    stage has a draw of its own: the seed of the first draw is that of the settings.
+    """
+    stated = replace(variant.retrieval, k=most)
+    if stated.how == "random":
+        stated = replace(stated, seed=stated.seed + seed)
+    retrieval = retrieved(stated, sources[variant.second])
+    return cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
+
+
+def _retrieved_for(first_stage: Job) -> list[Job]:
+    """Return the job that retrieved what a first stage reads; none if it reads no corpus."""
+    return [first_stage.needs["retrieved"]] if "retrieved" in first_stage.needs else []
+
+
+def _second_corpus(place: str, materials: Materials, inputs: Inputs) -> Corpus:
+    """Return the second general corpus. Raises ValueError where it has the documents of --general."""
+    separated = inputs.raw.separated
+    second = corpus_at(Path(place), inputs.out / "second", separated=separated, watch=inputs.watch)
+    assert inputs.raw.general is not None
+    if second.hash == corpus_at(inputs.raw.general, inputs.out / "second", separated=separated).hash:
+        raise ValueError(f"second = {place!r} has the documents of --general. Give another general corpus")
+    return second
+
+
 def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[TlmVariant]:
     """Return the rows of the table that `vary` names. Raises ValueError where they need a model and none is given."""
     stated, retrieval = recipe.tlm, recipe.retrieval
     match recipe.vary:
         case "retrieval":
             named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            return [TlmVariant(name, stated, how) for name, how in named.items()]
+            rows = [TlmVariant(name, stated, how) for name, how in named.items()]
+            if recipe.second:
+                rows += [TlmVariant(f"{row.name}, second corpus", stated, row.retrieval, second=True) for row in rows]
+            return rows
         case "k":
             task_only = TlmVariant("task data only", replace(stated, rho_1=0), retrieval)
             return [task_only, *(TlmVariant(f"K = {k}", stated, replace(retrieval, k=k)) for k in recipe.ks)]
