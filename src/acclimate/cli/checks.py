@@ -177,6 +177,12 @@ def _check_datasets(stated: Any, data: Path | None) -> None:
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
     for dataset in getattr(stated, "datasets", ()):
         _check_dataset(dataset, data)
+    for task in getattr(stated, "tasks", ()):
+        _check_dataset(task, data)
+    for corpus in getattr(stated, "corpora", ()):
+        check_raw_text(Path(corpus))
+    if second := getattr(stated, "second", ""):
+        check_raw_text(Path(second))
     if first := getattr(stated, "first", ""):
         if data is None and not Path(first).is_file():
             raise ValueError(f"first = {first!r}: there is no such file; to name a dataset give --data DIR")
