@@ -244,7 +244,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ("adapt scratch --recipe scratch/pubmedbert",),
             ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
             state=TOLD,
-            note="ClinicalBERT, BlueBERT and RoBERTa have no recipe; give their checkpoints to `study blurb`.",
+            note="ClinicalBERT, BlueBERT and RoBERTa are taken from their public release, as in the paper, and have no recipe: "
+            "`study blurb` takes their hub ids ([BLURB](blurb.md#running-it)).",
         ),
         Row(
             "Table 6",
@@ -267,9 +268,13 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 8",
             "abstracts, full text, longer training",
-            ("adapt scratch --recipe scratch/pubmed-pmc", "adapt scratch --recipe scratch/pubmed-pmc-longer"),
+            (
+                "study pubmedbert --corpus TEXTS --general TEXTS --data DIR full_texts=TEXTS",
+                "adapt scratch --recipe scratch/pubmed-pmc",
+                "adapt scratch --recipe scratch/pubmed-pmc-longer",
+            ),
             ("scratch/pubmed-pmc", "scratch/pubmed-pmc-longer"),
-            note="Recipes; no command compares them.",
+            note="The study compares at a small size, beside the models of Table 7; the recipes have the paper's.",
         ),
         Row(
             "Table 9",

@@ -111,8 +111,8 @@ STUDIES: Mapping[str, Study] = {
         Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",)),
         Study(
             "pubmedbert",
-            "vocabulary, masking and start of pretraining",
-            "Gu et al. (2021), Table 7",
+            "vocabulary, masking, start and texts of pretraining",
+            "Gu et al. (2021), Tables 7 and 8",
             "texts",
             ("corpus", "general"),
         ),
