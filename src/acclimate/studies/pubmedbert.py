@@ -245,7 +245,7 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     extended = job_of("extend the vocabulary", EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
     extended = replace(extended, needs={"model": general})
     pieces = replace(stated, whole_words=False)
-    models = {
+    models: dict[str, Job] = {
         GENERAL_PIECES: pretrained(GENERAL_PIECES, pieces, on_domain, tokenizer=general),
         GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(stated, whole_words=True), on_domain, tokenizer=general),
         DOMAIN_PIECES: pretrained(DOMAIN_PIECES, pieces, on_domain),
