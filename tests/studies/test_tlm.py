@@ -279,6 +279,14 @@ def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
     assert "documents" in recorded(tmp_path).race.given["TLM"]["adapting"]
 
 
+def test_a_race_retrieves_as_many_documents_as_tlm_states(toy_race):
+    stated = [*toys.SETTINGS, 'contestants=["TLM"]', "retrieval.k=5", "tlm.k=3"]
+    entries = enter(settings.override(RaceRecipe(), stated), toy_race.materials)
+    job = entries.models["TLM"]
+    assert job.needs["retrieved"].settings["recipe"]["k"] == 3
+    assert job.settings["recipe"]["k"] == 0
+
+
 def test_a_value_that_stands_twice_is_refused():
     with pytest.raises(ValueError, match=r"ks = \[5, 5\]: at least one value, and each once"):
         settings.override(TlmStudyRecipe(), ["ks=[5,5]"])
