@@ -83,6 +83,7 @@ def shrunk(recipe, tiny):
     if given := bool(getattr(recipe, "model", "")):  # a model has its shape
         small = {name: value for name, value in small.items() if name not in TINY}
     small |= {"tokenizer": "" if given else tiny["model"], "model": tiny["model"] if given else "", "least_words": 0}
+    small["k"] = 0  # the texts of the test were not retrieved
     if isinstance(recipe, scratch.ScratchRecipe):  # none is learned
         small |= {
             field.name: field.default for field in fields(recipe) if field.name in ("vocabulary", "lower", "kind")

@@ -20,12 +20,13 @@ from acclimate.methods import METHODS
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
-from acclimate.races.tables import as_csv
+from acclimate.races.tables import as_csv, write
 from acclimate.reports.table import HEADING
-from acclimate.studies.dga import ADAPTED, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
+from acclimate.studies.dga import ADAPTED, AVERAGE, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
+from acclimate.training.plan import Plan
 
 RECIPES = Path(__file__).parents[2] / "src" / "acclimate" / "recipes"
 PLACES = {  # contestant -> the recipe of its row
@@ -207,3 +208,75 @@ def test_mlm_is_compared_with_where_it_is_a_row(toy_inputs, models, tmp_path):
         *((name, MLM) for name in ("adapter", ENSEMBLE)),
     ]
     assert len({each.family for each in made.against}) == 1
+
+
+def other_task(toy_inputs, place):
+    """The toy task again, with fewer training rows, and raw text of its own."""
+    place.mkdir()
+    rows = (toy_inputs / "train.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (place / "second.jsonl").write_text("".join(rows[: len(rows) * 3 // 4]), encoding="utf-8")
+    lines = (toy_inputs / "domain.txt").read_text("utf-8").splitlines(keepends=True)
+    (place / "domain.txt").write_text("".join(lines[: len(lines) // 2]), encoding="utf-8")
+    held = {split: str(toy_inputs / f"{split}.jsonl") for split in ("dev", "test")}
+    return LabelledFiles(
+        train=place / "second.jsonl", dev=Path(held["dev"]), test=Path(held["test"]), max_tokens=32
+    ), place / "domain.txt"
+
+
+def test_several_tasks_have_their_corpora_and_epochs_and_each_row_its_mean(toy_inputs, models, tmp_path):
+    labelled, raw = toys.files_in(toy_inputs)
+    second, corpus = other_task(toy_inputs, tmp_path / "second")
+    out = tmp_path / "run"
+    small = stated(f'contestants=["{MLM}"]', "adapt.plan.steps=2")
+    recipe = replace(
+        small,
+        finetune=replace(small.finetune, epochs=1.0, plan=replace(small.finetune.plan, steps=Plan().steps)),
+        tasks=(second,),
+        corpora=(str(corpus),),
+        epochs=(1.0, 2.0),
+    )
+    found = design(recipe, Inputs(out, task=labelled, raw=raw, models=models[:1]))
+    columns = list(dict.fromkeys(cell.column for cell in found.cells))
+    assert len(columns) == 2
+    assert found.examination is None
+    by_column = {column: [cell for cell in found.cells if cell.column == column] for column in columns}
+    epochs = [
+        {
+            job.settings["recipe"]["epochs"]
+            for cell in by_column[name]
+            for jobs in cell.costs["tuning"].values()
+            for job in jobs
+        }
+        for name in columns
+    ]
+    assert epochs == [{1.0}, {2.0}]
+    corpora = [by_column[name][1].costs["adapting"][0][0].contents["corpus"] for name in columns]
+    assert corpora[0] != corpora[1]
+    assert {each.family for each in found.against if each.key[2] == AVERAGE} != {
+        each.family for each in found.against if each.key[2] != AVERAGE
+    }
+    outcome = run(found, out)
+    assert not outcome.failed
+    for row in ("untouched", MLM):
+        scores = [outcome.interval(("", row, column)).mean for column in columns]
+        assert outcome.interval(("", row, AVERAGE)).mean == pytest.approx(sum(scores) / 2)
+    assert "Avg" in write(outcome, out)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": (5.0, 10.0)}, "the tasks are 1. Give a value for each"),
+        ({"corpora": ("texts",)}, "are of further tasks, and there are none"),
+    ],
+)
+def test_epochs_and_corpora_that_fit_no_task_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        replace(stated(), **wrong)
+
+
+def test_a_task_twice_is_refused(toy_inputs, models, tmp_path):
+    labelled, raw = toys.files_in(toy_inputs)
+    recipe = replace(stated(f'contestants=["{MLM}"]'), tasks=(labelled,))
+    with pytest.raises(ValueError, match="two tasks are called"):
+        design(recipe, Inputs(tmp_path, task=labelled, raw=raw, models=models[:1]))

@@ -16,18 +16,21 @@ from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import stilt
 from acclimate.races.design import Cell
-from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, design, members_of
+from acclimate.studies import stilt as study
+from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, design, members_of, settings_on
+from acclimate.tasks.datasets import blurb
 from toys import PLAIN, TOPICS, text
 
 SIZES = {"topics": 40, "numbers": 30}
 SMALL = ("seeds=2", *(f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")))
 
 
+def stated_files(place: Path) -> list[str]:
+    return [f"datasets={json.dumps([str(place / f'{name}.jsonl') for name in SIZES])}", "max_tokens=32"]
+
+
 def stated(place: Path, *more: str) -> StiltStudyRecipe:
-    named = json.dumps([str(place / f"{name}.jsonl") for name in SIZES])
-    return settings.override(
-        StiltStudyRecipe(), [f"datasets={named}", "max_tokens=32", "intermediate.steps=3", *SMALL, *more]
-    )
+    return settings.override(StiltStudyRecipe(), [*stated_files(place), "intermediate.steps=3", *SMALL, *more])
 
 
 def write(path: Path, rows: Sequence[dict]) -> None:
@@ -202,3 +205,39 @@ def test_what_is_wrong_with_a_stated_file_is_told(datasets, said, *, files, tmp_
 def test_texts_longer_than_the_model_reads_are_refused(files, models, tmp_path):
     with pytest.raises(ValueError, match=r"reads at most 64. Add max_tokens=64"):
         cells_of(stated(files, "max_tokens=0"), models[:1], tmp_path)
+
+
+def test_each_of_blurbs_datasets_has_the_rate_batch_and_epochs_of_its_recipe():
+    recipe = settings.override(StiltStudyRecipe(), ["by_dataset=true", "finetune.looks=3"])
+    found = {each.name: settings_on(recipe, each.name) for each in blurb.DATASETS}
+    assert len(found) == 13
+    points = {name: (one.plan.rate, one.plan.batch, one.epochs) for name, one in found.items()}
+    assert points["BC2GM"] == (6e-5, 32, 50.0)
+    assert points["JNLPBA"] == (1e-5, 16, 5.0)
+    assert points["GAD"] == (3e-5, 32, 10.0)
+    assert settings_on(recipe, "ChemProt, markers") == found["ChemProt"]
+    assert {one.looks for one in found.values()} == {3}  # the rest is that of the study
+    assert settings_on(recipe, "train") == recipe.finetune
+    assert settings_on(replace(recipe, by_dataset=False), "BC2GM") == recipe.finetune
+
+
+def test_by_dataset_each_task_of_a_pair_has_its_own_settings(files, models, tmp_path, monkeypatch):
+    named = {"topics": "BC2GM", "numbers": "BIOSSES"}
+    monkeypatch.setattr(
+        study, "settings_on", lambda recipe, name, known=study.settings_on: known(recipe, named.get(name, name))
+    )
+    recipe = settings.override(StiltStudyRecipe(), [*stated_files(files), "by_dataset=true"])
+    cells = cells_of(recipe, models[:1], tmp_path)
+    pair = tuned(cells["numbers", "topics"])
+    assert pair.settings["recipe"]["plan"]["rate"] == 6e-5
+    assert pair.needs["model"].settings["recipe"]["plan"]["rate"] == 1e-5
+    assert pair.needs["model"].settings["recipe"]["epochs"] == 30.0
+    in_one_go = tuned(cells[f"{STEPS} as with numbers", "topics"]).settings["recipe"]["plan"]
+    assert (
+        in_one_go["steps"] == cells["numbers", "topics"].facts["first steps"] + cells[BASELINE, "topics"].facts["steps"]
+    )
+
+
+def test_settings_that_by_dataset_would_ignore_are_refused():
+    with pytest.raises(ValueError, match="by_dataset takes rate, batch and epochs from the recipes"):
+        settings.override(StiltStudyRecipe(), ["by_dataset=true", "finetune.epochs=3"])

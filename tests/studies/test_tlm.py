@@ -19,7 +19,10 @@ from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write
-from acclimate.studies.tlm import TlmStudyRecipe, design, variants
+from acclimate.studies import write_tables
+from acclimate.studies.datasets import means_over_tasks
+from acclimate.studies.tlm import AVERAGE, FIGURE_1, TlmStudyRecipe, by_flop, design, of_table_b1, variants
+from acclimate.tasks.datasets import tlm as datasets
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log
 from studies import recorded
@@ -58,6 +61,7 @@ def jobs(made: Design, beginning: str = "") -> set[str]:
         ("rho_2", ["rho_2 = 0", "rho_2 = 20"]),
         ("stages", ["without stage 2", "two stages"]),
         ("model", ["model", "model + MLM on task data", "TLM"]),
+        ("scale", ["model", "TLM"]),
         ("search", [f"rho_1 = {x}, rho_2 = {y}" for x in (1, 3) for y in (0, 20)]),
     ],
 )
@@ -79,6 +83,114 @@ def test_what_two_variants_share_is_done_once(toy_inputs, tmp_path):
     assert sorted(name.rsplit("-", 1)[0] for name in jobs(found)) == sorted(
         ["retrieve", *(f"{what}-seed-{seed}" for what in ("stage-1", "hand-over", "fine-tune") for seed in (0, 1))]
     )
+
+
+def test_at_random_each_first_stage_has_a_draw_of_its_own_and_bm25_retrieves_once(toy_inputs, tmp_path):
+    found = made("retrieval", toy_inputs, tmp_path)
+    draws = {cell.row: [cell.costs["stage 1"][seed][0] for seed in (0, 1)] for cell in found.cells}
+    assert [job.settings["recipe"]["seed"] for job in draws["random"]] == [0, 1]
+    assert len({job.name for job in draws["random"]}) == 2
+    assert len({job.name for job in draws["BM25"]}) == 1
+
+
+def test_a_second_general_corpus_is_two_more_rows_that_retrieve_from_it(toy_inputs, tmp_path):
+    words = " ".join(f"word{number}" for number in range(12))
+    (tmp_path / "second.txt").write_text("\n".join(f"{words} {line}" for line in range(60)), encoding="utf-8")
+    found = made("retrieval", toy_inputs, tmp_path / "run", (), f"second={tmp_path / 'second.txt'}")
+    assert [cell.row for cell in found.cells] == ["random", "BM25", "random, second corpus", "BM25, second corpus"]
+    read = [cell.costs["stage 1"][0][0].contents["corpus"] for cell in found.cells]
+    assert read[0] == read[1] != read[2] == read[3]
+    assert {each.references[0][1] for each in found.against} == {"random"}
+
+
+def test_the_same_corpus_twice_and_a_second_one_that_is_not_read_are_refused(toy_inputs, tmp_path):
+    _, raw = toys.files_in(toy_inputs)
+    with pytest.raises(ValueError, match="has the documents of --general"):
+        made("retrieval", toy_inputs, tmp_path, (), f"second={raw.general}")
+    with pytest.raises(ValueError, match="read by vary=retrieval alone"):
+        settings.override(TlmStudyRecipe(), ["vary=k", "second=texts"])
+
+
+@pytest.fixture(scope="module")
+def two_tasks(toy_inputs, models, tmp_path_factory) -> tuple[Path, Outcome]:
+    """The given model and TLM, on test, on two tasks; the second has fewer training rows."""
+    place = tmp_path_factory.mktemp("two-tasks")
+    labelled, raw = toys.files_in(toy_inputs)
+    rows = (toy_inputs / "train.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (place / "second.jsonl").write_text("".join(rows[: len(rows) * 3 // 4]), encoding="utf-8")
+    second = replace(labelled, train=place / "second.jsonl")
+    recipe = settings.override(
+        TlmStudyRecipe(), ["vary=scale", *SMALL, "tlm.plan.steps=4", "tlm.k=3", "model_flops=1e15"]
+    )
+    found = design(replace(recipe, tasks=(second,)), Inputs(place / "run", task=labelled, raw=raw, models=models[:1]))
+    return place / "run", run(replace(found, study="tlm"), place / "run")
+
+
+def test_several_tasks_are_tested_and_each_row_has_its_mean(two_tasks):
+    out, outcome = two_tasks
+    assert not outcome.failed
+    assert outcome.split == "test"
+    columns = list(dict.fromkeys(result.column for result in outcome.results))
+    assert len(columns) == 2
+    for row in ("model", "TLM"):
+        scores = [outcome.interval(("", row, column)).mean for column in columns]
+        assert outcome.interval(("", row, AVERAGE)).mean == pytest.approx(sum(scores) / 2)
+    assert {each.key[2] for each in outcome.against} == {*columns, AVERAGE}
+    retrievals = [files.read_json(path)["settings"]["recipe"]["k"] for path in out.glob("jobs/retrieve-*/job.json")]
+    assert retrievals == [3, 3]  # tlm.k, and not retrieval.k = 5
+
+
+def test_figure_1_has_each_rows_mean_at_its_flop(two_tasks):
+    out, outcome = two_tasks
+    points = by_flop(outcome)
+    costs = [files.read_json(path)["paper_flops"] for path in out.glob("jobs/stage-1-*-seed-0-*/joint.json")]
+    assert len(costs) == 2
+    assert points["TLM"][1] == pytest.approx(sum(costs) / 2)
+    assert points["model"][1] == 1e15
+    assert {row: score.mean for row, (score, _) in points.items()} == {
+        row: outcome.interval(("", row, AVERAGE)).mean for row in points
+    }
+    text = write_tables(outcome, out)
+    assert FIGURE_1 in text
+    assert "means-against-flop" in (out / "tlm-scale.html").read_text("utf-8")
+
+
+def test_each_dataset_of_the_paper_has_its_row_of_table_b1_with_k():
+    small, large = of_table_b1("ACL-ARC", "small"), of_table_b1("rct", "large")
+    assert (small.k, small.rho_1, small.rho_2, small.layers) == (5000, 999, 100.0, 12)
+    assert (large.k, large.rho_1, large.plan.steps, large.layers) == (100, 7, 500_000, 24)
+    assert of_table_b1("ChemProt-13", "medium").k == 5000
+    assert of_table_b1("MNLI-mm", "small") == of_table_b1("CoLA", "small")
+    for each in datasets.DATASETS:
+        assert all(of_table_b1(each.name, scale).k for scale in ("small", "medium", "large"))
+    for name, scale in (("train.csv", "small"), ("CoLA", "large")):
+        with pytest.raises(ValueError, match=f"{name} has no settings at the {scale} scale"):
+            of_table_b1(name, scale)
+
+
+def test_scales_train_with_the_recipes_and_retrieve_their_k():
+    recipe = settings.override(TlmStudyRecipe(), ["vary=scale", 'scales=["small","large"]', "retrieval.b=0.5"])
+    model, small, large = variants(recipe, "a-model", "ACL-ARC")
+    assert (model.name, model.tlm) == ("model", None)
+    assert [(row.name, row.tlm.k, row.retrieval.k, row.retrieval.b) for row in (small, large)] == [
+        ("TLM, small", 5000, 5000, 0.5),
+        ("TLM, large", 10_000, 10_000, 0.5),
+    ]
+
+
+@pytest.mark.parametrize("wrong", ['scales=["small"]', "model_flops=1e21"])
+def test_what_only_scale_reads_is_refused_elsewhere(wrong):
+    with pytest.raises(ValueError, match="read by vary=scale alone"):
+        settings.override(TlmStudyRecipe(), ["vary=k", wrong])
+
+
+def test_both_dev_sets_of_mnli_count_as_one_task():
+    [mean] = means_over_tasks(["TLM"], ["CoLA", "MNLI", "MNLI-mm"], AVERAGE)
+    assert dict(zip((key[2] for [key] in mean.parts), mean.weights, strict=True)) == {
+        "CoLA": 1 / 2,
+        "MNLI": 1 / 4,
+        "MNLI-mm": 1 / 4,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +277,14 @@ def test_tlm_races_from_nothing_with_its_cost(toy_race, tmp_path):
     assert scores["TLM"].adapting.tokens == sum(line["tokens"] for line in read_log(joint))
     assert enter(recipe, toy_race.materials).losses.keys() == {"untouched"}  # a loss of another vocabulary says nothing
     assert "documents" in recorded(tmp_path).race.given["TLM"]["adapting"]
+
+
+def test_a_race_retrieves_as_many_documents_as_tlm_states(toy_race):
+    stated = [*toys.SETTINGS, 'contestants=["TLM"]', "retrieval.k=5", "tlm.k=3"]
+    entries = enter(settings.override(RaceRecipe(), stated), toy_race.materials)
+    job = entries.models["TLM"]
+    assert job.needs["retrieved"].settings["recipe"]["k"] == 3
+    assert job.settings["recipe"]["k"] == 0
 
 
 def test_a_value_that_stands_twice_is_refused():

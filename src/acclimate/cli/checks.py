@@ -177,12 +177,17 @@ def _check_datasets(stated: Any, data: Path | None) -> None:
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
     for dataset in getattr(stated, "datasets", ()):
         _check_dataset(dataset, data)
+    for task in getattr(stated, "tasks", ()):
+        _check_dataset(task, data)
+    for corpus in getattr(stated, "corpora", ()):
+        check_raw_text(Path(corpus))
     if first := getattr(stated, "first", ""):
         if data is None and not Path(first).is_file():
             raise ValueError(f"first = {first!r}: there is no such file; to name a dataset give --data DIR")
         _check_dataset(first, data)
-    if heldout := getattr(stated, "heldout", ""):
-        check_raw_text(Path(heldout))
+    for name in ("heldout", "second", "full_texts"):
+        if place := getattr(stated, name, ""):
+            check_raw_text(Path(place))
 
 
 def _check_dataset(named: Any, data: Path | None) -> None:

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
 JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
 HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
 COST = "joint.json"
+RETRIEVAL = "retrieval.json"  # what data/retrieve.py records beside a corpus that it retrieved
 WITHOUT_CORPUS: Mapping[str, Any] = {"rho_1": 0, "external_only": False}  # settings with which no corpus is read
 
 
@@ -149,6 +150,10 @@ class TlmRecipe:
     task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
     corpus: Path = Path()
     """The retrieved text (the paper's external data): raw text or a written corpus; not used where rho_1 is 0."""
+    k: Count = 0
+    """Documents that are retrieved for each training text, the paper's K. A race and `study tlm` retrieve as many;
+    `adapt tlm` refuses a corpus that `data retrieve` wrote with another k, or that it did not write. 0: not stated; a
+    race and the study have retrieval.k."""
 
     # the encoder
     model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
@@ -405,8 +410,21 @@ def _inputs(recipe: TlmRecipe) -> tuple[Prepared, dict[str, str]]:
     task = open_prepared(recipe.task)
     sources = {name: task.hashes[name] for name in ("about", "train")}
     if recipe.reads_corpus:
+        if recipe.k:
+            _check_retrieved(recipe)
         sources["corpus"] = Corpus(recipe.corpus).hash
     return task, sources | {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
+
+
+def _check_retrieved(recipe: TlmRecipe) -> None:
+    """Raises ValueError unless `data retrieve` wrote the corpus with the recipe's k."""
+    record = recipe.corpus.parent / RETRIEVAL
+    way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
+    if not record.is_file():
+        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was not retrieved: there is no {record}. {way_out}")
+    found = files.read_record(record)["recipe"]["k"]
+    if found != recipe.k:
+        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {found}. {way_out}")
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:
@@ -448,8 +466,10 @@ def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
 
 
 def raced(recipe: TlmRecipe) -> TlmRecipe:
-    """Return the recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets."""
-    return replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
+    """Return the recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets, and what is
+    retrieved is a job before it.
+    """
+    return replace(recipe, k=0, stage_2=True, finetune=TlmRecipe().finetune)
 
 
 def new_model(recipe: TlmRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:

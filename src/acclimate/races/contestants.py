@@ -215,7 +215,8 @@ def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job |
         method, contestant, stated = recipe.stated(link)
         text: Corpus | Job | None = {"task": materials.task_text, "domain": materials.domain}.get(contestant.needs)
         if contestant.needs == "general":
-            text = retrieved(recipe.retrieval, materials)
+            k = getattr(stated, "k", 0) or recipe.retrieval.k  # a method may state how much it retrieves
+            text = retrieved(replace(recipe.retrieval, k=k), materials)
         assert text is not None
         if materials.fold is not None and contestant.needs != "domain":
             of_fold = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from acclimate.core.types import Cost
 from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, Outcome, probe_row
 from acclimate.races.verdict import NAMED, established, verdict, warnings
-from acclimate.reports.page import Page, Section, TableCell
+from acclimate.reports.page import Drawing, Page, Section, TableCell
 from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
 from acclimate.tasks.metrics import metric_named
@@ -43,9 +44,23 @@ def no_sections(outcome: Outcome) -> Sequence[Section]:
     return ()
 
 
-def write(outcome: Outcome, out: Path, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> str:
-    """Write `out/NAME.txt`, `.csv` and `.html`, and return the text. special: sections that only this study has"""
-    return write_page(page_of(outcome, special), outcome.name, out)
+def no_figures(outcome: Outcome) -> Mapping[str, Sequence[Drawing]]:
+    """Return nothing: most studies have no figure of their own."""
+    return {}
+
+
+def write(
+    outcome: Outcome,
+    out: Path,
+    special: Callable[[Outcome], Sequence[Section]] = no_sections,
+    figures: Callable[[Outcome], Mapping[str, Sequence[Drawing]]] = no_figures,
+) -> str:
+    """Write `out/NAME.txt`, `.csv` and `.html`, and return the text.
+
+    special, figures: sections and drawings that only this study has
+    """
+    page = replace(page_of(outcome, special), figures=figures(outcome))
+    return write_page(page, outcome.name, out)
 
 
 def write_page(page: Page, name: str, out: Path) -> str:

@@ -37,9 +37,14 @@ def pretrain(
     model: str | Path = "",
     tokenizer: str | Path = "",
     dev: Path | None = None,
+    general: Path | None = None,
 ) -> Result:
-    """Pretrain an encoder from random weights, with a new vocabulary or that of `tokenizer`; or from `model`."""
+    """Pretrain an encoder from random weights, with a new vocabulary or that of `tokenizer`; or from `model`.
+
+    general: a second corpus, whose rows are mixed with those of `corpus`
+    """
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
+    places |= {"general": str(general)} if general is not None else {}
     places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
     stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
     return _trained(out, scratch.adapt(stated, out, watch=watch))

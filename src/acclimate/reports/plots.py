@@ -25,6 +25,7 @@ from matplotlib.transforms import Bbox, ScaledTranslation
 
 from acclimate.core.figures import duration, metric_text, p_text, si
 from acclimate.reports.table import UNTOUCHED, ContestantRow, difference_text, interval_text
+from acclimate.statistics.significance import Interval
 
 # Colour for matplotlib -> the page's colour that `svg` puts in its place; no plot uses these colours otherwise
 PAGE = {"#010203": "currentColor", "#010204": "var(--muted, #6b7280)", "#010205": "var(--card, #ffffff)"}
@@ -107,6 +108,30 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
             f"{row.contestant}: {interval_text(row.score)} at {written(x)}" for row, x in zip(rows, taken, strict=True)
         ]
         return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
+
+
+def means_against_flop(points: Mapping[str, tuple[Interval, float]]) -> str:
+    """Plot mean scores with 95% bars over FLOP, on a log scale. points: row -> its score, and its FLOP, above 0"""
+    with matplotlib.rc_context(STYLE):
+        figure, axes = _figure(WIDE, 4.3, xlabel="training, FLOP (log scale)", ylabel="mean test score, points")
+        axes.set_xscale("log")
+        looks = zip(cycle(PALETTE), cycle(MARKERS), strict=False)
+        for (score, flop), (colour, marker) in zip(points.values(), looks, strict=False):
+            axes.plot([flop, flop], [100 * score.low, 100 * score.high], color=colour, alpha=0.75)
+            axes.plot(flop, 100 * score.mean, marker, color=colour, markeredgecolor=CARD, markersize=9)
+        amounts = [flop for _, flop in points.values()]
+        axes.set_xlim(min(amounts) / 3, max(amounts) * 3)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: si(value, "FLOP")))
+        label_bars(
+            axes,
+            {
+                name: (flop, 100 * score.mean, 100 * score.low, 100 * score.high)
+                for name, (score, flop) in points.items()
+            },
+        )
+        marks = [f"{name}: {interval_text(score)} at {si(flop, 'FLOP')}" for name, (score, flop) in points.items()]
+        return svg(figure, "means-against-flop", "Mean test score against FLOP", marks)
 
 
 def difference_plot(rows: Sequence[ContestantRow]) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from acclimate.data.sources import Inputs
     from acclimate.races.outcome import Outcome
-    from acclimate.reports.page import Section
+    from acclimate.reports.page import Drawing, Section
 
 FAILED = 1  # exit status of a study in which a cell failed
 LEARNING_CURVE = "learning_curve"  # the study that follows a race: no paper's, so it is none of STUDIES
@@ -37,6 +37,7 @@ class Study:
             which also takes labelled files; "texts", nothing, with --corpus, --general and --data
     needs   options that have to be given: model, corpus, general, data
     matrix  True if tables that only it has come first: its file has `matrix`, which makes them of the outcome
+    drawn   True if it has figures: its file has `figures`, which makes them of the outcome
     """
 
     name: str
@@ -45,6 +46,7 @@ class Study:
     takes: Literal["task", "models", "texts"]
     needs: tuple[str, ...] = ()
     matrix: bool = False
+    drawn: bool = False
 
     @property
     def recipe(self) -> type[Any]:
@@ -63,12 +65,24 @@ class Study:
         sections: Sequence[Section] = import_module(f"acclimate.studies.{self.name}").matrix(outcome)
         return sections
 
+    def figures(self, outcome: Outcome) -> Mapping[str, Sequence[Drawing]]:
+        """Return the figures that only this study has, by the heading above them."""
+        if not self.drawn:
+            return {}
+        figures: Mapping[str, Sequence[Drawing]] = import_module(f"acclimate.studies.{self.name}").figures(outcome)
+        return figures
+
 
 STUDIES: Mapping[str, Study] = {
     study.name: study
     for study in (
         Study(
-            "tlm", "one choice of TLM varied: vary=retrieval, k, rho_1, ...", "Yao et al. (2022), Tables 3 to 8", "task"
+            "tlm",
+            "one choice of TLM varied: vary=scale, retrieval, k, ...",
+            "Yao et al. (2022), Tables 2 to 8 and 10, Figure 1",
+            "task",
+            matrix=True,
+            drawn=True,
         ),
         Study(
             "choices", "layers, tag schemes, relations: vary=layers, ...", "Gu et al. (2021), Tables 10 to 12", "models"
@@ -97,8 +111,8 @@ STUDIES: Mapping[str, Study] = {
         Study("blurb", "all of the BLURB benchmark", "Gu et al. (2021), Tables 3 and 6", "models", ("data",)),
         Study(
             "pubmedbert",
-            "vocabulary, masking and start of pretraining",
-            "Gu et al. (2021), Table 7",
+            "vocabulary, masking, start and texts of pretraining",
+            "Gu et al. (2021), Tables 7 and 8",
             "texts",
             ("corpus", "general"),
         ),
@@ -161,7 +175,9 @@ def write_tables(outcome: Outcome, out: Path) -> str:
 
         return tables.write_page(learning_curve.page(outcome), outcome.name, out)
     study = STUDIES.get(outcome.study)
-    return tables.write(outcome, out, study.sections if study else tables.no_sections)
+    if study is None:
+        return tables.write(outcome, out)
+    return tables.write(outcome, out, study.sections, study.figures)
 
 
 def documents_of(out: Path) -> list[dict[str, Any]]:

@@ -14,10 +14,11 @@ from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.published import CATALOGUES
-from acclimate.data.sources import dataset_of
+from acclimate.data.sources import Inputs, dataset_of
 from acclimate.methods.finetune import FinetuneRecipe, without_idle_settings
+from acclimate.races.compare import Mean
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, name_of
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task, sampled
 
@@ -42,6 +43,51 @@ class Limits(Protocol):
     def rows_seed(self) -> int: ...
     @property
     def max_tokens(self) -> int: ...
+
+
+def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpora: Sequence[str] = ()) -> list[Inputs]:
+    """Return the inputs of each task of a study: those that are given, and those of its further tasks, each of which
+    has a folder of its own in the directory of the study.
+
+    further  labelled files, or names of datasets in the folder `inputs.data`
+    corpora  raw text of the domain of each further task; none: that of `inputs`
+
+    Raises ValueError where not every further task has a corpus.
+    """
+    if corpora and len(corpora) != len(further):
+        raise ValueError(
+            f"corpora = {[*corpora]}: name raw text for each of the further tasks, which are {len(further)}, "
+            f"or none, to adapt on --corpus for all"
+        )
+    assert inputs.task is not None
+    found = [inputs]
+    for number, named in enumerate(further):
+        task = named
+        if not isinstance(task, LabelledFiles):
+            task = LabelledFiles(train=Path(task), max_tokens=inputs.task.max_tokens)
+        raw = replace(inputs.raw, domain=Path(corpora[number])) if corpora else inputs.raw
+        out = inputs.out / folder_of(Path(name_of(named)).stem)
+        found.append(replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data))
+    return found
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raises ValueError where two tasks have one name: they would share a column."""
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"two tasks are called {name!r}. Give each once, and files different names")
+
+
+def means_over_tasks(rows: Sequence[str], tasks: Sequence[str], name: str) -> tuple[Mean, ...]:
+    """Return each row's mean over the tasks, in the column `name`; none of a single task.
+
+    A dataset and the same with "-mm" after its name, GLUE's two dev sets of MNLI, count together as one task.
+    """
+    if len(tasks) < 2:
+        return ()
+    bases = [task.removesuffix("-mm") for task in tasks]
+    weights = tuple(1 / len(set(bases)) / bases.count(base) for base in bases)
+    return tuple(Mean(("", row, name), tuple((("", row, task),) for task in tasks), weights) for row in rows)
 
 
 def check_data(data: Path | None, named: Sequence[str | LabelledFiles]) -> None:

@@ -1,14 +1,19 @@
-"""PubMedBERT's Table 7 (Gu et al., 2021) at a small size: which vocabulary, which masking, and what to start from?
+"""PubMedBERT's Tables 7 and 8 (Gu et al., 2021) at a small size: which vocabulary, which masking, what to start from,
+and which texts?
 
 The square has four models: with a general vocabulary or one learnt from the domain, with word pieces or whole words
 masked. Each is pretrained on text of the domain from random weights. Beside the square stands what the paper calls
 mixed-domain pretraining: a model of general text that goes on, or half of the steps on each text. One model is not in
-the paper: it goes on with words of the domain added to the general vocabulary. All models train on the same number of
-tokens, and are fine-tuned on tasks with several seeds.
+the paper: it goes on with words of the domain added to the general vocabulary. With `full_texts`, Table 8's two models
+follow: pretrained on abstracts and full texts, and on these for 1.6 times as long. All other models train on the same
+number of tokens, and all are fine-tuned on tasks with several seeds.
 
 Readings
   Each model searches its settings of fine-tuning on dev, as in a race; the test set is opened after all training.
   Holm's correction counts the paper's orderings on all tasks together, and their means over tasks as another family.
+  Table 8: abstracts and full texts are one text, every row once an epoch, with the vocabulary of the abstracts, so that
+  only the texts differ; the paper leaves both open. Its findings there are "generally a slight degradation" with full
+  texts, and "slightly outperform" after 60% more steps (100,000 in place of 62,500).
   The paper pretrains each model once, and so does this study, unless `adapt_seeds` asks for more.
 Deviations
   The models are small: the differences between vocabularies need not be those of BERT-base.
@@ -55,10 +60,14 @@ ModelName = Literal[
     "goes on from general text, vocabulary extended",
     "half general, then half domain",
     "general text",
+    "with full texts",
+    "with full texts, longer",
 ]
-MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)
+*_, FULL, LONGER = get_args(ModelName)
+MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)[:-2]  # those that need no full texts
 GENERAL_PIECES, GENERAL_WORDS, DOMAIN_PIECES, DOMAIN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
-# what the paper finds (Table 7; section 3.2 for the mixed-domain models): the first is better than the second
+MORE_STEPS = 1.6  # 100,000 steps in place of 62,500 (section 6.3)
+# what the paper finds (Tables 7 and 8; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
     (GENERAL_WORDS, GENERAL_PIECES),
     (DOMAIN_WORDS, DOMAIN_PIECES),
@@ -67,6 +76,9 @@ ORDERINGS = (
     (DOMAIN_WORDS, GOES_ON),
     (DOMAIN_WORDS, HALVES),
     (EXTENDED, GOES_ON),  # not in the paper
+    (DOMAIN_WORDS, FULL),  # Table 8
+    (LONGER, DOMAIN_WORDS),
+    (LONGER, FULL),
 )
 SHAPE = ("layers", "hidden", "heads", "size", "architecture", "initializer_range")
 LEARNING = ("vocabulary", "lower", "kind")
@@ -76,7 +88,10 @@ LEARNING = ("vocabulary", "lower", "kind")
 class PubmedbertStudyRecipe:
     """Encoders pretrained from random weights on raw text of a domain, by vocabulary, masking and start."""
 
-    models: tuple[ModelName, ...] = MODEL_NAMES  # models to pretrain and compare, the rows of the table
+    models: tuple[ModelName, ...] = MODEL_NAMES
+    """Models to pretrain and compare, the rows of the table; Table 8's two come beside them where `full_texts` is
+    given."""
+    full_texts: str = ""  # a file or folder of a second text of the domain, such as full texts (Table 8); "": none
     datasets: tuple[str | LabelledFiles, ...] = ()
     """Names of datasets, or labelled files with their columns and kind; none: BLURB's whose files are there."""
     seeds: Seeds = 3  # fine-tunings of each model, each with another seed; at least 2
@@ -112,6 +127,13 @@ class PubmedbertStudyRecipe:
         check_ranges(self)
         check_no_more(self, "adapt_seeds", than="seeds")
         check_each_once("models", self.models, least=2)
+        if not self.full_texts and (wanting := [name for name in self.models if name in (FULL, LONGER)]):
+            raise ValueError(f"'{wanting[0]}' is pretrained on a second text: give full_texts, a file or folder of it")
+
+    @property
+    def rows_of_models(self) -> tuple[ModelName, ...]:
+        """The models of the study: those that are named, and with full texts also those of Table 8."""
+        return tuple(dict.fromkeys((*self.models, *((FULL, LONGER) if self.full_texts else ()))))
 
 
 RECIPE = PubmedbertStudyRecipe
@@ -128,8 +150,9 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
 
     places = {"domain": inputs.raw.domain, "general": inputs.raw.general}
     places |= {"heldout": Path(recipe.heldout)} if recipe.heldout else {}
+    places |= {FULL: Path(recipe.full_texts)} if recipe.full_texts else {}
     read_as: dict[str, Any] = {"separated": inputs.raw.separated, "watch": inputs.watch}
-    texts = {name: corpus_at(place, inputs.out / name, **read_as) for name, place in places.items()}
+    texts = {name: corpus_at(place, inputs.out / folder_of(name), **read_as) for name, place in places.items()}
     drawn = {
         name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)]
         for name, model in pretrainings(recipe, texts).items()
@@ -147,7 +170,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             pretrain=replace(recipe.scratch, tokens=0),  # a race states its length in steps; models are given here
         )
         materials = Materials(task=prepared, general=texts["general"])
-        for name in recipe.models:
+        for name in recipe.rows_of_models:
             label, [model, *further] = f"{name} on {task.name}", drawn[name]
             entries = Entries(race, materials, None, {label: model}, {}, {}, {}, None, further={label: tuple(further)})
             costs = {"pretraining": {number: [job] for number, job in enumerate(drawn[name])}}
@@ -156,7 +179,8 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     tasks = [task.name for task, _ in read]
     weights = (1 / len(tasks),) * len(tasks)
     means = [
-        Mean(("", name, "all tasks"), tuple((("", name, task),) for task in tasks), weights) for name in recipe.models
+        Mean(("", name, "all tasks"), tuple((("", name, task),) for task in tasks), weights)
+        for name in recipe.rows_of_models
     ]
     against = [
         Against(("", better, column), (("", worse, column),), worse, family)
@@ -165,20 +189,21 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             "their means over tasks": ["all tasks"],
         }.items()
         for better, worse in ORDERINGS
-        if {better, worse} <= {*recipe.models}
+        if {better, worse} <= {*recipe.rows_of_models}
         for column in columns
     ]
     return Design(
         name="pubmedbert",
         title=f"Vocabulary and masking from scratch: {', '.join(tasks)}",
-        source="The study: Gu et al. (2021), Table 7 and section 3.2.",
+        source="The study: Gu et al. (2021), Tables 7 and 8 and section 3.2.",
         cells=(),
         searches=tuple(searches),
         against=tuple(against),
         means=tuple(means),
         axes=("model", "dataset"),
         notes=(
-            "In the paper each of these differences is above 0; the paper has no extended vocabulary.",
+            "In the paper each of these differences is above 0 (those of Table 8: slightly); the paper has no extended "
+            "vocabulary.",
             "Losses are in nats per predicted piece: compare them only between models with the same vocabulary."
             f"{over_adaptations(recipe.adapt_seeds)}",
             *notes,
@@ -214,13 +239,13 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
         return replace(job, needs=needs)
 
     general = pretrained(GENERAL, stated, {"corpus": texts["general"]})
-    half = replace(stated, tokens=stated.tokens // 2, plan=_halved(stated))
+    half = _scaled(stated, 0.5)
     first_half = pretrained("half of general text", half, {"corpus": texts["general"]}, tokenizer=general)
     words = settings.to_mapping(recipe.extend)
     extended = job_of("extend the vocabulary", EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
     extended = replace(extended, needs={"model": general})
     pieces = replace(stated, whole_words=False)
-    return {
+    models: dict[str, Job] = {
         GENERAL_PIECES: pretrained(GENERAL_PIECES, pieces, on_domain, tokenizer=general),
         GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(stated, whole_words=True), on_domain, tokenizer=general),
         DOMAIN_PIECES: pretrained(DOMAIN_PIECES, pieces, on_domain),
@@ -230,11 +255,19 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
         HALVES: pretrained(HALVES, half, on_domain, model=first_half),
         GENERAL: general,
     }
+    if FULL in texts:
+        whole_words, with_full = replace(stated, whole_words=True), {**on_domain, "general": texts[FULL]}
+        of_abstracts = models[DOMAIN_WORDS]
+        models[FULL] = pretrained(FULL, whole_words, with_full, tokenizer=of_abstracts)
+        models[LONGER] = pretrained(LONGER, _scaled(whole_words, MORE_STEPS), with_full, tokenizer=of_abstracts)
+    return models
 
 
-def _halved(stated: scratch.ScratchRecipe) -> Plan:
-    """Return the plan with half of its steps, where steps and not tokens set the length."""
-    return stated.plan if stated.tokens else replace(stated.plan, steps=max(1, stated.plan.steps // 2))
+def _scaled(stated: scratch.ScratchRecipe, times: float) -> scratch.ScratchRecipe:
+    """Return the settings for so many times the length: of tokens, or of steps where tokens do not set the length."""
+    if stated.tokens:
+        return replace(stated, tokens=int(stated.tokens * times))
+    return replace(stated, plan=replace(stated.plan, steps=max(1, int(stated.plan.steps * times))))
 
 
 def losses_of(cell: Cell, out: Path) -> dict[str, Any]:

@@ -9,7 +9,9 @@ Readings
   The paper does not say whether scores are on test or dev, how many seeds there are, and whether differences were
   tested. Here the test set is opened once for each cell and seed, after all training. Each cell has its interval and a
   paired test against B alone; Holm's correction counts all cells of a model's matrix together, controls included.
-  "The same as those of PubMedBERT" is a search for each dataset there. Here all datasets have one setting (`finetune`).
+  "The same as those of PubMedBERT" is a search for each dataset there, whose results that paper does not print. Here
+  all datasets have one setting (`finetune`), or with `by_dataset` BLURB's have the rate, batch and epochs of their
+  recipes (`finetune/blurb-bc2gm`): points of BioLinkBERT's released script, some outside the range of that search.
   The checkpoint of B is that of its best look at dev, and so is that of A (`intermediate.choose`).
 Deviations
   Training rows of A that hold a dev or test text of B are left out of A before that B (`_leaking`); leaks=keep keeps
@@ -93,16 +95,38 @@ class StiltStudyRecipe:
     """Which pairs get the control of as many steps on the target alone: each pair, A = B only (twice), or none."""
     intermediate: Intermediate = field(default_factory=Intermediate)
     """Settings that differ on the first task of a pair; none: the same as in `finetune`."""
+    by_dataset: bool = False
+    """Fine-tune BLURB's datasets with rate, batch and epochs of their recipes, such as `finetune/blurb-bc2gm`, as first
+    tasks too; other datasets have those of `finetune`."""
     finetune: finetune.FinetuneRecipe = finetune.PAPERS  # settings of all fine-tunings
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        plan, usual = self.finetune.plan, finetune.PAPERS.plan
+        stated = (self.finetune.epochs, plan.rate, plan.batch) != (finetune.PAPERS.epochs, usual.rate, usual.batch)
+        if self.by_dataset and stated:
+            raise ValueError(
+                "by_dataset takes rate, batch and epochs from the recipes of the datasets: leave finetune.epochs, "
+                "finetune.plan.rate and finetune.plan.batch out, or set by_dataset=false"
+            )
         if len(self.datasets) == 1:
             raise ValueError(f"datasets = {[*map(files.name_of, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)
 
 
 RECIPE = StiltStudyRecipe
+
+
+def settings_on(recipe: StiltStudyRecipe, name: str) -> FinetuneRecipe:
+    """Return the settings of fine-tuning on the dataset of this name: those of all, or its own if `by_dataset`."""
+    dataset, _, _ = name.partition(",")
+    file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
+    known = dataset.lower() in {each.name.lower() for each in blurb.DATASETS}
+    if not recipe.by_dataset or not known:
+        return recipe.finetune
+    stated = settings.from_toml(FinetuneRecipe, file)
+    plan = replace(recipe.finetune.plan, rate=stated.plan.rate, batch=stated.plan.batch)
+    return replace(recipe.finetune, epochs=stated.epochs, plan=plan)
 
 
 def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:
@@ -160,7 +184,7 @@ def _column(
 ) -> Iterator[Cell]:
     """Yield all cells of a target: alone, after each first task, and alone for more steps."""
     materials = Materials(task=target.task, model=model.where)
-    stated = without_idle_settings(recipe.finetune, target.task)
+    stated = without_idle_settings(settings_on(recipe, target.name), target.task)
     alone = finetune.steps_of(stated, target.task)
     name = model.name if several else ""
 
@@ -187,10 +211,9 @@ def _column(
         if same and not recipe.same_task:
             continue
         task = member.task if same else member.parts.get(target.name, member.task)
-        before = without_idle_settings(recipe.intermediate.on(recipe.finetune), task)
-        words = (
-            member.name if before == without_idle_settings(recipe.finetune, task) else f"{member.name} as first task"
-        )
+        usual = settings_on(recipe, member.name)
+        before = without_idle_settings(recipe.intermediate.on(usual), task)
+        words = member.name if before == without_idle_settings(usual, task) else f"{member.name} as first task"
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
             words += f" without {amount(left_out, 'row')}"
         of_first = Materials(task=task, model=model.where)
@@ -202,7 +225,7 @@ def _column(
             yield in_one_go(_control(member.name), steps + alone, shown=False)
     if recipe.more_steps != "none":
         twice = finetune.steps_of(
-            without_idle_settings(recipe.intermediate.on(recipe.finetune), target.task), target.task
+            without_idle_settings(recipe.intermediate.on(settings_on(recipe, target.name)), target.task), target.task
         )
         yield in_one_go(MORE, twice + alone, shown=True)
 

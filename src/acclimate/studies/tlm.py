@@ -1,15 +1,22 @@
 """The studies of TLM's paper (Yao et al., 2022, section 4.3): one thing varied, all else and the seeds the same.
 
-    vary=retrieval  BM25, and as many documents at random (Table 3)
+    vary=retrieval  BM25, and as many documents at random, drawn anew for each first stage; from a second general
+                    corpus too, where there is one (Table 3)
     vary=k          documents for each query, and no documents (Table 4)
     vary=rho_1      external batches for each internal one, and external data only (Table 5)
     vary=rho_2      weight of language modelling on internal rows (Table 6)
     vary=stages     with and without stage 2 (Table 7)
     vary=model      a pretrained model fine-tuned, TLM from its weights, TLM from random weights (Table 8)
+    vary=scale      a given model fine-tuned, and TLM at the scales that `scales` names, on test (Table 2; Table 10 with
+                    the tasks of GLUE)
     vary=search     rho_1 by rho_2: the best on dev is tested, and the cost of the whole search is counted (section 4.1)
 
-Variants are compared on dev, as in the paper, where only Table 8 has test scores. The first variant is the one that the
-others are compared with. A job that variants share (a retrieval, a first stage) is done once.
+With `tasks` the study runs on several tasks and has each row's mean over them. Figure 1 draws these means by the FLOP
+of stage 1 (`matrix`, `figures`).
+
+Variants are compared on dev, as in the paper, where Tables 2, 8 and 10 have test scores; of these vary=scale has them.
+The first variant is the one that the others are compared with. A job that variants share (a retrieval, a first stage)
+is done once.
 """
 
 from __future__ import annotations
@@ -18,25 +25,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
-from acclimate.core import files
-from acclimate.core.settings import Count, Positive, Range, check_no_more, check_ranges
-from acclimate.core.types import Watch
+from acclimate.core import files, settings
+from acclimate.core.figures import si
+from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
+from acclimate.core.types import Split, Watch
 from acclimate.data import retrieve
-from acclimate.data.materials import EMBEDDED_TASKS, Materials
+from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
 from acclimate.races import estimates, work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
-from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
+from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, scored
+from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
-from acclimate.reports.table import HEADING, MEANING, over_adaptations
+from acclimate.reports.page import Drawing, Section
+from acclimate.reports.plots import means_against_flop
+from acclimate.reports.table import HEADING, MEANING, interval_text, over_adaptations
+from acclimate.statistics.significance import Interval
+from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL
+from acclimate.tasks.datasets import glue
+from acclimate.tasks.datasets import tlm as datasets
+from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import open_prepared
+from acclimate.text.corpus import Corpus
 
+Scale = Literal["small", "medium", "large"]
+AVERAGE = "Avg."  # the column of the means over tasks
+SCALE = "scale"  # the value of `vary` that opens the test set, and has Figure 1
 TABLES = {
     "retrieval": "Table 3",
     "k": "Table 4",
@@ -44,8 +65,12 @@ TABLES = {
     "rho_2": "Table 6",
     "stages": "Table 7",
     "model": "Table 8",
+    SCALE: "Tables 2 and 10 and Figure 1",
     "search": "section 4.1",
 }
+PAPERS_FLOP, PRETRAINING = "paper's FLOP", "FLOP of pretraining"  # facts of a row
+FIGURE_1 = "Figure 1: mean score by FLOP"
+FOLDER = RECIPES / "tlm"
 
 
 @dataclass(frozen=True)
@@ -55,7 +80,7 @@ class TlmStudyRecipe:
     The defaults of `ks`, `rho_1s` and `rho_2s` are the paper's values; those of `tlm` are a race's for a small encoder.
     """
 
-    vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"] = "k"
+    vary: Literal["retrieval", "k", "rho_1", "rho_2", "stages", "model", "scale", "search"] = "k"
     """What differs between the rows of the table; all else is the same."""
     seeds: Seeds = 3  # runs of each variant, each with another seed; at least 2
     adapt_seeds: Count = 0
@@ -65,6 +90,17 @@ class TlmStudyRecipe:
     rho_1s: tuple[Count, ...] = (1, 3, 99, 999)  # values of tlm.rho_1 that vary=rho_1 and vary=search compare
     rho_2s: tuple[Annotated[float, Range(least=0)], ...] = (0.0, 20.0, 100.0, 1000.0)
     """Values of tlm.rho_2 that vary=rho_2 and vary=search compare."""
+    tasks: tuple[str | LabelledFiles, ...] = ()
+    """Further tasks beside the one named before: names of datasets of `--data`, or labelled files. Each is a column,
+    and each row has its mean over all tasks."""
+    scales: tuple[Scale, ...] = ()
+    """Scales of Table 2 that vary=scale compares: each dataset of the paper is trained with its recipe, such as
+    `tlm/scierc-small`, its k too, and a given model with `finetune/tlm-roberta`; `tlm` and `retrieval.k` are not
+    read. None: one row of TLM, with the settings `tlm` and `retrieval`."""
+    model_flops: Annotated[float, Range(least=0)] = 0.0
+    """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
+    the figure leaves the model out."""
+    second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
     tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=FINETUNING_OF_SMALL))
@@ -75,6 +111,12 @@ class TlmStudyRecipe:
         check_no_more(self, "adapt_seeds", than="seeds")
         for name in ("ks", "rho_1s", "rho_2s"):
             check_each_once(name, getattr(self, name))
+        if self.vary != SCALE and (self.scales or self.model_flops):
+            raise ValueError("scales and model_flops are read by vary=scale alone. Leave them out")
+        if len({*self.scales}) < len(self.scales):
+            raise ValueError(f"scales = {[*self.scales]}: each once")
+        if self.second and self.vary != "retrieval":
+            raise ValueError(f"second = {self.second!r} is read by vary=retrieval alone. Leave it out")
 
 
 RECIPE = TlmStudyRecipe
@@ -82,78 +124,191 @@ RECIPE = TlmStudyRecipe
 
 @dataclass(frozen=True)
 class TlmVariant:
-    """A row of the table. tlm: None where the given model is fine-tuned untouched."""
+    """A row of the table.
+
+    tlm     None where the given model is fine-tuned untouched
+    second  True if documents come from the second general corpus
+    """
 
     name: str
     tlm: tlm.TlmRecipe | None
     retrieval: retrieve.RetrieveRecipe
+    second: bool = False
 
 
 def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
-    """Raises ValueError where general text or a model is missing, and where TLM cannot do the task."""
+    """Raises ValueError where general text or a model is missing, and where TLM cannot do a task."""
     if recipe.tlm.model and not inputs.model:
         raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
-    varied = variants(recipe, inputs.model)
+    several = bool(recipe.tasks)
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
-    materials = _materials(varied, race, inputs)
-    if recipe.vary == "model":
-        varied = variants(recipe, materials.model)
-    most = max(variant.retrieval.k for variant in varied)  # smaller retrievals are cut from this one
-
-    cells: list[Cell] = []
-    adaptations = recipe.adapt_seeds or recipe.seeds
-    first_stages: dict[str, list[Job]] = {}  # of the variants that go on from the given model
-    for variant in varied:
-        retrieval: Job | None = None
-        drawn: list[Job] = []
-        if variant.tlm is not None:
-            if variant.tlm.reads_corpus:
-                retrieval = retrieved(replace(variant.retrieval, k=most), materials)
-                retrieval = cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
-            for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
-                seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
-                drawn.append(adapted(f"stage 1, seed {seed}", tlm.METHOD, seeded, retrieval, materials))
-        firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
-        if variant.tlm is None or variant.tlm.stage_2:
-            tuned = fine_tunings("fine-tune", recipe.tlm.finetune, firsts or None, materials, seeds=recipe.seeds)
-        else:
-            tuned = {seed: _handed_over(f"hand over, seed {seed}", job, materials) for seed, job in firsts.items()}
-        costs = {
-            "stage 1": {seed: [*([retrieval] if retrieval else []), job] for seed, job in firsts.items()},
-            "tuning": {seed: [job] for seed, job in tuned.items()},
-        }
-        cells.append(Cell(variant.name, materials.task.name, tuned, costs, materials))
-        if variant.tlm is not None and variant.tlm.model:
-            first_stages[variant.name] = drawn
-
-    reference = cells[0]
+    columns = [_column(recipe, race, given, several=several) for given in inputs_by_task(inputs, recipe.tasks)]
+    tasks = [column.materials.task.name for column in columns]
+    check_distinct(tasks)
+    first = columns[0]
+    means = means_over_tasks([cell.row for cell in first.cells], tasks, AVERAGE)
+    reference = first.cells[0].row
+    compared = [
+        *((column.cells[0].key, [cell.key for cell in column.cells[1:]]) for column in columns),
+        *([(means[0].key, [mean.key for mean in means[1:]])] if means else []),
+    ]
+    against = []
+    for one, others in compared:
+        what = "comparisons of means" if one[2] == AVERAGE else "comparisons on tasks" if several else "comparisons"
+        against += [Against(key, (one,), reference, f"all {what} with '{reference}'") for key in others]
+    notes = [
+        f"{column.materials.task.name}: {note}" if several else note
+        for column in columns
+        for note in column.materials.notes
+    ]
     return Design(
         name=f"tlm-{recipe.vary}",
-        title=f"TLM, {recipe.vary} varied: {materials.task.name}",
+        title=f"TLM, {recipe.vary} varied: {', '.join(tasks)}",
         source=f"The study: Yao, Zheng, Yang and Yang (2022), {TABLES[recipe.vary]}.",
-        cells=tuple(cells),
-        against=tuple(
-            Against(cell.key, (reference.key,), reference.row, f"all comparisons with '{reference.row}'")
-            for cell in cells[1:]
-        ),
+        cells=tuple(cell for column in columns for cell in column.cells),
+        against=tuple(against),
         axes=("variant", "task"),
-        split="dev",
-        losses=_losses(recipe, first_stages, varied[0].name, materials),
+        split=_split(recipe),
+        means=means,
+        losses=tuple(loss for column in columns for loss in column.losses),
         chosen_is_tested=recipe.vary == "search",
-        notes=materials.notes,
+        notes=tuple(notes),
         race=race,
-        examination=materials.examination,
+        examination=None if several else first.materials.examination,
         measured=_cost_of_stage_1,
     )
 
 
-def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[TlmVariant]:
-    """Return the rows of the table that `vary` names. Raises ValueError where they need a model and none is given."""
-    stated, retrieval = recipe.tlm, recipe.retrieval
+@dataclass(frozen=True, eq=False)
+class TlmColumn:
+    """A task's cells, what they train on, and losses on held-out text."""
+
+    materials: Materials
+    cells: tuple[Cell, ...]
+    losses: tuple[HeldOutLosses, ...]
+
+
+def _split(recipe: TlmStudyRecipe) -> Split:
+    """Return what is scored."""
+    return "test" if recipe.vary == SCALE else "dev"
+
+
+def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several: bool) -> TlmColumn:
+    """Return the cells of one task. several: True if the study has further tasks; labels of jobs name the task then"""
+    assert inputs.task is not None
+    dataset = str(inputs.task.train)
+    varied = variants(recipe, inputs.model, dataset)
+    materials = _materials(recipe, varied, race, inputs)
+    if recipe.vary == "model":
+        varied = variants(recipe, materials.model, dataset)
+    # smaller retrievals are cut from the largest
+    most = max((row.retrieval.k for row in varied if row.tlm is not None and row.tlm.reads_corpus), default=0)
+    sources = {False: materials}
+    if recipe.second:
+        second = _second_corpus(recipe.second, materials, inputs)
+        sources[True] = replace(materials, general=second)
+
+    here = f" on {materials.task.name}" if several else ""
+    cells: list[Cell] = []
+    adaptations = recipe.adapt_seeds or recipe.seeds
+    first_stages: dict[str, list[Job]] = {}  # of the variants that go on from the given model
+    for variant in varied:
+        drawn: list[Job] = []
+        if variant.tlm is not None:
+            for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
+                retrieval = _retrieval(variant, most, seed, sources) if variant.tlm.reads_corpus else None
+                seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
+                drawn.append(adapted(f"stage 1{here}, seed {seed}", tlm.METHOD, seeded, retrieval, materials))
+        firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
+        if variant.tlm is None or variant.tlm.stage_2:
+            stage_2 = _of_model(recipe) if variant.tlm is None else variant.tlm.finetune
+            tuned = fine_tunings(f"fine-tune{here}", stage_2, firsts or None, materials, seeds=recipe.seeds)
+        else:
+            tuned = {
+                seed: _handed_over(f"hand over{here}, seed {seed}", job, materials) for seed, job in firsts.items()
+            }
+        costs = {
+            "stage 1": {seed: [*_retrieved_for(job), job] for seed, job in firsts.items()},
+            "tuning": {seed: [job] for seed, job in tuned.items()},
+        }
+        facts = {PRETRAINING: recipe.model_flops} if variant.tlm is None and recipe.model_flops else {}
+        scores = scored(tuned, materials.task, _split(recipe))
+        cells.append(Cell(variant.name, materials.task.name, scores, costs, materials, facts=facts))
+        if variant.tlm is not None and variant.tlm.model:
+            first_stages[variant.name] = drawn
+    losses = _losses(recipe, first_stages, varied[0].name, materials, here)
+    return TlmColumn(materials, tuple(cells), losses)
+
+
+def of_table_b1(dataset: str, scale: Scale) -> tlm.TlmRecipe:
+    """Return the settings of a dataset of the paper at a scale, from the recipes that come with acclimate.
+
+    Raises ValueError for a dataset that has none: GLUE's have one scale, and others are not in the paper.
+    """
+    name = dataset.partition(",")[0].strip().lower()
+    in_glue = name in {each.name.lower() for each in glue.DATASETS}
+    of_paper = {each.name.lower() for each in datasets.DATASETS}
+    row = "glue" if in_glue else name.removesuffix("-13")
+    file = FOLDER / f"{row}-{scale}.toml"
+    if not (in_glue or name in of_paper) or not file.is_file():
+        known = [each.name for each in datasets.DATASETS]
+        raise ValueError(
+            f"{dataset} has no settings at the {scale} scale: {', '.join(known)} have all three, those of "
+            f"GLUE 'small'. Leave scales out, to train it with tlm and retrieval"
+        )
+    return settings.from_toml(tlm.TlmRecipe, file)
+
+
+def _of_model(recipe: TlmStudyRecipe) -> finetune.FinetuneRecipe:
+    """Return the settings with which the given model is fine-tuned: Table A.1's where scales are those of the paper."""
+    if not recipe.scales:
+        return recipe.tlm.finetune
+    stated = settings.from_toml(finetune.FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
+    return replace(stated, model="")
+
+
+def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
+    """Return the job that retrieves for the first stage with this seed.
+
+    BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. At random, each first
+    stage has a draw of its own: the seed of the first draw is that of the settings.
+    """
+    stated = replace(variant.retrieval, k=most)
+    if stated.how == "random":
+        stated = replace(stated, seed=stated.seed + seed)
+    retrieval = retrieved(stated, sources[variant.second])
+    return cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
+
+
+def _retrieved_for(first_stage: Job) -> list[Job]:
+    """Return the job that retrieved what a first stage reads; none if it reads no corpus."""
+    return [first_stage.needs["retrieved"]] if "retrieved" in first_stage.needs else []
+
+
+def _second_corpus(place: str, materials: Materials, inputs: Inputs) -> Corpus:
+    """Return the second general corpus. Raises ValueError where it has the documents of --general."""
+    separated = inputs.raw.separated
+    second = corpus_at(Path(place), inputs.out / "second", separated=separated, watch=inputs.watch)
+    assert inputs.raw.general is not None
+    if second.hash == corpus_at(inputs.raw.general, inputs.out / "second", separated=separated).hash:
+        raise ValueError(f"second = {place!r} has the documents of --general. Give another general corpus")
+    return second
+
+
+def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = "") -> list[TlmVariant]:
+    """Return the rows of the table that `vary` names. dataset: name of the task, which may be one of the paper's
+
+    Raises ValueError where they need a model and none is given, and where the dataset has no settings of its own.
+    """
+    stated = recipe.tlm
+    retrieval = replace(recipe.retrieval, k=stated.k) if stated.k else recipe.retrieval
     match recipe.vary:
         case "retrieval":
             named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            return [TlmVariant(name, stated, how) for name, how in named.items()]
+            rows = [TlmVariant(name, stated, how) for name, how in named.items()]
+            if recipe.second:
+                rows += [TlmVariant(f"{row.name}, second corpus", stated, row.retrieval, second=True) for row in rows]
+            return rows
         case "k":
             task_only = TlmVariant("task data only", replace(stated, rho_1=0), retrieval)
             return [task_only, *(TlmVariant(f"K = {k}", stated, replace(retrieval, k=k)) for k in recipe.ks)]
@@ -174,6 +329,14 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[TlmVarian
                 TlmVariant("model + MLM on task data", goes_on, retrieval),
                 TlmVariant("TLM", replace(stated, model=""), retrieval),
             ]
+        case "scale":
+            rows = [TlmVariant("model", None, retrieval)] if model else []
+            if not recipe.scales:
+                return [*rows, TlmVariant("TLM", stated, retrieval)]
+            for scale in recipe.scales:
+                of_scale = of_table_b1(dataset, scale)
+                rows.append(TlmVariant(f"TLM, {scale}", of_scale, replace(retrieval, k=of_scale.k)))
+            return rows
         case "search":
             return [
                 TlmVariant(f"rho_1 = {x}, rho_2 = {y:g}", replace(stated, rho_1=x, rho_2=y), retrieval)
@@ -181,7 +344,7 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None) -> list[TlmVarian
             ]
 
 
-def _materials(varied: Sequence[TlmVariant], race: RaceRecipe, inputs: Inputs) -> Materials:
+def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceRecipe, inputs: Inputs) -> Materials:
     """Return what the variants train on. Raises ValueError where general text is missing, or TLM cannot do the task."""
     joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
@@ -191,7 +354,8 @@ def _materials(varied: Sequence[TlmVariant], race: RaceRecipe, inputs: Inputs) -
         and any(stated.reads_corpus for stated in joint)
     ):
         raise ValueError("TLM retrieves from general text: give --general")
-    materials = materials_of(inputs, seeds=race.seeds, comparisons=0)  # all is scored on dev
+    on_test = len(varied) - 1 if _split(recipe) == "test" else 0
+    materials = materials_of(inputs, seeds=race.seeds, comparisons=on_test)
     if joint and (why := tlm.unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Take another method for this task")
     return materials
@@ -214,12 +378,17 @@ STAGE_1 = Work("stage 1 alone", hand_over, estimate=estimates.fitting, trains="t
 
 
 def _losses(
-    recipe: TlmStudyRecipe, first_stages: Mapping[str, Sequence[Job]], untouched: str, materials: Materials
+    recipe: TlmStudyRecipe,
+    first_stages: Mapping[str, Sequence[Job]],
+    untouched: str,
+    materials: Materials,
+    here: str,
 ) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 
     first_stages  variant -> its first stages, by seed; without any, and without held-out text, nothing is measured
     untouched     the variant that is the given model
+    here          " on TASK" where the study has several tasks
     """
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
     if text is None or not first_stages:
@@ -227,13 +396,13 @@ def _losses(
     before = heldout_loss("general loss, model", text, None, materials, max_tokens=longest)
     after = {
         name: [
-            heldout_loss(f"general loss, seed {seed}", text, job, materials, max_tokens=longest)
+            heldout_loss(f"general loss{here}, seed {seed}", text, job, materials, max_tokens=longest)
             for seed, job in enumerate(firsts)
         ]
         for name, firsts in first_stages.items()
     }
     meaning = MEANING + over_adaptations(recipe.adapt_seeds or recipe.seeds)
-    return (HeldOutLosses(HEADING, meaning, (untouched, before), after),)
+    return (HeldOutLosses(f"{HEADING}{here}", meaning, (untouched, before), after),)
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
@@ -243,4 +412,41 @@ def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
     """
     *_, joint = cell.costs["stage 1"].get(0, [None])
     cost = files.read_json(joint.directory(out) / tlm.COST) if joint and is_done(joint, out) else {}
-    return {"epochs": cost["internal_epochs"], "paper's FLOP": cost["paper_flops"]} if cost else {}
+    return {"epochs": cost["internal_epochs"], PAPERS_FLOP: cost["paper_flops"]} if cost else {}
+
+
+def by_flop(outcome: Outcome) -> dict[str, tuple[Interval, float]]:
+    """Return, of each row with a known cost, its mean score over the tasks, and its FLOP: of TLM the mean over tasks of
+    stage 1, as in Table 2; of the given model what `model_flops` states for its pretraining.
+    """
+    found: dict[str, tuple[Interval, float]] = {}
+    for row in dict.fromkeys(result.row for result in outcome.results):
+        of_row = [result for result in outcome.results if result.row == row]
+        key = of_row[0].key if len(of_row) == 1 else ("", row, AVERAGE)
+        flops = [result.facts.get(PAPERS_FLOP, result.facts.get(PRETRAINING)) for result in of_row]
+        score = outcome.interval(key)
+        if score is not None and None not in flops:
+            found[row] = (score, fmean(map(float, filter(None, flops))))
+    return found
+
+
+def matrix(outcome: Outcome) -> tuple[Section, ...]:
+    """Return Figure 1 as a table, of the study that compares scales: mean scores by FLOP."""
+    points = by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
+    if not points:
+        return ()
+    most = max(flop for _, flop in points.values())
+    rows = tuple(
+        (row, interval_text(score), si(flop, "FLOP"), f"{flop / most:.3g}") for row, (score, flop) in points.items()
+    )
+    lines = (
+        "FLOP as in the paper, 6 x tokens x parameters: of TLM in stage 1, the mean over the tasks; of a given model "
+        "in its pretraining, as stated.",
+    )
+    return (Section(FIGURE_1, ("", "score", "FLOP", "of the most"), rows, lines),)
+
+
+def figures(outcome: Outcome) -> dict[str, list[Drawing]]:
+    """Return Figure 1: the mean score over the tasks by FLOP."""
+    points = by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
+    return {FIGURE_1: [Drawing(FIGURE_1, means_against_flop(points), wide=True)]} if points else {}

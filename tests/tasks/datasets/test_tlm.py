@@ -20,9 +20,9 @@ there = pytest.mark.skipif(not DATA.exists(), reason="the datasets are not there
 SPLITS = ("train", "dev", "test")
 
 
-def test_there_are_eight_of_tlm_six_of_dga_and_eight_of_glue():
+def test_there_are_eight_of_tlm_six_of_dga_and_eight_of_glue_with_mnli_twice():
     catalogues = (tlm.DATASETS, dga.DATASETS, glue.DATASETS)
-    assert [len(each) for each in catalogues] == [8, 6, 8]
+    assert [len(each) for each in catalogues] == [8, 6, 9]
     assert all(each.kind in each.metric.kinds for datasets in catalogues for each in datasets)
     micro = {each.name for each in (*tlm.DATASETS, *dga.DATASETS) if each.metric.name == "micro_f1"}
     assert micro == {"ChemProt-13", "RCT", "PubMed"}
@@ -99,6 +99,24 @@ def test_glue_counts_are_exact(name):
     if "dev" not in dataset.sizes:
         found["train"] += found.pop("dev")
     assert found == dataset.sizes
+
+
+def test_mnli_is_tested_on_both_dev_files_with_the_same_train_and_dev(tmp_path):
+    """By GLUE's header lines, on made-up rows: no file of MNLI was at hand."""
+    folder, head = tmp_path / "glue" / "mnli", "index\tsentence1\tsentence2\tgold_label\n"
+    folder.mkdir(parents=True)
+    for name, rows in (("train", 40), ("dev_matched", 3), ("dev_mismatched", 5)):
+        lines = [f"{at}\t{name} {at}\tso {at}\t{('neutral', 'entailment')[at % 2]}\n" for at in range(rows)]
+        (folder / f"{name}.tsv").write_text(head + "".join(lines), encoding="utf-8")
+    read = {
+        name: {split: dataset_named(name, glue.DATASETS).rows(tmp_path, split)[0] for split in SPLITS}
+        for name in ("MNLI", "MNLI-mm")
+    }
+    assert read["MNLI"]["train"] == read["MNLI-mm"]["train"]
+    assert read["MNLI"]["dev"] == read["MNLI-mm"]["dev"]
+    assert [row.text for row in read["MNLI"]["test"]] == [f"dev_matched {at}" for at in range(3)]
+    assert [row.text for row in read["MNLI-mm"]["test"]] == [f"dev_mismatched {at}" for at in range(5)]
+    assert read["MNLI-mm"]["test"][0].pair == "so 0"
 
 
 @there

@@ -2,6 +2,10 @@
 
 Wang et al., "GLUE", ICLR 2019. Sizes are those of the files that the benchmark gives out.
 
+MNLI has two dev files, and the paper's average counts the mean of both as MNLI's score. They are two datasets here,
+"MNLI" (matched) and "MNLI-mm" (mismatched), with the same train and dev; a study that has both counts them as one task
+(studies/datasets.py::means_over_tasks), and fine-tunes for each.
+
 Reading: the labels of GLUE's test sets are not published. Its dev file is test here, as papers report it, and dev is
 drawn from train by the hash of the row: a tenth of it, at most 2,000. What train and dev have together is counted.
 STS-B and CoLA can also be read from other sources: the STS benchmark with its test set, CoLA with train.tsv and
@@ -162,14 +166,17 @@ DATASETS: tuple[Dataset, ...] = (
         metric=METRICS["accuracy"],
         columns={"text": "question", "pair": "sentence", "label": "label"},
     ),
-    _glue(
-        "MNLI",
-        "mnli",
-        ("contradiction", "entailment", "neutral"),
-        (392702, 9815),
-        # average: over examples, of the matched dev file
-        metric=METRICS["accuracy"],
-        dev_file="dev_matched.tsv",
-        columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
+    *(
+        _glue(
+            name,
+            "mnli",
+            ("contradiction", "entailment", "neutral"),
+            (392702, size),
+            metric=METRICS["accuracy"],
+            dev_file=dev_file,
+            columns={"text": "sentence1", "pair": "sentence2", "label": "gold_label"},
+        )
+        # average: accuracy over examples, the mean of both dev files
+        for name, size, dev_file in (("MNLI", 9815, "dev_matched.tsv"), ("MNLI-mm", 9832, "dev_mismatched.tsv"))
     ),
 )
