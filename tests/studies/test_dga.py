@@ -97,7 +97,7 @@ def test_the_ensemble_averages_probabilities(ran):
     task = open_prepared(out / "data")
     texts = [example.text for example in task.examples("test")]
     [ensemble] = [each for each in outcome.results if each.row == ENSEMBLE]
-    its_own = []
+    differs = []
     for seed, job in enumerate(ensemble.jobs):
         each = []
         for model in ("untouched", "mlm"):
@@ -107,8 +107,8 @@ def test_the_ensemble_averages_probabilities(ran):
                 each.append(AutoModelForSequenceClassification.from_pretrained(place)(**read).logits.softmax(-1))
         together, *alone = ([task.labels[code] for code in chances.argmax(-1)] for chances in (sum(each) / 2, *each))
         assert json.loads((out / "jobs" / job / "result.json").read_text())["predicted"] == together
-        its_own.append(together not in alone)
-    assert any(its_own)  # else one of the two models would do
+        differs.append([together != each for each in alone])
+    assert all(map(any, zip(*differs, strict=True))), "else one of the two models would do"
 
 
 def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
