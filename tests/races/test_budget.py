@@ -13,7 +13,16 @@ import pytest
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
 from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.fit import ADAPTING, LEAST_BATCH, CostOfJob, Costs, affordable, check_listed, cut_to_budget
+from acclimate.races.fit import (
+    ADAPTING,
+    LEAST_BATCH,
+    CostOfJob,
+    Costs,
+    affordable,
+    check_listed,
+    cut_to_budget,
+    pays_for_another,
+)
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.pubmedbert import EXTEND
@@ -194,6 +203,13 @@ def test_the_last_round_takes_as_many_as_can_be_paid():
     budget, names = parse_budget("10min"), [*COSTS.tuning]
     assert affordable(budget, COSTS, names, 3, spent=600) == 2, "the untouched model and one rival in any case"
     assert affordable(budget, COSTS, names, 3, spent=400) == (570 - 400) // 53 == 3
+
+
+def test_one_more_seed_has_to_be_paid_with_its_tests_and_those_of_the_seeds_before():
+    budget, pair = parse_budget("10min"), [UNTOUCHED, "DAPT"]
+    needed = 2 * 20 + 2 * 4 * 1
+    assert pays_for_another(budget, COSTS, pair, 3, spent=570 - needed)
+    assert not pays_for_another(budget, COSTS, pair, 3, spent=570 - needed + 1)
 
 
 def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):

@@ -200,6 +200,27 @@ def test_it_ends_early_only_where_no_rival_is_left():
     )
 
 
+def test_what_is_left_of_a_budget_pays_for_further_seeds():
+    asked = []
+
+    def another(names, seeds):
+        asked.append((names, seeds))
+        return seeds < 4
+
+    track = Track(true_scores())
+    given = {"how": "halving", "finalists": lambda: 2, "another": another}
+    found = search(NAMES, SETTINGS, 2, track, hopeless=never, **given)
+    assert asked == [(["untouched", "DAPT"], seeds) for seeds in (2, 3, 4)]
+    assert found.seeds == 4
+    assert {(name, seed) for name, _, seed, share in track.played if share == 1} == {
+        (name, seed) for name in ("untouched", "DAPT") for seed in range(4)
+    }
+    assert {line.seeds for line in found.record if line.rung == 2} == {4}
+    asked.clear()
+    assert search(NAMES, SETTINGS, 2, track, hopeless=lambda *_: True, **given).seeds == 2
+    assert not asked, "nothing can win any more"
+
+
 def test_one_setting_without_a_budget_is_a_plain_race():
     track = Track(true_scores())
     found = search(NAMES, SETTINGS[:1], 2, track, how="halving", finalists=None, hopeless=never)

@@ -31,6 +31,7 @@ MOVED |= {
 CUT = {"recommend": "`acclimate study stilt` measures which task to train on first; nothing predicted it reliably"}
 
 
+NO_CHOICE = "is not one of"
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy of click in newer typer
 
 
@@ -44,7 +45,8 @@ def _settings_called(takes: str, option: str) -> str:
 
 class _Verbs(TyperGroup):
     """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead. Of an option that is
-    there under no such name but as a setting, it says how settings are stated.
+    there under no such name but as a setting, it says how settings are stated; of a choice that an option does not
+    have, what its choices mean.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -56,6 +58,9 @@ class _Verbs(TyperGroup):
             if isinstance(takes, str) and takes and (meant := _settings_called(takes, name)):
                 error.message += f". It is a setting, stated without dashes: {meant}=VALUE"
                 error.possibilities = None
+            if NO_CHOICE in error.message:  # newer typer has pydantic's words before its own
+                said = getattr(getattr(error, "param", None), "help", "")
+                error.message = " ".join(filter(None, (error.message.removeprefix("Value error, "), said)))
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -77,12 +77,14 @@ class Cell:
 class WithinBudget:
     """What a budget leaves of a search, and in words what it left out.
 
-    finalists: how many contestants the last round may have, asked when it begins; None: all
+    finalists  how many contestants the last round may have, asked when it begins; None: all
+    another    (contestants, seeds so far) -> True if these may have one seed more, asked after the last one
     """
 
     entries: Entries
     notes: tuple[str, ...]
     finalists: Callable[[], int] | None
+    another: Callable[[Sequence[str], int], bool] = lambda names, seeds: False
 
 
 @dataclass(frozen=True, eq=False)

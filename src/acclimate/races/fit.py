@@ -213,6 +213,13 @@ def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, s
     return max(2, sum(total <= left for total in accumulate(each)))
 
 
+def pays_for_another(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> bool:
+    """Return True if the rest of the budget pays for one seed more of these contestants, and for the tests of all."""
+    left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
+    part = costs.part(names)
+    return sum(part.tuning[name] + (seeds + 1) * part.test[name] for name in names) <= left
+
+
 def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:
     """Return the recipe with a share of its adapting, fewer settings (the middle ones stay longest) and seeds."""
     values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}

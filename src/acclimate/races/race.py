@@ -38,9 +38,9 @@ from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import DryRun
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
-from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget
+from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, pays_for_another
 from acclimate.races.outcome import Outcome, best_on_dev, probe_row
-from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_methods
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -315,6 +315,11 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 
     def decide() -> dict[str, Any]:
         costs = estimator(recipe, materials, run)
+        if recipe.contestants is None:  # named by nobody: those stay longest for which the user handed over a corpus
+            known = contestants_of(recipe.methods)
+            on_text = {UNTOUCHED, *(name for name, (_, each) in known.items() if each.needs != "task")}
+            order = sorted(costs.tuning, key=lambda name: name not in on_text)
+            costs = replace(costs, tuning={name: costs.tuning[name] for name in order})
         fitted = cut_to_budget(
             recipe,
             budget,
@@ -331,12 +336,21 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
 
     fitted = decided(run, f"fitted-{key}", decide, writes=writes)
     cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), materials)
-    costs, seeds, decision = Costs.of_record(fitted["costs"]), cut.recipe.seeds, f"finalists-{_race_of(cut, budget)}"
+    costs, seeds, this = Costs.of_record(fitted["costs"]), cut.recipe.seeds, _race_of(cut, budget)
 
     def finalists() -> int:
-        return int(decided(run, decision, lambda: affordable(budget, costs, [*cut.models], seeds, budget.spent(run))))
+        found = decided(
+            run, f"finalists-{this}", lambda: affordable(budget, costs, [*cut.models], seeds, budget.spent(run))
+        )
+        return int(found)
 
-    return WithinBudget(cut, tuple(fitted["notes"]), finalists)
+    def another(names: Sequence[str], so_far: int) -> bool:
+        if so_far >= recipe.seeds:
+            return False
+        pays = partial(pays_for_another, budget, costs, names, so_far)
+        return bool(decided(run, f"seed-{so_far}-{this}", lambda: pays(budget.spent(run))))
+
+    return WithinBudget(cut, tuple(fitted["notes"]), finalists, another)
 
 
 def _race_of(entries: Entries, budget: Budget) -> str:

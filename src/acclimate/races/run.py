@@ -159,7 +159,9 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
     entries, failed = fit_baseline(allowed.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
-    tuned = searched(entries, out, finalists=allowed.finalists, watch=watch)
+    tuned = searched(entries, out, finalists=allowed.finalists, another=allowed.another, watch=watch)
+    if len(tuned.entries.seeds) > len(entries.seeds):
+        notes.append(f"Training that stopped early left time for more: {len(tuned.entries.seeds)} seeds in the end.")
     return replace(tuned, notes=(*allowed.notes, *notes), failed={**failed, **lost, **tuned.failed})
 
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # may do these
 Hopeless = Callable[
     [Candidate, Candidate, int], bool
 ]  # (a rival, the untouched model, seeds so far): it cannot win any more
+Another = Callable[[Sequence[str], int], bool]  # (contestants, seeds so far): what is left pays for one more seed
 
 
 @dataclass(frozen=True, order=True)
@@ -118,12 +120,14 @@ class SearchResult:
 
     note     the search in a sentence; "" where there was nothing to search
     stopped  why it ended early; "" where it did not
+    seeds    number of them that each finalist has; 0: as many as the recipe states
     """
 
     finalists: tuple[Candidate, ...]
     record: tuple[Trial, ...]
     note: str
     stopped: str = ""
+    seeds: int = 0
 
 
 def search(
@@ -141,10 +145,12 @@ def search(
     first_cut: float = EARLY,
     beyond: Callable[[Sequence[Setting], Setting], Setting | None] = lambda settings, best: None,
     extend: bool = False,
+    another: Another = lambda names, seeds: False,
 ) -> SearchResult:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists  returns how many contestants the last round may have, and is called when it begins; None: all of them
+    another    returns True if these contestants may have one seed more than so many, and is called after the last one
     give_up    is called with each candidate that leaves
     ahead      is called with all runs of a round before `tune` is, and may do them at once
     constant   dev score of the best constant answer
@@ -172,7 +178,7 @@ def search(
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
         rounds.record_round(means, chosen, "goes to the end", why_not)
-        return last_round(rounds, chosen, seeds, hopeless)
+        return last_round(rounds, chosen, seeds, hopeless, another)
     if len(settings) > FEW and first_cut < 1:
         means = rounds.run_all(candidates, range(1), first_cut)
         candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 3)]
@@ -208,13 +214,23 @@ def search(
     )
 
 
-def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Hopeless | None) -> SearchResult:
+def last_round(
+    rounds: Rounds,
+    chosen: list[Candidate],
+    seeds: int,
+    hopeless: Hopeless | None,
+    another: Another = lambda names, seeds: False,
+) -> SearchResult:
     """Run one seed after the other, each for all candidates that are still in, and return the result of the search."""
     untouched, *rivals = chosen
     out: list[Candidate] = []
     if hopeless is None:  # else who is out after a seed is spared the next
         rounds.foresee([untouched, *rivals], range(seeds), 1.0)
-    for seed in range(seeds):
+    for seed in count():
+        if seed >= seeds:
+            if (out and not rivals) or not another([each.contestant for each in (untouched, *rivals)], seed):
+                break
+            seeds += 1
         rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
         sound = rounds.sound([untouched, *rivals])
         lost = [candidate for candidate in rivals if candidate not in sound]
@@ -231,9 +247,8 @@ def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int, hopeless: Ho
         f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with "
         f"{amount(seeds, 'seed')}."
     )
-    return SearchResult(
-        tuple(candidates), tuple(rounds.record), note, "nothing could win any more" if out and not rivals else ""
-    )
+    stopped = "nothing could win any more" if out and not rivals else ""
+    return SearchResult(tuple(candidates), tuple(rounds.record), note, stopped, seeds)
 
 
 class Rounds:
@@ -454,9 +469,15 @@ def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exce
 
 
 def searched(
-    entries: Entries, run: Path, *, finalists: Callable[[], int] | None = None, watch: Watch = unwatched
+    entries: Entries,
+    run: Path,
+    *,
+    finalists: Callable[[], int] | None = None,
+    another: Another = lambda names, seeds: False,
+    watch: Watch = unwatched,
 ) -> FineTuned:
-    """Do the search, and return the fine-tunings that dev chose; the test set stays sealed.
+    """Do the search, and return the fine-tunings that dev chose; the test set stays sealed. finalists, another: as of
+    `search`; the entries that are returned have as many seeds as it ended with.
 
     A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
     Raises the error of the untouched model's jobs, and of a model that is alone.
@@ -535,12 +556,21 @@ def searched(
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
 
-    found = _found(entries, tune, run, finalists=finalists, hopeless=hopeless, give_up=give_up, ahead=ahead)
+    found = _found(
+        entries,
+        tune,
+        run,
+        finalists=finalists,
+        another=another,
+        hopeless=hopeless,
+        give_up=give_up,
+        ahead=ahead,
+    )
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
     out = {**_diverged(found, entries.materials.fold), **out}
-    entries, lost = fit_baseline(_with_equal_trials(entries, found), run, watch)
+    entries, lost = fit_baseline(_as_ended(entries, found), run, watch)
     out |= lost
     return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
 
@@ -594,7 +624,7 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         give_up=given_up,
         extends=lambda: not guessed,
     )
-    ended = FineTuned(_with_equal_trials(entries, found), found, _tuned(entries, found))
+    ended = FineTuned(_as_ended(entries, found), found, _tuned(entries, found))
     looks = [*ended.tests().values(), *entries.probe_tests().values()]
     tests = {job.name: (job, 1.0) for jobs in looks for job in jobs}  # one of the baseline
     return [*((job, 1.0) for job in entries.prepared()), *tunings.values(), *tests.values()]
@@ -642,6 +672,7 @@ def _found(
     finalists: Callable[[], int] | None,
     hopeless: Hopeless,
     give_up: Callable[[Candidate], None],
+    another: Another = lambda names, seeds: False,
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
     judges: bool = True,
@@ -656,7 +687,8 @@ def _found(
         return SearchResult((), (), "")
     names, recipe = [*entries.models], entries.recipe
     if not recipe.search.draws:
-        given: dict[str, Any] = {"finalists": finalists, "hopeless": hopeless, "give_up": give_up, "ahead": ahead}
+        given: dict[str, Any] = {"finalists": finalists, "another": another, "hopeless": hopeless}
+        given |= {"give_up": give_up, "ahead": ahead}
         task = entries.materials.task
         if judges:
             given["constant"] = constant_on_dev(task, threshold=recipe.finetune.threshold)
@@ -684,8 +716,12 @@ def _found(
     )
 
 
-def _with_equal_trials(entries: Entries, found: SearchResult) -> Entries:
-    """Return the entries with a baseline that tries as many settings as the untouched model did."""
+def _as_ended(entries: Entries, found: SearchResult) -> Entries:
+    """Return the entries with the seeds that the search ended with, and a baseline that tries as many settings as the
+    untouched model did.
+    """
+    if found.seeds > len(entries.seeds):
+        entries = replace(entries, recipe=replace(entries.recipe, seeds=found.seeds))
     tried = {trial.setting for trial in found.record if trial.contestant == next(iter(entries.models))}
     return entries.with_trials(len(tried)) if tried else entries
 

@@ -40,7 +40,7 @@ from acclimate.tasks.labels import (
     task_kind,
 )
 from acclimate.tasks.mentions import holds_mentions, mention_rows
-from acclimate.tasks.metrics import default_metric, metric_named
+from acclimate.tasks.metrics import default_metric, fitting, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.splitting import split_off
 from acclimate.tasks.tables import (
@@ -293,7 +293,7 @@ def metric_of(name: str, kind: Kind) -> Metric:
     if kind not in metric.kinds:
         raise ValueError(
             f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
-            f"Leave it out (then {default_metric(kind)}), or state another kind"
+            f"Give one of {', '.join(fitting(kind))}, leave it out (then {default_metric(kind)}), or state another kind"
         )
     return metric
 

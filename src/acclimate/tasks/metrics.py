@@ -100,6 +100,11 @@ def default_metric(kind: Kind) -> str:
     return DEFAULTS[kind]
 
 
+def fitting(kind: Kind) -> list[str]:
+    """Return the names of the metrics that judge a kind of task."""
+    return [name for name, metric in METRICS.items() if kind in metric.kinds]
+
+
 def reported_with(metric: Metric) -> tuple[Metric, ...]:
     """Return the metrics that are reported with this one, itself included: for answers all of SQuAD or BioASQ."""
     names = next((names for names in TOGETHER if metric.name in names), None)
