@@ -312,7 +312,8 @@ def test_another_metric_of_answers_is_asked_for_by_name(metric, tmp_path):
 
 
 def test_a_metric_of_classes_judges_no_answers(tmp_path):
-    with pytest.raises(ValueError, match=r"metric='macro_f1': judges .*kind 'span'\. Give one of exact_match, f1, .*leave it out \(then f1\)"):
+    told = r"metric='macro_f1': judges .*kind 'span'\. Give one of exact_match, f1, .*leave it out \(then f1\)"
+    with pytest.raises(ValueError, match=told):
         read_files(files(tmp_path, metric="macro_f1"))
 
 
