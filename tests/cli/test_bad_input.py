@@ -592,7 +592,12 @@ LABELS = [  # what the labels together cannot be
 
 STATED = [  # what is asked for
     csv("an unknown metric", rows(), "'makro_f1' | macro_f1", metric="makro_f1"),
-    csv("a metric of another kind", rows(), "'pearson' | score | 'sequence' | one of accuracy, micro_f1, macro_f1, matthews", metric="pearson"),
+    csv(
+        "a metric of another kind",
+        rows(),
+        "'pearson' | score | 'sequence' | one of accuracy, micro_f1, macro_f1, matthews",
+        metric="pearson",
+    ),
     csv("an unknown kind", rows(), "kind='scores' | nearest is 'score' | State one", kind="scores"),
     csv("too few tokens", rows(), "max_tokens=7 | at least 8", max_tokens=7),
     csv("text and label in one column", rows(), "label='text' | same column as text | Name two columns", label="text"),

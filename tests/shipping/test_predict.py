@@ -304,6 +304,13 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     assert [entity["type"] for entity in json.loads(row["entities"])] == [
         kind for _, _, kind, _ in expected[0].entities
     ]
+    predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.conll", format="txt")
+    [sentences, rest] = (tmp_path / "out.conll").read_text().split("\n\n", 1)
+    tags = [tuple(line.split("\t")) for line in sentences.split("\n")]
+    assert tags == [*zip(["word1", "word2"], expected[0].label, strict=True)]
+    assert rest == f"word3\t{expected[1].label[0]}\n\n"
+    with pytest.raises(ValueError, match=r"--keep a: \.conll has words and tags alone"):
+        predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.conll", format="txt", keep=["a"])
     with pytest.raises(ValueError, match=r"row 1: the word 'a b' .* holds a space"):
         predict(predictor, [["a b"]])
 

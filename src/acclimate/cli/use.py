@@ -47,7 +47,10 @@ def predict(
         ),
     ],
     out: Annotated[
-        str, typer.Option("--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet; - prints JSON lines.")
+        str,
+        typer.Option(
+            "--out", metavar="FILE", help=".csv, .tsv, .jsonl, .parquet, or .conll of a tagger; - prints JSON lines."
+        ),
     ] = "-",
     text: Annotated[
         str | None,

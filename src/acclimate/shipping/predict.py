@@ -238,7 +238,8 @@ def predict_file(
 
     model     as of `load_predictor`, or a Predictor
     file      its path; "-": standard input
-    out       .csv, .tsv, .jsonl or .parquet; "-": JSON lines on standard output. It appears once it is whole
+    out       .csv, .tsv, .jsonl, .parquet, or .conll of a tagger; "-": JSON lines on standard output. It appears once
+              it is whole
     text, pair, id  columns; None: those of the race
     keep      columns of the file to copy to `out`
     format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll
@@ -253,7 +254,7 @@ def predict_file(
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
     with named_input(file, asking, format, stdin) as path:
         predictor = where if isinstance(where, Predictor) else load_predictor(where, stated=stated)
-        check_columns(predictor.kind, predictor.labels, keep)
+        check_columns(out, predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
         if not skip_bad:

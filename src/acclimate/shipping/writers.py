@@ -1,4 +1,4 @@
-"""Predictions as rows of a file: CSV, TSV, JSON Lines or Parquet, by the file's ending.
+"""Predictions as rows of a file: CSV, TSV, JSON Lines or Parquet, by the file's ending; tags of words as CoNLL too.
 
 Every row begins with `row`, its number in the input from 1, or `id` where the input has one, and the columns that the
 user keeps. Probabilities are rounded to DIGITS digits. In CSV, TSV and Parquet each label has a column of its own:
@@ -9,6 +9,8 @@ multilabel  predicted, `probability of LABEL` for each label
 score       predicted
 tokens      words, predicted (a tag for each word), probability (of each tag), entities
 span        predicted (the best answer), probability, answers
+
+CoNLL (.conll) has a word and its tag on each line, a tab between them, and an empty line after each sentence.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from acclimate.shipping.texts import Text
 
 STDOUT = "-"
-ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+TAGGED = ".conll"
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", TAGGED)
 DIGITS = 6
 SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none
 NAMED = 100  # rows left out whose place and reason are kept
@@ -75,6 +78,8 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         return
     if path.suffix not in ENDINGS:
         raise ValueError(f"--out {named(path)}: the ending does not tell a known format: {', '.join(ENDINGS)}, or -")
+    if path.suffix == TAGGED and keep:
+        raise ValueError(f"--keep {keep[0]}: {TAGGED} has words and tags alone. Take another ending, or leave it out")
     if path.is_dir():
         raise ValueError(f"--out {named(path)} is a folder. Name a file in it")
     if not path.parent.is_dir():
@@ -83,8 +88,11 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         raise ValueError(f"--out {named(path)} is the input itself. Name another file")
 
 
-def check_columns(kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
-    """Raises ValueError for a kept column with the name of a label's probability."""
+def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
+    """Raises ValueError for a kept column with the name of a label's probability, and for CoNLL without tags."""
+    if Path(out).suffix == TAGGED and kind != "tokens":
+        others = ", ".join(ending for ending in ENDINGS if ending != TAGGED)
+        raise ValueError(f"--out {named(Path(out))}: {TAGGED} is for tags of words. Take one of {others}")
     if taken := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
         raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
 
@@ -107,6 +115,9 @@ def written(
         into = stdout or sys.stdout.buffer
         return _json_lines(rows, into, flush=True)
     path = Path(out)
+    if path.suffix == TAGGED:
+        with files.new_file(path) as into:
+            return _tagged(rows, into)
     flat = (_flat(row, kind, labels) for row in rows)
     columns = _columns(kind, labels, first, keep)
     with files.new_file(path) as into:
@@ -166,6 +177,15 @@ def _json_lines(rows: Iterable[Mapping[str, Any]], into: IO[bytes], *, flush: bo
         number += 1
     if flush:
         into.flush()
+    return number
+
+
+def _tagged(rows: Iterable[Mapping[str, Any]], into: IO[bytes]) -> int:
+    number = 0
+    for row in rows:
+        pairs = zip(row["words"], row["predicted"], strict=True)
+        into.write("".join(f"{word}\t{tag}\n" for word, tag in pairs).encode() + b"\n")
+        number += 1
     return number
 
 
