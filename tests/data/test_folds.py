@@ -97,7 +97,7 @@ def test_a_class_with_fewer_rows_than_folds_is_noted_and_one_with_in_one_group_r
 def test_the_doctor_advises_folds_where_rows_are_few_and_counts_all_rows_with_them(tmp_path: Path) -> None:
     read = read_files(LabelledFiles(written(tmp_path, "train.jsonl", ["a", "b"] * 60)))
     found, planned = examine(read, seeds=5), examine(read, seeds=5, folds=5)
-    advice = "score all 120 labelled rows by cross-validation (race --folds 5)"
+    advice = "score all 120 labelled rows by cross-validation (race --folds 5, without --budget)"
     assert any(advice in each.way_out for each in found.findings)
     assert not any("--folds" in each.way_out for each in planned.findings)
     assert "The 120 labelled rows, scored in 5 folds, count as 96 test items." in planned.reach

@@ -351,7 +351,7 @@ def _reach(
     ]
     by_rows = len(scored) * (FOLDS - 1) // FOLDS
     if not folds and labelled.divided and by_rows > items:
-        way = f"score all {len(scored):,} labelled rows by cross-validation (race --folds {FOLDS})"
+        way = f"score all {len(scored):,} labelled rows by cross-validation (race --folds {FOLDS}, without --budget)"
         ways.append((way, design.detectable(items=by_rows)))
     worth = " or ".join(way for way, then in ways if then < WORTH * least)
     return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
@@ -572,7 +572,8 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
     way_out = "Label more rows for it, or leave --dev out: dev is then split off train."
     if len(dev) < FEW_TO_CHOOSE:
         text = f"Dev has {amount(len(dev), 'row')}: which weights, settings and contestants score best there is chance."
-        findings.append(Finding("warning", text, f"{way_out} With few rows, race --folds {FOLDS} scores all of them."))
+        of_all = f"With few rows, race --folds {FOLDS}, without --budget, scores all of them."
+        findings.append(Finding("warning", text, f"{way_out} {of_all}"))
     if kind in UNCLASSED:
         return findings
     answers = {tag for row in dev for tag in _classes(row)} if kind == "tokens" else {row.label for row in dev}
