@@ -236,7 +236,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 4",
             "task models",
             state=TOLD,
-            note="Average pooling is `finetune.pooling=mean`; the MLP classifier is missing.",
+            note="The linear layer is `finetune.pooling=first`, average pooling `mean`; with `pooler` and "
+            "`finetune.pooler=fresh` a dense layer and tanh stand before it, an MLP.",
         ),
         Row(
             "Table 5",

@@ -41,6 +41,10 @@ def _fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
     raise ValueError(words)
 
 
+def _meet_damage(*, out: Path, watch: Any) -> dict[str, Any]:
+    raise files.DamagedError("tokens.json is damaged. Remove it")
+
+
 class NotFiniteError(ValueError):
     """Called as that of training/gradients.py, which loads torch."""
 
@@ -114,6 +118,7 @@ def _mend_half(*, out: Path, watch: Any, way: Path, share: float) -> dict[str, A
 
 count = Work("count", _count, begin=_half)
 fail = Work("fail", _fail)
+meet_damage = Work("meet damage", _meet_damage)
 diverge = Work("diverge", _diverge)
 fail_oddly = Work("fail oddly", _fail_oddly)
 mend = Work("mend", _mend)

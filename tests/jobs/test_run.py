@@ -127,6 +127,13 @@ def test_the_first_error_is_raised_once_the_others_are_done(placed, tmp_path):
         assert "in _fail" in str(raised.value.__cause__)
 
 
+def test_a_damaged_file_is_no_failure_of_the_job_that_meets_it(placed, tmp_path):
+    """Else a race goes on without what the job measures, and its outcome lacks it in silence."""
+    with pytest.raises(files.DamagedError, match=r"^tokens\.json is damaged\. Remove it$"):
+        do_all([Job("meets", work.meet_damage), work.numbered(1)], tmp_path)
+    assert result_of(work.numbered(1), tmp_path) == {"number": 2}
+
+
 def test_an_error_that_cannot_be_sent_is_told_in_words(tmp_path):
     with working(Where(workers=2)), pytest.raises(RemoteError, match=r"^Odd: one and two$"):
         do([Job("odd", work.fail_oddly)], tmp_path)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from acclimate.core import ranks
+from acclimate.core.files import DamagedError
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.jobs.job import Job, Result, add_to_plan, do_call, first_line, missing, result_of, with_needs
 from acclimate.jobs.workers import ThisProcess, Workers, current_workers
@@ -46,6 +47,8 @@ def do_all(
     """Run the jobs and their needs that have no result yet. Return name -> error of those that failed, or that need one
     that failed, in the order in which they would run; all others are done.
 
+    Raises DamagedError, once the others are done, where a job met a damaged file: that is no failure of the job.
+
     Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
     asked = list(jobs)
@@ -59,7 +62,11 @@ def do_all(
         for job, share in shares:
             do_call(job.call(run, share), watch=watch)
         return {}
-    return _Schedule(shares, run).do(current_workers() or ThisProcess(), watch, watches or {})
+    failed = _Schedule(shares, run).do(current_workers() or ThisProcess(), watch, watches or {})
+    for error in failed.values():
+        if isinstance(error, DamagedError):
+            raise error
+    return failed
 
 
 def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Result:
