@@ -166,8 +166,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "token_contrast/taco",
                 "finetune/dga",
             ),
-            note="One command for the six tasks, each with its corpus and epochs, and the column Avg: of the main metrics (macro-F1, "
-            "on PubMed micro-F1); that of accuracies is not made. A run of 0.1 rested on an encoder that had learnt little, and "
+            note="One command for the six tasks, each with its corpus and epochs, and both columns Avg: of the main metrics "
+            "(macro-F1, on PubMed micro-F1) and of accuracies. A run of 0.1 rested on an encoder that had learnt little, and "
             "is withdrawn.",
         ),
         Row(

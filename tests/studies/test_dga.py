@@ -22,7 +22,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
 from acclimate.reports.table import HEADING
-from acclimate.studies.dga import ADAPTED, AVERAGE, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
+from acclimate.studies.dga import ADAPTED, AVERAGE, AVERAGE_ACCURACY, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
@@ -127,7 +127,7 @@ def test_the_ensemble_takes_what_is_there_and_costs_what_both_cost(ran):
 
 def test_macro_f1_and_accuracy_are_of_the_same_predictions_and_losses_stand_beside_them(ran):
     out, outcome = ran
-    assert [metric.name for metric in reported(METRICS["micro_f1"])] == ["micro_f1"]
+    assert [metric.name for metric in reported(METRICS["micro_f1", "accuracy"])] == ["micro_f1"]
     lines = list(csv.DictReader(as_csv(outcome).splitlines()))
     assert [(line["contestant"], line["metric"]) for line in lines] == [
         (name, metric) for name in ("untouched", ENSEMBLE) for metric in ("macro_f1", "accuracy")
@@ -260,6 +260,8 @@ def test_several_tasks_have_their_corpora_and_epochs_and_each_row_its_mean(toy_i
     for row in ("untouched", MLM):
         scores = [outcome.interval(("", row, column)).mean for column in columns]
         assert outcome.interval(("", row, AVERAGE)).mean == pytest.approx(sum(scores) / 2)
+        accuracies = [outcome.interval(("", row, column), "accuracy").mean for column in columns]
+        assert outcome.interval(("", row, AVERAGE_ACCURACY)).mean == pytest.approx(sum(accuracies) / 2)
     assert "Avg" in write(outcome, out)
 
 

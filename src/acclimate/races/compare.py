@@ -61,6 +61,7 @@ class Mean:
     weights  of the parts, in the same order; their sum is 1
     whole    True: there is no mean where one of the cells failed; False: it is that of the others, equally weighted
     shown    False for what only stands as a reference of comparisons
+    metric   by which metric of the cells; of a cell that has it as its main metric, by that one
     """
 
     key: Key
@@ -68,6 +69,7 @@ class Mean:
     weights: tuple[float, ...]
     whole: bool = True
     shown: bool = True
+    metric: str = MAIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,13 +128,13 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
     intervals = {at: _interval(drawn, cells[at[0]]) for at, drawn in draws.items()}
     by_key = {mean.key: mean for mean in means}
     for mean in means:
-        parts = _parts(mean, draws)
+        parts = _parts(mean, cells, draws)
         there = [part for part in parts if part]
         if there and len(there) == len(parts):
             intervals[mean.key, MAIN] = mean_interval(there, mean.weights)
         elif there and not mean.whole:
             intervals[mean.key, MAIN] = mean_interval(there, [1 / len(there)] * len(there))
-    compared_parts = {mean.key: _parts(mean, draws, without=untaught) for mean in means}
+    compared_parts = {mean.key: _parts(mean, cells, draws, without=untaught) for mean in means}
 
     made: list[tuple[Against, Key, str, Comparison]] = []
     for name in dict.fromkeys(metric for _, metric in draws):
@@ -222,12 +224,16 @@ def _corrected(made: Sequence[tuple[Against, Key, str, Comparison]]) -> Iterable
 
 
 def _parts(
-    mean: Mean, draws: Mapping[tuple[Key, str], Resampled], without: Collection[Key] = ()
+    mean: Mean,
+    cells: Mapping[Key, CellResult],
+    draws: Mapping[tuple[Key, str], Resampled],
+    without: Collection[Key] = (),
 ) -> list[Resampled | None]:
     """Return the mean of each part's cells, on the same items and seeds; None where it, or one of them, is missing."""
     found: list[Resampled | None] = []
     for part in mean.parts:
-        there = [draws[key, MAIN] for key in part if (key, MAIN) in draws and key not in without]
+        names = {key: MAIN if cells[key].task.metric == mean.metric else mean.metric for key in part}
+        there = [draws[at] for at in names.items() if at in draws and at[0] not in without]
         if not there or (mean.whole and len(there) < len(part)):
             found.append(None)
             continue

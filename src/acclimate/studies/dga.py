@@ -10,9 +10,8 @@ Readings
   Nothing is chosen on dev: the last epoch counts, as the released code has it (`finetune.choose` is "last").
   Each contestant is compared with the untouched model and with MLM; Holm's correction is over the comparisons of a
   metric. The paper has no test.
-  With `tasks` the study runs on several tasks, each with its corpus and epochs, and has each row's mean over them,
-  Table 2's Avg. It is the mean of the tasks' main metrics: five macro-F1 and PubMed's micro-F1. The mean of accuracies
-  beside it is not made.
+  With `tasks` the study runs on several tasks, each with its corpus and epochs, and has each row's means over them,
+  Table 2's two columns Avg: of the tasks' main metrics, five macro-F1 and PubMed's micro-F1, and of their accuracies.
   The ensemble averages the probabilities of two models that were fine-tuned apart with the same seed
   (methods/finetune.py).
 """
@@ -70,6 +69,7 @@ TABLE_3: tuple[ContestantName, ...] = (
 MLM: ContestantName = "MLM"
 ENSEMBLE: ContestantName = "Ensemble (LM+MLM)"
 AVERAGE = "Avg"  # the column of the means over tasks
+AVERAGE_ACCURACY = "Avg, accuracy"
 # contestant -> the method (a name of METHODS), and the settings that make it this contestant
 ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     MLM: ("mlm", {}),
@@ -201,8 +201,14 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     check_distinct(tasks)
     first = columns[0][0]
     against = [each for _, cells, _ in columns for each in _comparisons([cell.key for cell in cells], several)]
-    means = means_over_tasks([cell.row for cell in columns[0][1]], tasks, AVERAGE)
-    against += _comparisons([mean.key for mean in means], several)
+    rows = [cell.row for cell in columns[0][1]]
+    of_accuracies = [
+        replace(mean, metric="accuracy")
+        for mean in (means_over_tasks(rows, tasks, AVERAGE_ACCURACY) if _have_accuracy(columns) else ())
+    ]
+    means = (*means_over_tasks(rows, tasks, AVERAGE), *of_accuracies)
+    for name in (AVERAGE, AVERAGE_ACCURACY):
+        against += _comparisons([mean.key for mean in means if mean.key[2] == name], several)
     notes: list[str] = []
     for materials, _, _ in columns:
         task, about = materials.task, f"{materials.task.name}: " if several else ""
@@ -288,7 +294,8 @@ def _comparisons(keys: Sequence[Key], several: bool) -> list[Against]:
     """Return the comparisons of the rows of one column with the untouched model and with MLM. keys: row by row"""
     if not keys:
         return []
-    what = "comparisons of means" if keys[0][2] == AVERAGE else "comparisons on tasks" if several else "comparisons"
+    of_means = {AVERAGE: "comparisons of means", AVERAGE_ACCURACY: "comparisons of mean accuracies"}
+    what = of_means.get(keys[0][2], "comparisons on tasks" if several else "comparisons")
     return [
         Against(key, (reference,), reference[1], f"all {what} with {UNTOUCHED} and with {MLM}, by one metric")
         for reference in keys
@@ -298,8 +305,12 @@ def _comparisons(keys: Sequence[Key], several: bool) -> list[Against]:
 
 
 def reported(metric: Metric) -> tuple[Metric, ...]:
-    """Return the metrics to compute from the same predictions: beside macro-F1 accuracy, as in Table 2."""
-    return (metric, METRICS["accuracy"]) if metric.name == "macro_f1" else reported_with(metric)
+    """Return the metrics to compute from the same predictions: beside F1 accuracy, as in Table 2."""
+    return (metric, METRICS["accuracy"]) if metric.name in ("macro_f1", "micro_f1") else reported_with(metric)
+
+
+def _have_accuracy(columns: Sequence[tuple[Materials, Any, Any]]) -> bool:
+    return all("accuracy" in [each.name for each in reported(materials.task.metric)] for materials, _, _ in columns)
 
 
 def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
