@@ -5,6 +5,7 @@
 #   make demo ARGS="--dry-run"     the same with further options and settings of `acclimate race`
 #   make test ARGS="-k masking"    the tests, or those that pytest's options pick
 #   make torture                   faults in numbers: kills, full disks, lost power, damaged files; ARGS="--part power"
+#   make bench                     is this tree slower than the commit it began from? ARGS="--base main --only predict"
 #   make lint                      ruff, mypy
 #   make docs                      the documentation as a site, in build/docs
 #   make lowest                    some tests with the lowest versions that pyproject.toml declares, in .venv-lowest
@@ -15,7 +16,7 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 
-.PHONY: demo demo-scratch test torture lint docs lowest dist settings clean
+.PHONY: demo demo-scratch test torture bench lint docs lowest dist settings clean
 .NOTPARALLEL:
 
 # Two cores have 10 minutes, of which installation is no part. All contestants have the same steps, five adaptations and
@@ -50,6 +51,9 @@ test: .venv/made-for-test
 # An hour on two cores; ARGS="--tenth --seed 0", or --state FILE to go on later. docs/reliability.md has the rows.
 torture: .venv/made-for-test
 	cd tests && ../$(BIN)/python -m torture $(ARGS)
+
+bench: .venv/made-for-test
+	$(BIN)/python benchmarks/paired.py $(ARGS)
 
 lint: .venv/made-for-lint
 	$(BIN)/ruff check

@@ -288,6 +288,15 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
     assert "standard deviation over seeds" in report
 
 
+def test_paired_runs_a_command_of_two_trees_and_leaves_no_tree_behind():
+    words = [sys.executable, str(BENCHMARKS / "paired.py"), "--rounds", "1", "--only", "refused"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "| command | HEAD, s | here, s | here by base [95%] |" in done.stdout, done.stderr[-3000:]
+    assert done.returncode == ("Slower than HEAD" in done.stdout)
+    listed = subprocess.run(["git", "worktree", "list"], cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    assert "/base" not in listed.stdout
+
+
 def test_vectors_speed_writes_the_losses_of_going_on(report_of, corpus, tmp_path):
     texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
     domain, held_out, start = tmp_path / "domain.txt", tmp_path / "held.txt", tmp_path / "start.bin"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import math
 import os
 import re
 import shutil
@@ -51,6 +50,7 @@ LEAST = 30  # steps before anything is called a spike
 FAR = 7.0  # deviations above the median
 NARROWEST = 0.01  # deviation, about 1% of a loss: it bounds the deviation of losses that hardly differ
 SMALLEST = 1e-3  # smaller losses count as this: between them no jump means anything
+LEARNT = 0.1  # the same, as a share of the median of the first LEAST losses: rows so far below are known by heart
 
 logger = logging.getLogger(__name__)
 
@@ -249,22 +249,28 @@ class Spikes:
     """
 
     def __init__(self, before: Iterable[float] = ()) -> None:
-        self.logarithms: deque[float] = deque(map(_logarithm, before), maxlen=WINDOW)
+        self.losses: deque[float] = deque(maxlen=WINDOW)
+        self.first: list[float] = []  # at most LEAST losses
+        for loss in before:
+            self._keep(loss)
 
     def add(self, loss: float) -> float:
         """Return how many deviations the next step's loss is above the median if it is a spike; else 0."""
-        logarithm, jump = _logarithm(loss), 0.0
-        if len(self.logarithms) >= LEAST:
-            before = np.array(self.logarithms)
+        jump = 0.0
+        if len(self.losses) >= LEAST:
+            smallest = max(SMALLEST, LEARNT * float(np.median(self.first)))
+            logarithms = np.log(np.maximum([*self.losses, loss], smallest))
+            before, logarithm = logarithms[:-1], logarithms[-1]
             median = float(np.median(before))
             deviation = max(NARROWEST, 1.4826 * float(np.median(np.abs(before - median))))
-            jump = (logarithm - median) / deviation
-        self.logarithms.append(logarithm)
+            jump = float(logarithm - median) / deviation
+        self._keep(loss)
         return jump if jump > FAR else 0.0
 
-
-def _logarithm(loss: float) -> float:
-    return math.log(max(loss, SMALLEST))
+    def _keep(self, loss: float) -> None:
+        self.losses.append(loss)
+        if len(self.first) < LEAST:
+            self.first.append(loss)
 
 
 def save(
