@@ -378,10 +378,26 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "Table 12",
             "ChemProt 77.24 and 77.72 against 50.52, DDI 82.36 and 82.22 against 37.00",
             (
-                Test("choices-relations", "dummies against original text on ChemProt", "points", 26.72),
-                Test("choices-relations", "markers against original text on ChemProt", "points", 27.20),
+                Test(
+                    "choices-relations",
+                    "dummies against original text on ChemProt",
+                    "points",
+                    26.72,
+                    of_a_study(11_256, 3, 0.6),
+                ),
+                Test(
+                    "choices-relations",
+                    "markers against original text on ChemProt",
+                    "points",
+                    27.20,
+                    of_a_study(11_256, 3, 0.6),
+                ),
             ),
-            (f"{CHOICES} vary=relations 'datasets=[\"ChemProt\"]' rows=2000 seeds=3",),
+            (
+                f'{CHOICES} vary=relations \'datasets=["ChemProt"]\' rows=2000 seeds=3 \'variants=["dummies, first token", '
+                '"original, first token", "markers, first token"]\' finetune.looks=1 finetune.plan.rate=1.2e-4',
+                "python benchmarks/claims/choices.py OUT choices-relations",
+            ),
             "one task with a few thousand rows: the effect is large",
         ),
         Claim(
