@@ -16,6 +16,7 @@ from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.fit import (
     ADAPTING,
     LEAST_BATCH,
+    LITTLE,
     CostOfJob,
     Costs,
     affordable,
@@ -143,6 +144,13 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
     assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2
+
+
+def test_adapting_is_cut_to_little_before_fine_tuning_is_shortened():
+    costs = costs_alike(adapting=400.0, fixed=0.0, tuning=30.0, test=1.0, rivals=["DAPT"])
+    fitted = cut_to_budget(WIDE, parse_budget("200s"), costs, texts=TEXTS)
+    assert fitted.recipe.finetune == WIDE.finetune
+    assert any(f"Adapting was cut to {LITTLE * 200 / 400:.1%}" in note for note in fitted.notes)
 
 
 def test_a_plan_that_keeps_the_dearest_contestant_costs_what_that_one_costs():

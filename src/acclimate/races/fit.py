@@ -2,7 +2,8 @@
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
 three, then settings, then seeds are left out (never below two). Where that is not enough, contestants are left out, the
-last named first, and at last fine-tuning is shortened to SHORTEST of its steps. The contestants that are left all
+last named first, then adapting is shortened to LITTLE of the budget, and at last fine-tuning to SHORTEST of its steps:
+what is fine-tuned too shortly says nothing about any adapting. The contestants that are left all
 begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is written down,
 so that a race that was stopped goes on as planned.
 """
@@ -26,6 +27,7 @@ from acclimate.reports.table import UNTOUCHED
 from acclimate.training.plan import Plan
 
 ADAPTING = 0.5  # share of the budget that adapting may take
+LITTLE = 0.25  # the same where all else that can be left out is left out
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
@@ -132,15 +134,16 @@ def cut_to_budget(
     saying how much would do.
     """
     settings, names = recipe.settings(), _rivals(costs.tuning)
-    plans = [(len(names), 1.0, *both) for both in _tried(recipe.seeds, len(settings))]
-    plans += [(kept, 1.0, 2, 1) for kept in range(len(names) - 1, 0, -1)]
+    plans = [(len(names), 1.0, ADAPTING, *both) for both in _tried(recipe.seeds, len(settings))]
+    plans += [(kept, 1.0, ADAPTING, 2, 1) for kept in range(len(names) - 1, 0, -1)]
     fewest = min(1, len(names))
+    plans.append((fewest, 1.0, LITTLE, 2, 1))
     if not recipe.search.epochs:  # else each setting states its length
-        plans += [(fewest, length, 2, 1) for length in SHORTEST]
-    for kept, length, seeds, tried in plans:
+        plans += [(fewest, length, LITTLE, 2, 1) for length in SHORTEST]
+    for kept, length, most, seeds, tried in plans:
         part = costs.part([UNTOUCHED, *names[:kept]], length)
         adapting, fixed = part.before()
-        share = min(1.0, ADAPTING * budget.amount / adapting) if adapting else 1.0
+        share = min(1.0, most * budget.amount / adapting) if adapting else 1.0
         cut = _cut(recipe, share, tried, seeds, texts)
         if part.searching(cut.settings(), seeds) <= budget.usable - spent - fixed - share * adapting:
             if kept < len(names):
@@ -155,7 +158,7 @@ def cut_to_budget(
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here, and adapting may "
-        f"take as much again (half of the budget). Give --budget of at least "
+        f"take a quarter of the budget. Give --budget of at least "
         f"{budget.as_text(1.05 * _enough(least, adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
         f"or --probe-only, which fine-tunes nothing"
     )
@@ -199,8 +202,8 @@ def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:
 
 def _enough(least: float, adapting: float, reserve: float) -> float:
     """Return the smallest budget in which `least` fits beside adapting, which may be shortened to its share."""
-    shortened = least / (1 - reserve - ADAPTING)
-    return shortened if ADAPTING * shortened < adapting else (least + adapting) / (1 - reserve)
+    shortened = least / (1 - reserve - LITTLE)
+    return shortened if LITTLE * shortened < adapting else (least + adapting) / (1 - reserve)
 
 
 def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> int:
