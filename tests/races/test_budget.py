@@ -140,6 +140,7 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     assert shorter.recipe.finetune.epochs == WIDE.finetune.epochs / 4
     assert shorter.recipe.finetune.least_steps == WIDE.finetune.least_steps / 4
     assert any("fewer than a sound verdict needs" in note for note in shorter.notes)
+    assert shorter.costs.tuning == dict.fromkeys(costs.tuning, 25.0)
     with pytest.raises(ValueError, match=r"a budget of 10s is too small.*Give --budget of at least") as told:
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")

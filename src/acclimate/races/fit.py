@@ -100,10 +100,11 @@ class Costs:
 
 @dataclass(frozen=True)
 class CutRecipe:
-    """A recipe cut down to a budget. notes: in words, what was left out"""
+    """A recipe cut down to a budget. notes: in words, what was left out; costs: of fine-tuning as long as it is now"""
 
     recipe: RaceRecipe
     notes: tuple[str, ...]
+    costs: Costs
 
 
 def check_listed(search: SearchRecipe) -> None:
@@ -151,7 +152,8 @@ def cut_to_budget(
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
-            return CutRecipe(cut, (*notes, *_last_resorts(names, kept, cut, length)))
+            notes += _last_resorts(names, kept, cut, length)
+            return CutRecipe(cut, tuple(notes), costs.part([*costs.tuning], length))
     # part and its amounts are those of the last plan, the smallest
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""

@@ -329,7 +329,7 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )
         return {
-            "costs": costs.as_record(),
+            "costs": fitted.costs.as_record(),
             "recipe": settings.to_mapping(fitted.recipe),
             "notes": fitted.notes,
         }
