@@ -14,7 +14,7 @@ from typing import Any
 
 from outcomes import commit, write
 
-from acclimate.races.outcome import path_of, read_outcome
+from acclimate.races.outcome import read_outcome
 from acclimate.statistics.power import measured
 from acclimate.statistics.significance import compare
 from acclimate.tasks.metrics import metric_named
@@ -36,7 +36,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--commit", default="")
     given = parser.parse_args()
-    outcome = read_outcome(path_of(given.out, "choices"))
+    [path] = given.out.glob("choices-*.outcome.json")
+    outcome = read_outcome(path)
     cells = {(result.column, result.row): result for result in outcome.results}
     figures: dict[str, Any] = {}
     for dataset in dict.fromkeys(column for column, _ in cells):
