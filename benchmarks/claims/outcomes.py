@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from acclimate.races.outcome import CellResult
+from acclimate.statistics.power import measured
+from acclimate.statistics.significance import compare
 from acclimate.statistics.variance import LEVEL, noncentrality
+from acclimate.tasks.metrics import metric_named
 
 OUTCOMES = Path(__file__).with_name("outcomes")
 POWER = 0.8
@@ -35,6 +41,35 @@ def of_values(values: Sequence[float], over: str) -> dict[str, Any]:
     """Return the mean of independent values as a figure."""
     count = len(values)
     return from_error(float(np.mean(values)), float(np.std(values, ddof=1)) / count**0.5, count - 1, over)
+
+
+def of_cells(ours: CellResult, theirs: CellResult, split: str) -> dict[str, Any]:
+    """Return the difference of two cells of a study on the same items as a figure, in points. They may be of the same
+    task in two encodings.
+    """
+    alike = [replace(score, task=ours.scores[0].task) for score in theirs.scores]
+    found = compare(ours.scores, alike, metric_named(ours.task.metric))
+    adaptations = f"{found.adaptations} adaptations, " if found.adaptations else ""
+    return {
+        "difference": 100 * found.difference,
+        "low": 100 * found.low,
+        "high": 100 * found.high,
+        "p": found.p,
+        "smallest": 100 * measured(found).detectable(),
+        "over": f"{found.seeds} fine-tunings, {adaptations}{found.items:,} {split} items",
+        "learnt": ours.learnt and theirs.learnt,
+    }
+
+
+def arguments() -> argparse.Namespace:
+    """Return what the command line of a script says that turns a study into an outcome."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("name")
+    parser.add_argument("commands", nargs="+")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--commit", default="")
+    return parser.parse_args()
 
 
 def commit() -> str:

@@ -9,21 +9,17 @@ yields T4 and T5, as far as adaptations are there.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 from pathlib import Path
 from typing import Any
 
-from outcomes import commit, of_values, write
+from outcomes import arguments, commit, of_cells, of_values, write
 
 from acclimate.core import files
 from acclimate.models.loading import EMBEDDED, resolved
 from acclimate.models.word_embeddings import OVER, embedding_distances
 from acclimate.races.outcome import path_of, read_outcome
-from acclimate.statistics.power import measured
-from acclimate.statistics.significance import compare
-from acclimate.tasks.metrics import metric_named
 from acclimate.text.corpus import Corpus
 
 TAPT, TAPTER, PERMUTED, UNTOUCHED = "TAPT", "TAPTER", "TAPTER permuted", "untouched"
@@ -52,20 +48,9 @@ def scored(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the differences of scores as figures, in points, and what the contestants scored."""
     outcome = read_outcome(path_of(out, "tapter"))
     cells = {result.row: result for result in outcome.results}
-    metric = metric_named(next(iter(cells.values())).task.metric)
     figures: dict[str, Any] = {}
     for contestant, reference in DIFFERENCES:
-        ours, theirs = cells[contestant], cells[reference]
-        found = compare(ours.scores, theirs.scores, metric)
-        figures[f"{contestant} against {reference}"] = {
-            "difference": 100 * found.difference,
-            "low": 100 * found.low,
-            "high": 100 * found.high,
-            "p": found.p,
-            "smallest": 100 * measured(found).detectable(),
-            "over": f"{found.seeds} fine-tunings, {found.adaptations} adaptations, {found.items:,} test items",
-            "learnt": ours.learnt and theirs.learnt,
-        }
+        figures[f"{contestant} against {reference}"] = of_cells(cells[contestant], cells[reference], outcome.split)
     facts = {
         row: {
             "test": [100 * score.test for score in cell.scores],
@@ -78,13 +63,7 @@ def scored(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("name")
-    parser.add_argument("commands", nargs="+")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--commit", default="")
-    given = parser.parse_args()
+    given = arguments()
     runs = adapted(given.out)
     figures: dict[str, Any] = {}
     facts: dict[str, Any] = {}

@@ -202,11 +202,10 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     first = columns[0][0]
     against = [each for _, cells, _ in columns for each in _comparisons([cell.key for cell in cells], several)]
     rows = [cell.row for cell in columns[0][1]]
-    of_accuracies = [
-        replace(mean, metric="accuracy")
-        for mean in (means_over_tasks(rows, tasks, AVERAGE_ACCURACY) if _have_accuracy(columns) else ())
-    ]
-    means = (*means_over_tasks(rows, tasks, AVERAGE), *of_accuracies)
+    means = means_over_tasks(rows, tasks, AVERAGE)
+    if all(METRICS["accuracy"] in reported(materials.task.metric) for materials, _, _ in columns):
+        accuracies = means_over_tasks(rows, tasks, AVERAGE_ACCURACY)
+        means = (*means, *(replace(mean, metric="accuracy") for mean in accuracies))
     for name in (AVERAGE, AVERAGE_ACCURACY):
         against += _comparisons([mean.key for mean in means if mean.key[2] == name], several)
     notes: list[str] = []
@@ -307,10 +306,6 @@ def _comparisons(keys: Sequence[Key], several: bool) -> list[Against]:
 def reported(metric: Metric) -> tuple[Metric, ...]:
     """Return the metrics to compute from the same predictions: beside F1 accuracy, as in Table 2."""
     return (metric, METRICS["accuracy"]) if metric.name in ("macro_f1", "micro_f1") else reported_with(metric)
-
-
-def _have_accuracy(columns: Sequence[tuple[Materials, Any, Any]]) -> bool:
-    return all("accuracy" in [each.name for each in reported(materials.task.metric)] for materials, _, _ in columns)
 
 
 def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
