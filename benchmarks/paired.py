@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from page import table, tell
-from turns import median_ratio
+from turns import median_ratio, ratio_interval
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 1.03
@@ -64,9 +64,8 @@ def main() -> int:
     rows, slower = [], []
     for name in given.only:
         base_R, here_R = seconds[name, "base"], seconds[name, "here"]
-        ratio = median_ratio(here_R, base_R)
-        rows.append((name, f"{min(base_R):.2f}", f"{min(here_R):.2f}", ratio))
-        if float(ratio.split("[")[1].split(",")[0]) > LIMIT:
+        rows.append((name, f"{min(base_R):.2f}", f"{min(here_R):.2f}", median_ratio(here_R, base_R)))
+        if ratio_interval(here_R, base_R)[1] > LIMIT:
             slower.append(name)
     print(table(("command", f"{given.base}, s", "here, s", "here by base [95%]"), rows))
     if slower:

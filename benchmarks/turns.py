@@ -39,12 +39,18 @@ def timed(running: Mapping[str, Iterator[Step]], *, rounds: int, warm_up: int) -
     return clocks
 
 
-def median_ratio(first: list[float], second: list[float], form: str = ".3f") -> str:
+def ratio_interval(first: list[float], second: list[float]) -> tuple[float, float, float]:
     """The median of first by second within a round, and its 95% interval by 2,000 bootstrap samples of the rounds."""
     ratios = np.array(first) / np.array(second)
     drawn = np.random.default_rng(0).choice(ratios, (2_000, len(ratios)))
     low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
-    return f"{np.median(ratios):{form}} [{low:{form}}, {high:{form}}]"
+    return float(np.median(ratios)), float(low), float(high)
+
+
+def median_ratio(first: list[float], second: list[float], form: str = ".3f") -> str:
+    """`ratio_interval` as text."""
+    median, low, high = ratio_interval(first, second)
+    return f"{median:{form}} [{low:{form}}, {high:{form}}]"
 
 
 def precision_name(precision: str) -> str:

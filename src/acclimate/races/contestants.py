@@ -414,6 +414,7 @@ class Entries:
     def tuning(self, contestant: str, setting: Setting, number: int) -> Job:
         """Return the job that fine-tunes a contestant's model with one setting and the seed of this number."""
         several = len(self.recipe.settings()) > 1
+        # outside of folds the number is the seed, be it one that a budget pays for beyond `seeds`
         seed = number if self.materials.fold is None else self.seeds[number]
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         words += [str(self.materials.fold)] if self.materials.fold else []
