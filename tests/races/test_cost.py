@@ -14,6 +14,7 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import parse_budget
 from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
+from acclimate.races import dry_run as dry_runs
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
 from acclimate.races.fit import CostOfJob, Costs
@@ -184,3 +185,13 @@ def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():
     assert (least, usual, most) == (0.35, pytest.approx(0.3 + sum(LAST_GAINS) / len(LAST_GAINS)), 1.0)
     assert shares_run(6, 8)[1] > 0.95, "with 8 looks, six of them without a gain are nearly all"
     assert shares_run(6, 20, 0.25) == (0.25, 0.25, 0.25), "cut off before it may stop"
+
+
+def test_a_race_says_how_long_it_takes_where_that_may_be_long(toy_race, tmp_path, monkeypatch):
+    made = design(toy_race.recipe, toy_race.materials)
+    assert dry_runs.note_on_length(made, tmp_path) == "", "a toy"
+    monkeypatch.setattr(dry_runs, "MANY_ROWS", 1)
+    monkeypatch.setattr(dry_runs, "LONG", 0.0)
+    said = dry_runs.note_on_length(made, tmp_path)
+    assert said.startswith("about ") and "give or take" in said and "--budget 20min" in said
+    assert dry_runs.note_on_length(made, toy_race.run) == "", "all of it is done"

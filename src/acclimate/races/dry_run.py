@@ -10,6 +10,7 @@ from statistics import mean
 from typing import Any
 
 from acclimate.core.figures import duration, rough_duration, si
+from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, missing, with_needs
@@ -24,10 +25,13 @@ from acclimate.races.search import foreseen_of, left_among, left_of
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
 from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.text.corpus import Corpus
 
 PROBES = "probes"  # their line in the plan
 UNCERTAIN = 0.3  # of the time: benchmarks/reports/2026-11-23-forecast.md
 BUSY = 1.25  # from which on a dry run says what the machine would take when idle
+MANY_ROWS = 50_000  # of training, from which on a race says beforehand how long it takes
+LONG = 3_600.0  # seconds from which on it names a way to shorten it
 REFIT = "on the usual split"  # line of the training whose checkpoint a race by cross-validation hands over
 
 
@@ -214,6 +218,26 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy, least, most)
+
+
+def note_on_length(design: Design, out: Path) -> str:
+    """Return in words how long the race takes, "" if it is so short that finding out is not worth the seconds."""
+    rows = 0.0
+    for search in design.searches:
+        for job, share in left_of(search.entries, out):
+            stated = job.settings.get("recipe", {})
+            if job.work.trains == "task":
+                tuning = tuning_of(job)
+                rows += share * finetuning_steps(tuning, search.entries.materials.task.sizes["train"]) * tuning.plan.batch
+            elif "plan" in stated:
+                passes = stated.get("epochs", 0.0)
+                plan = stated["plan"]
+                rows += passes * len(Corpus(job.places["corpus"])) if passes else plan["steps"] * plan["batch"]
+    if rows < MANY_ROWS:
+        return ""
+    left = dry_run(design, out)
+    cut = "; race --budget 20min would cut it to what fits" if left.seconds > LONG else ""
+    return f"{left.in_short}, on this machine as it is now{cut}"
 
 
 def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe]) -> tuple[float, float, list[str]]:
