@@ -11,10 +11,10 @@ import torch
 
 import toys
 from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races import dry_run as dry_runs
 from acclimate.races.budget import parse_budget
 from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
-from acclimate.races import dry_run as dry_runs
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
 from acclimate.races.fit import CostOfJob, Costs

@@ -228,7 +228,9 @@ def note_on_length(design: Design, out: Path) -> str:
             stated = job.settings.get("recipe", {})
             if job.work.trains == "task":
                 tuning = tuning_of(job)
-                rows += share * finetuning_steps(tuning, search.entries.materials.task.sizes["train"]) * tuning.plan.batch
+                rows += (
+                    share * finetuning_steps(tuning, search.entries.materials.task.sizes["train"]) * tuning.plan.batch
+                )
             elif "plan" in stated:
                 passes = stated.get("epochs", 0.0)
                 plan = stated["plan"]
