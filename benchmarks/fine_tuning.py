@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import tempfile
@@ -34,7 +35,7 @@ from acclimate.methods import finetune, probe
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.models.loading import identity
-from acclimate.tasks.prepared import open_prepared
+from acclimate.tasks.prepared import Prepared, open_prepared
 
 PROBE = "probe"
 
@@ -122,8 +123,8 @@ def report(done: dict[Run, dict[str, Any]], recipes: list[str]) -> Iterator[str]
     rows, gains = [], {recipe: [] for recipe in recipes}
     for place in sorted({(run.encoder, run.weights, run.task) for run in done if run.recipe in recipes}):
         here = {run: values for run, values in done.items() if (run.encoder, run.weights, run.task) == place}
-        [probed] = [100 * values["test"] for run, values in here.items() if run.recipe == PROBE]
-        row = [place[0], place[2], f"{probed:.1f}"]
+        probes = [100 * values["test"] for run, values in here.items() if run.recipe == PROBE]
+        row = [place[0], place[2], f"{probes[0]:.1f}" if probes else ""]
         scores = {
             recipe: {run.seed: 100 * values["test"] for run, values in here.items() if run.recipe == recipe}
             for recipe in recipes
@@ -141,7 +142,7 @@ def report(done: dict[Run, dict[str, Any]], recipes: list[str]) -> Iterator[str]
             row.append(f"{statistics.mean(tests):.1f}{spread} ({len(runs)}; {', '.join([steps, *remarks])})")
             if both := scores[recipe].keys() & scores[first].keys():
                 mean, other = (statistics.mean(scores[name][seed] for seed in both) for name in (recipe, first))
-                gains[recipe].append((mean - other, mean - probed))
+                gains[recipe] += [(mean - other, mean - probed) for probed in probes]
         rows.append(row)
     yield table(["encoder", "task", PROBE, *recipes], rows)
     yield ""
@@ -163,6 +164,23 @@ def report(done: dict[Run, dict[str, Any]], recipes: list[str]) -> Iterator[str]
     )
 
 
+def refuse_another_preparation(done: dict[Run, dict[str, Any]], tasks: dict[str, Path]) -> None:
+    """Raises ValueError where lines of a task's name are of other rows or of another metric than the task."""
+    for name, folder in tasks.items():
+        constant, data = constant_on_dev(task := open_prepared(folder)), data_of(task)
+        for run, values in done.items():
+            if run.task == name and (
+                values.get("data", data) != data or not math.isclose(values.get("constant", constant), constant)
+            ):
+                raise ValueError(
+                    f"{folder} differs in rows or metric from the task that {run} was run on. Give it another name"
+                )
+
+
+def data_of(task: Prepared) -> str:
+    return settings.digest([task.hashes[part] for part in ("about", "train", "dev", "test")])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path)
@@ -179,6 +197,7 @@ def main() -> None:
     for recipe in given.recipes:
         recipe_named(recipe)  # a misspelt setting is refused before anything runs
     models, tasks = named(given.encoders), named(given.tasks)
+    refuse_another_preparation(done, tasks)
     weights = {encoder: identity(model)[:12] for encoder, model in models.items()}
     wanted = [(PROBE, 0), *((recipe, seed) for seed in range(given.seeds) for recipe in given.recipes)]
     for recipe, seed in wanted:
@@ -187,7 +206,7 @@ def main() -> None:
                 run = Run(encoder, weights[encoder], task, recipe, seed)
                 if run not in done:
                     made = run_probe(model, folder) if recipe == PROBE else fine_tune(recipe, model, folder, seed)
-                    append(given.runs, run, made)
+                    append(given.runs, run, {**made, "data": data_of(open_prepared(folder))})
 
 
 if __name__ == "__main__":
