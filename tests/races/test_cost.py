@@ -189,10 +189,19 @@ def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():
 
 def test_a_race_says_how_long_it_takes_where_that_may_be_long(toy_race, tmp_path, monkeypatch):
     made = design(toy_race.recipe, toy_race.materials)
-    assert dry_runs.note_on_length(made, tmp_path) == "", "a toy"
+    assert dry_runs.how_long(made, tmp_path) == "", "a toy"
     monkeypatch.setattr(dry_runs, "MANY_ROWS", 1)
     monkeypatch.setattr(dry_runs, "LONG", 0.0)
-    said = dry_runs.note_on_length(made, tmp_path)
+    said = dry_runs.how_long(made, tmp_path)
     assert said.startswith("about ")
     assert "race --budget 20min would cut it" in said
-    assert dry_runs.note_on_length(made, toy_race.run) == "", "all of it is done"
+    assert dry_runs.how_long(made, toy_race.run) == "", "all of it is done"
+
+    in_folds = replace(made, race=replace(made.race, folds=2))
+    assert "--budget" not in dry_runs.how_long(in_folds, tmp_path), "which goes without folds"
+
+    def fails(*_, **__):
+        raise RuntimeError("this method cannot be tried")
+
+    monkeypatch.setattr(dry_runs, "estimate_of_jobs", fails)
+    assert dry_runs.how_long(made, tmp_path).endswith("failed: this method cannot be tried"), "and the race goes on"

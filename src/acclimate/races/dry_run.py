@@ -13,7 +13,7 @@ from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job, missing, with_needs
+from acclimate.jobs.job import Job, first_line, missing, with_needs
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
@@ -220,26 +220,36 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy, least, most)
 
 
-def note_on_length(design: Design, out: Path) -> str:
-    """Return in words how long the race takes, "" if it is so short that finding out is not worth the seconds."""
-    rows = 0.0
-    for search in design.searches:
-        for job, share in left_of(search.entries, out):
-            stated = job.settings.get("recipe", {})
-            if job.work.trains == "task":
-                tuning = tuning_of(job)
-                rows += (
-                    share * finetuning_steps(tuning, search.entries.materials.task.sizes["train"]) * tuning.plan.batch
-                )
-            elif "plan" in stated:
-                passes = stated.get("epochs", 0.0)
-                plan = stated["plan"]
-                rows += passes * len(Corpus(job.places["corpus"])) if passes else plan["steps"] * plan["batch"]
-    if rows < MANY_ROWS:
+def how_long(design: Design, out: Path) -> str:
+    """Return in words how long the race takes, "" if it is so short that finding out is not worth the seconds.
+
+    Where the trials fail, it says why: the jobs that fail likewise are named by the race.
+    """
+    if sum(_rows_left(search.entries, out) for search in design.searches) < MANY_ROWS:
         return ""
-    left = dry_run(design, out)
-    cut = "; race --budget 20min would cut it to what fits" if left.seconds > LONG else ""
+    try:
+        left = dry_run(design, out)
+    except Exception as error:
+        return f"not known, because trying its speed failed: {first_line(error)}"
+    can_be_cut = left.seconds > LONG and not design.race.folds and not design.race.search.draws
+    cut = "; race --budget 20min would cut it to what fits" if can_be_cut else ""
     return f"{left.in_short}, on this machine as it is now{cut}"
+
+
+def _rows_left(entries: Entries, out: Path) -> float:
+    """Return about how many rows are still to be trained on; of text that is not retrieved yet infinitely many."""
+    rows = 0.0
+    for job, share in left_of(entries, out):
+        stated = job.settings.get("recipe", {})
+        if job.work.trains == "task":
+            tuning = tuning_of(job)
+            steps = finetuning_steps(tuning, entries.materials.task.sizes["train"])
+            rows += share * steps * tuning.plan.batch
+        elif passes := stated.get("epochs", 0.0):
+            rows += passes * len(Corpus(job.places["corpus"])) if "corpus" in job.places else math.inf
+        elif "plan" in stated:
+            rows += stated["plan"]["steps"] * stated["plan"]["batch"]
+    return rows
 
 
 def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe]) -> tuple[float, float, list[str]]:

@@ -35,7 +35,7 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import Entries, enter, texts_of
 from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
-from acclimate.races.dry_run import DryRun, note_on_length
+from acclimate.races.dry_run import DryRun, how_long
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, pays_for_another
@@ -173,8 +173,8 @@ def run_race(
     """
     with hold_first(out):
         made = design(recipe, materials, command=command, budget=budget, estimator=estimator, probe_only=probe_only)
-        if budget is None and ranks.world() == 1 and (note := note_on_length(made, out)):
-            watch(Progress("time", 0, 0, "steps", {"note": note}))
+        if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
+            watch(Progress("time", 0, 0, "steps", {"note": time}))
         return run(made, out, watch=watch)
 
 
