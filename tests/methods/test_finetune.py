@@ -25,7 +25,7 @@ from acclimate.methods.mlm import with_steps
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import load_tokenizer
-from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
@@ -84,6 +84,28 @@ def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     predicted = finetune.predicted_dev(out)
     assert predicted == task_loss.predict(model, rows, task.labels, texts=[example.text for example in dev])
     assert task.score([example.label for example in dev], predicted) == score.dev
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encoder, toy_task, tmp_path):
+    task = with_fewer(toy_task(kind), range(24), tmp_path / "task")
+    assert task.sizes["dev"] > 24
+    recipe = replace(recipe_for(encoder, task), dev_sample=1)
+    notes: list[str] = []
+    tuning = finetune.Tuning(recipe, task, tmp_path / "run", lambda line: notes.append(line.values.get("note", "")))
+    assert any(f"reads 24 of its {task.sizes['dev']} examples" in note for note in notes)
+
+    ids = [example.id for example in tuning.dev.examples]
+    some = [ids.index(example.id) for example in tuning.looked_at.examples]
+    assert len(set(some)) == 24
+    sampled, whole = tuning.look(tuning.looked_at).predicted, tuning.look(tuning.dev).predicted
+    expected = [whole[place] for place in some]
+    assert sampled == (pytest.approx(expected, abs=1e-5) if kind == "score" else expected)
+
+    assert finetune.looked_at(replace(recipe, dev_sample=0), task) == task.sizes["dev"]
+    assert finetune.looked_at(finetune.FinetuneRecipe(), task) == task.sizes["dev"], "no larger than 1,000"
+    finetune.adapt(recipe, tmp_path / "run")
+    assert len(finetune.predicted_dev(tmp_path / "run")) == task.sizes["dev"]
 
 
 def test_plain_transformers_predicts_the_same(tuned):

@@ -43,7 +43,7 @@ def test_a_kept_head_begins_with_what_the_checkpoint_predicts(tuned, tmp_path):
     task, checkpoint = tuned
     begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
-        score, _, predicted, _ = begun.look()
+        score, _, predicted, _ = begun.look(begun.dev)
         weights = {name: weight.clone() for name, weight in begun.model.state_dict().items()}
     before = read_record(checkpoint.parent / "predicted_dev.json")
     if task.kind == "score":
@@ -104,4 +104,4 @@ def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, t
     (checkpoint / "config.json").write_text(json.dumps(config))
     begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
-        assert begun.look().predicted == pytest.approx(read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4)
+        assert begun.look(begun.dev).predicted == pytest.approx(read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4)

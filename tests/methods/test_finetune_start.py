@@ -37,7 +37,7 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
     task = toy_task(kind)
     tuning = Tuning(recipe_for(encoder, task), task, tmp_path, unwatched)
     with finetune.folded(tuning.model, tuning.scale):
-        score, _, predicted, _ = tuning.look()
+        score, _, predicted, _ = tuning.look(tuning.dev)
     found = probe.probe(str(encoder), task)
     if kind == "score":
         assert predicted == pytest.approx(found.predicted_dev, abs=0.05)
@@ -196,7 +196,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     """Scores that are made up: after the second look none is better, and the third of these ends it."""
     task = toy_task("sequence")
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
-    monkeypatch.setattr(Tuning, "look", lambda self, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
+    monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
     assert files.read_record(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
@@ -208,7 +208,7 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
     task = toy_task("sequence")
     weights, scores = [], {"mean": 0.8}
 
-    def look(self, precision="float32"):
+    def look(self, dev, precision="float32"):
         weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
         score = [0.1, 0.6, 0.7, 0.2, scores["mean"], 0.75][len(weights) - 1]
         return finetune.Look(score, 1.0, [f"look {len(weights)}"])

@@ -130,8 +130,8 @@ def on_rows(rows: int, recipe: Any) -> list[Finding]:
             f"{batch} rows reads each of them {passes:.0f} times, and its score depends much on the seed."
         )
         way_out = (
-            "Take five seeds or more, compare with TF-IDF and the probes, which few rows suit better, and label more "
-            "if you can."
+            "Take five seeds or more, compare with the probes and with the baseline without an encoder, which few rows "
+            "suit better, and label more if you can."
         )
         return [Finding("note", text, way_out)]
     if steps < MANY_STEPS:

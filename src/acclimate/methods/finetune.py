@@ -14,6 +14,7 @@ and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adve
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
+  Where dev is larger than train, "robust" looks at a sample of it (`dev_sample`), so that looks cost less than training.
   With "papers" the head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint ("robust"
   begins with a probe and keeps a trained pooler): masked language models are saved without a pooler, and an untouched
   model with a trained one would have a head start. head = "kept" goes on
@@ -134,7 +135,7 @@ from acclimate.models.task_layers import (
 )
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import WORD, cut_off, emptied, encoded, with_labels
+from acclimate.tasks.rows import WORD, cut_off, emptied, encode_rows, encoded, with_labels
 from acclimate.tasks.thresholds import best_threshold, log_odds
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
@@ -231,6 +232,9 @@ class FinetuneRecipe:
 
     # which weights become the checkpoint
     looks: Positive = 20  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
+    dev_sample: Count = 1000
+    """Number of examples that a look at dev reads, where dev has more than this and more than train; then as many as
+    train has, if those are more. 0: all of dev. The chosen weights are always scored on all of dev."""
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
     retry: bool = True
@@ -332,6 +336,7 @@ PAPERS = FinetuneRecipe(
     layer_decay=1.0,
     patience=0,
     looks=10,
+    dev_sample=0,
     retry=False,
     averaged=1,
     head="fresh",
@@ -488,6 +493,19 @@ class Look(NamedTuple):
     threshold: float = 0.5
 
 
+class LabelledRows(NamedTuple):
+    """Examples of dev, and their rows with labels."""
+
+    examples: Sequence[Example]
+    rows: Batch
+
+
+def looked_at(recipe: FinetuneRecipe, task: Prepared) -> int:
+    """Return the number of dev examples that a look reads."""
+    train, dev = task.sizes["train"], task.sizes["dev"]
+    return min(dev, max(recipe.dev_sample, train)) if recipe.dev_sample else dev
+
+
 def constant_loss(rows: Batch, kind: str) -> float:
     """Return the least mean loss over labelled rows of outputs that are the same for all rows: the entropy of the
     labels (of each of several labels), or the variance of standardised numbers. Infinite for spans, whose places are of
@@ -549,13 +567,24 @@ class Tuning:
             note = f"in the scheme {recipe.tag_scheme}, {lost:,} training entities become one with the entity before"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         dev = task.examples("dev")
-        dev_rows = encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling])
-        self.dev_rows = with_labels(dev_rows, as_trained(dev, recipe.tag_scheme), task.kind, self.labels)
+        self.dev = self._labelled(dev, encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling]))
+        self.looked_at = self.dev
+        size = looked_at(recipe, task)
+        if size < len(dev):
+            places = np.sort(np.random.default_rng(0).choice(len(dev), size, replace=False))
+            some = [dev[int(place)] for place in places]
+            rows = encode_rows(some, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[self.pooling])
+            self.looked_at = self._labelled(some, rows)
+            note = f"a look at dev reads {size:,} of its {len(dev):,} examples; the chosen weights are scored on all"
+            watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.measured = TaskLoss(self.model)
-        self.gold, self.dev_texts = [example.label for example in dev], [example.text for example in dev]
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
         self.looks = DevLooks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
+
+    def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
+        learnt = as_trained(examples, self.recipe.tag_scheme)
+        return LabelledRows(examples, with_labels(rows, learnt, self.task.kind, self.labels))
 
     def train(self, *, until: int | None = None) -> None:
         """Train to the end, or until `until` steps are done."""
@@ -563,7 +592,7 @@ class Tuning:
 
         def after(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
-                look = self.look(self.plan.precision)
+                look = self.look(self.looked_at, self.plan.precision)
                 if not np.isfinite(look.loss):
                     raise NotFiniteError(
                         f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
@@ -607,17 +636,20 @@ class Tuning:
         rows = rows_stream(self.rows, batch=self.plan.batch, seed=seed)
         return (lambda step: with_noise(rows(step), seed=seed, step=step)) if self.recipe.smart else rows
 
-    def look(self, precision: Precision = "float32") -> Look:
-        """Return the look at dev of the present weights, with adapters as they are once they are merged."""
+    def look(self, dev: LabelledRows, precision: Precision = "float32") -> Look:
+        """Return the look at dev, or at a part of it, of the present weights, with adapters as they are once they are
+        merged.
+        """
+        gold, texts = [example.label for example in dev.examples], [example.text for example in dev.examples]
         merged = self.adapters.merged() if self.adapters else nullcontext()
         with merged, arithmetic(Plan(precision=precision), self.model.device):
-            outputs, loss = outputs_and_loss(self.measured, self.dev_rows, self.labels)
+            outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
         if self.recipe.threshold == "dev" and self.task.kind == "multilabel":
-            threshold, predicted, score = best_threshold(outputs, self.gold, self.labels, self.task)
+            threshold, predicted, score = best_threshold(outputs, gold, self.labels, self.task)
             return Look(score, loss, predicted, threshold)
-        learnt = predictions_of(self.model, outputs, self.dev_rows, self.labels, texts=self.dev_texts)
+        learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
         predicted = as_given(learnt, self.labels, self.task)
-        return Look(self.task.score(self.gold, predicted), loss, predicted)
+        return Look(self.task.score(gold, predicted), loss, predicted)
 
     def choose(self) -> None:
         """Put the chosen weights into the model, adapters and the chosen threshold among them, and write their look at
@@ -625,10 +657,10 @@ class Tuning:
         """
         steps = [self.looks.now]
         if self.recipe.choose == "best":
-            steps = self.looks.load(self.model, partial(self.look, self.plan.precision))
+            steps = self.looks.load(self.model, partial(self.look, self.looked_at, self.plan.precision))
         elif self.scale is not None:
             fold(self.model, self.scale)
-        final = self.look()
+        final = self.look(self.dev)
         if self.adapters:
             self.adapters.merge()
         if final.threshold != 0.5:
@@ -974,7 +1006,7 @@ def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unw
     tuning = Tuning(recipe, task, out, watch)
     tuning.train(until=steps)
     with folded(tuning.model, tuning.scale):
-        now = tuning.look(tuning.plan.precision)
+        now = tuning.look(tuning.looked_at, tuning.plan.precision)
     seen = [Begun(now.score, now.loss), *(Begun(*begun) for at, begun in earlier.items() if int(at) <= steps)]
     if tuning.looks.scores and min(tuning.looks.scores) <= steps:
         seen.append(best_of_looks(out, until=steps))

@@ -329,12 +329,13 @@ class SpeedTest:
         plan = finetune.plan_of(stated, self.materials.task.sizes["train"], finetune.WIDTH)
         least, mean, most = estimates.shares_run(stated.patience, min(stated.looks, plan.steps), share)
         start = self._start(job, stated, tried)
+        looked = finetune.looked_at(stated, self.materials.task) / self.materials.task.sizes["dev"]
 
         def stage(run: float) -> Stage:
             tokens = run * plan.steps * plan.batch * tried.row
             looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
             looks += stated.averaged > 1 and share == 1  # at the mean of the best looks
-            reading = tried.dev * (looks * tried.looking.seconds + (share == 1) * tried.reading.seconds)
+            reading = tried.dev * (looks * looked * tried.looking.seconds + (share == 1) * tried.reading.seconds)
             written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
             trained = tokens * tried.training.seconds + run * plan.steps * tried.training.step
             seconds = tried.loading + trained + reading + self._writing(written + 1) + start
