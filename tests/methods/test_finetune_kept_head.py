@@ -104,4 +104,6 @@ def test_a_regression_that_states_no_problem_keeps_its_head(toy_task, encoder, t
     (checkpoint / "config.json").write_text(json.dumps(config))
     begun = loaded(recipe_for(checkpoint, task, head="kept", pooling="auto"), task, tmp_path / "kept")
     with folded(begun.model, begun.scale):
-        assert begun.look(begun.dev).predicted == pytest.approx(read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4)
+        assert begun.look(begun.dev).predicted == pytest.approx(
+            read_record(checkpoint.parent / "predicted_dev.json"), rel=1e-4
+        )

@@ -117,7 +117,9 @@ def test_it_learns_what_it_should_and_costs_what_that_costs(encoder, toy_task, t
     assert len(rates) == 4 * 2 + 4  # A and B of four layers; weight and bias of pooler and output layer
     batch = lora.stream()(0)
     assert 0.6 < objective.flops(batch) / full.objective().flops(batch) < 0.9
-    assert lora.look(lora.dev).loss == pytest.approx(full.look(full.dev).loss, abs=1e-6), "B starts at 0, and the heads are the same"
+    assert lora.look(lora.dev).loss == pytest.approx(full.look(full.dev).loss, abs=1e-6), (
+        "B starts at 0, and the heads are the same"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import toys
+from acclimate.jobs.workers import Where, working
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races import dry_run as dry_runs
 from acclimate.races.budget import parse_budget
@@ -205,3 +206,19 @@ def test_a_race_says_how_long_it_takes_where_that_may_be_long(toy_race, tmp_path
 
     monkeypatch.setattr(dry_runs, "estimate_of_jobs", fails)
     assert dry_runs.how_long(made, tmp_path).endswith("failed: this method cannot be tried"), "and the race goes on"
+
+
+def test_workers_share_what_a_dry_run_foresees_but_a_job_waits_for_those_that_it_needs(before, toy_race):
+    _, run = before
+    made = design(toy_race.recipe, toys.materials_in(run, toy_race.inputs))
+    alone = dry_run(made, run)
+    with working(Where(workers=2, threads=1)):
+        by_two = dry_run(made, run)
+    with working(Where(workers=500, threads=1)):
+        by_many = dry_run(made, run)
+    work = [sum(line.seconds for line in found.lines) for found in (alone, by_two, by_many)]
+    assert alone.seconds == work[0]
+    assert by_two.seconds == max(work[1] / 2, by_two.longest)
+    assert work[2] / 500 < by_many.seconds == by_many.longest < work[2]
+    assert "on this machine by 2 workers, give or take" in " ".join(by_two.as_text().split())
+    assert by_two.memory == pytest.approx(2 * alone.memory, rel=0.2)

@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -312,7 +312,8 @@ def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     where.check()
     check_results(session.parameters["out"])
     if dry_run:
-        yield
+        with nullcontext() if where.cluster else working(where):  # no process starts before a job does
+            yield
         return
     allow_redone(session.parameters["out"])
     with working(where):

@@ -14,7 +14,7 @@ and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adve
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
-  Where dev is larger than train, "robust" looks at a sample of it (`dev_sample`), so that looks cost less than training.
+  Where dev is larger than train, "robust" looks at a sample of it (`dev_sample`), so that looks cost less.
   With "papers" the head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint ("robust"
   begins with a probe and keeps a trained pooler): masked language models are saved without a pooler, and an untouched
   model with a trained one would have a head start. head = "kept" goes on

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
+
+import torch
 
 from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, first_line, missing, with_needs
+from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
@@ -52,14 +56,26 @@ class DryRunLine:
     flops: float
     seconds: float
 
+    def with_stage(self, stage: Stage) -> DryRunLine:
+        """Return the line with one more job in it."""
+        return replace(
+            self,
+            tunings=self.tunings + (stage.kind == "tuning"),
+            tokens=self.tokens + stage.tokens,
+            flops=self.flops + stage.flops,
+            seconds=self.seconds + stage.seconds,
+        )
+
 
 @dataclass(frozen=True)
 class DryRun:
     """What is left of a study. done, left: numbers of jobs; memory, disk: bytes.
 
-    busy   how many times as long everything takes now as on the machine when idle, at least 1
-    least  seconds of all lines together if each fine-tuning stops as soon as its patience allows; most: if none stops
-           early
+    busy     how many times as long everything takes now as on the machine when idle, at least 1
+    least    seconds of all lines together if each fine-tuning stops as soon as its patience allows; most: if none stops
+             early
+    workers  of this machine, that share the jobs; each line has the seconds of one of them
+    longest  seconds of the longest chain of jobs that need one another
     """
 
     design: Design
@@ -72,18 +88,20 @@ class DryRun:
     busy: float = 1.0
     least: float = 0.0
     most: float = 0.0
+    workers: int = 1
+    longest: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Time of all lines together."""
-        return sum(line.seconds for line in self.lines)
+        """Time until all is done: that of all lines together, shared by the workers, but no less than the longest."""
+        return max(sum(line.seconds for line in self.lines) / self.workers, self.longest)
 
     @property
     def uncertain(self) -> float:
         """Seconds that the time may be off in either direction: UNCERTAIN of it, more where fine-tunings may stop early
         and on a busy machine.
         """
-        stopping = (self.most - self.least) / 4  # a range of four standard deviations
+        stopping = (self.most - self.least) / self.workers / 4  # a range of four standard deviations
         return math.hypot(UNCERTAIN * self.seconds, stopping, 0.5 * (1 - 1 / self.busy) * self.seconds)
 
     @property
@@ -98,7 +116,8 @@ class DryRun:
             return "Together 0 s on this machine."
         alone = f" The machine is busy: when idle it would take {rough_duration(self.seconds / self.busy)}."
         return (
-            f"Together about {rough_duration(self.seconds)} on this machine, give or take "
+            f"Together about {rough_duration(self.seconds)} on this machine"
+            f"{f' by {self.workers} workers' if self.workers > 1 else ''}, give or take "
             f"{rough_duration(self.uncertain)}.{alone if self.busy > BUSY else ''}"
         )
 
@@ -111,6 +130,7 @@ class DryRun:
             "uncertain_seconds": self.uncertain,
             "least_seconds": self.least,
             "most_seconds": self.most,
+            "workers": self.workers,
             "busy": self.busy,
             "memory": self.memory,
             "disk": self.disk,
@@ -198,16 +218,10 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         waiting |= {each.job.name: each for each in refit}
         everything += (each.job for each in refit)
         notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: the training of the winner, counted for {name}.")
-    stages, memory, disk, busy = _estimated([*waiting.values()], watch)
-    for label, stage in stages:
-        counted = lines[label]
-        lines[label] = replace(
-            counted,
-            tunings=counted.tunings + (stage.kind == "tuning"),
-            tokens=counted.tokens + stage.tokens,
-            flops=counted.flops + stage.flops,
-            seconds=counted.seconds + stage.seconds,
-        )
+    with _as_workers_compute() as workers:
+        stages, memory, disk, busy = _estimated([*waiting.values()], watch)
+    for each, stage in stages:
+        lines[each.line] = lines[each.line].with_stage(stage)
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
@@ -217,7 +231,45 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
         notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
     notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
-    return DryRun(design, found, done, len(waiting), memory, disk, tuple(notes), busy, least, most)
+    return DryRun(
+        design=design,
+        lines=found,
+        done=done,
+        left=len(waiting),
+        memory=memory * workers,
+        disk=disk,
+        notes=tuple(notes),
+        busy=busy,
+        least=least,
+        most=most,
+        workers=workers,
+        longest=_longest([(each.job, stage.seconds) for each, stage in stages]),
+    )
+
+
+def _longest(left: Sequence[tuple[Job, float]]) -> float:
+    """Return the seconds of the longest chain of jobs that need one another. left: jobs and their seconds"""
+    seconds = {job.name: taken for job, taken in left}
+    ends: dict[str, float] = {}
+    for job in with_needs([job for job, _ in left]):
+        needed = [ends[each.name] for each in job.needs.values()]
+        ends[job.name] = seconds.get(job.name, 0.0) + max(needed, default=0.0)
+    return max(ends.values(), default=0.0)
+
+
+@contextmanager
+def _as_workers_compute() -> Iterator[int]:
+    """Within the block PyTorch has the threads of one worker of this machine; yield how many workers share the jobs."""
+    workers = current_workers()
+    if not isinstance(workers, Processes):
+        yield 1
+        return
+    before = torch.get_num_threads()
+    limit_threads(workers.threads)
+    try:
+        yield workers.slots
+    finally:
+        torch.set_num_threads(before)
 
 
 def how_long(design: Design, out: Path) -> str:
@@ -313,15 +365,15 @@ def _contestant_of(job: Job, names: Mapping[str, str]) -> str:
     return next((names[name] for name in chain if name in names), next(iter(names.values())))
 
 
-def _estimated(waiting: Sequence[_Waiting], watch: Watch) -> tuple[list[tuple[str, Stage]], float, float, float]:
-    """Return line and stage of each job, memory and disk in bytes, and how busy the machine is. Jobs of one model on
-    one task are estimated together.
+def _estimated(waiting: Sequence[_Waiting], watch: Watch) -> tuple[list[tuple[_Waiting, Stage]], float, float, float]:
+    """Return each job with its stage, memory and disk in bytes, and how busy the machine is. Jobs of one model on one
+    task are estimated together.
     """
     lots: dict[tuple[Any, ...], list[_Waiting]] = {}
     for each in waiting:
         task = each.job.places.get("task", each.materials.task.path)
         lots.setdefault((task, each.materials.model, id(each.race)), []).append(each)
-    stages: list[tuple[str, Stage]] = []
+    stages: list[tuple[_Waiting, Stage]] = []
     memory = disk = 0.0
     busy: list[float] = []
     for (task, *_), lot in lots.items():
@@ -330,6 +382,6 @@ def _estimated(waiting: Sequence[_Waiting], watch: Watch) -> tuple[list[tuple[st
             materials = replace(materials, task=open_prepared(task))
         estimate = estimate_of_jobs([(each.job, each.share) for each in lot], lot[0].race, materials, watch=watch)
         busy.append(estimate.busy)
-        stages += zip([each.line for each in lot], estimate.stages, strict=True)
+        stages += zip(lot, estimate.stages, strict=True)
         memory, disk = max(memory, estimate.memory), disk + estimate.disk
     return stages, memory, disk, sum(busy) / len(busy) if busy else 1.0
