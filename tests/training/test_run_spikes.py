@@ -47,8 +47,8 @@ def test_losses_of_a_fine_tuned_model_close_to_0_with_a_long_tail_are_no_spikes(
 
 def test_losses_of_rows_that_are_known_by_heart_are_no_spikes():
     spikes = Spikes()
-    losses = [*(2 * np.exp(-np.arange(150) / 20)), 0.002, 0.09, 0.5]
-    assert [spikes.add(loss) > 0 for loss in losses][-3:] == [False, False, True]
+    losses = [*(2 * np.exp(-np.arange(150) / 20)), 0.002, 0.09, 0.5, 1.5]
+    assert [spikes.add(loss) > 0 for loss in losses][-4:] == [False, False, False, True]
 
 
 def test_losses_that_are_all_but_the_same_or_0_are_no_spikes():

@@ -240,7 +240,8 @@ class Spikes:
     A spike is a loss more than FAR deviations above the median of the WINDOW steps before it. The deviation is 1.4826
     times the median distance from the median: the standard deviation if losses are normal, and not widened by the
     spikes themselves. All of it is on the logarithm of the loss, because losses in fine-tuning lie close to 0 with a
-    long tail.
+    long tail. Once most rows are known by heart, only a loss as large as the first ones is a spike: a row that is not
+    among them has a loss many times theirs.
 
     OLMo 2 counts 7 standard deviations above the running mean of 1,000 steps ("2 OLMo 2 Furious", 2025). A median over
     fewer steps also finds a spike in a run whose loss still falls.
@@ -258,12 +259,14 @@ class Spikes:
         """Return how many deviations the next step's loss is above the median if it is a spike; else 0."""
         jump = 0.0
         if len(self.losses) >= LEAST:
-            smallest = max(SMALLEST, LEARNT * float(np.median(self.first)))
+            begun = float(np.median(self.first))
+            smallest = max(SMALLEST, LEARNT * begun)
             logarithms = np.log(np.maximum([*self.losses, loss], smallest))
             before, logarithm = logarithms[:-1], logarithms[-1]
             median = float(np.median(before))
             deviation = max(NARROWEST, 1.4826 * float(np.median(np.abs(before - median))))
-            jump = float(logarithm - median) / deviation
+            by_heart = median <= np.log(smallest)
+            jump = 0.0 if by_heart and loss < begun else float(logarithm - median) / deviation
         self._keep(loss)
         return jump if jump > FAR else 0.0
 
