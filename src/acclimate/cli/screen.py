@@ -77,6 +77,8 @@ def _printing(console: Console) -> Watch:
         now = time.monotonic()
         stage, done, total = progress.stage, progress.done, progress.total
         _print_note(progress, console)
+        if not (done or total) and "note" in progress.values:
+            return  # it says no more than its note
         last = done >= total > 0
         if last and done == reached.get(stage):  # its end is reported again, maybe by a later job that finds it done
             return

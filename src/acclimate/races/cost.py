@@ -472,7 +472,10 @@ class SpeedTest:
             objective = MaskedLanguageLoss(self._encoder(recipe, method))
             return {"training": vars(trials.trained_speed(objective, rows, plan))}
 
-        return Speed(**self._kept(about, measure, _training_words)["training"])
+        def words(found: Mapping[str, Any]) -> str:
+            return f"{_training_words(found)} in rows of about {about['tokens']:.0f}"
+
+        return Speed(**self._kept(about, measure, words)["training"])
 
     def tokens(self, corpus: Path, max_tokens: int, most: int, *, more: int = 0) -> float:
         """Return the tokens of at most `most` rows of a corpus, each with `more` tokens behind it."""

@@ -72,7 +72,7 @@ class DryRun:
     """What is left of a study. done, left: numbers of jobs; memory, disk: bytes.
 
     busy     how many times as long everything takes now as on the machine when idle, at least 1
-    least    seconds of all lines together if each fine-tuning stops as soon as its patience allows; most: if none stops
+    least    seconds until all is done if each fine-tuning stops as soon as its patience allows; most: if none stops
              early
     workers  of this machine, that share the jobs; each line has the seconds of one of them
     longest  seconds of the longest chain of jobs that need one another
@@ -101,7 +101,7 @@ class DryRun:
         """Seconds that the time may be off in either direction: UNCERTAIN of it, more where fine-tunings may stop early
         and on a busy machine.
         """
-        stopping = (self.most - self.least) / self.workers / 4  # a range of four standard deviations
+        stopping = (self.most - self.least) / 4  # a range of four standard deviations
         return math.hypot(UNCERTAIN * self.seconds, stopping, 0.5 * (1 - 1 / self.busy) * self.seconds)
 
     @property
@@ -225,7 +225,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
-    least, most, stopping = _ends([stage for _, stage in stages], tunings)
+    least, most, stopping = _ends([stage for _, stage in stages], tunings, workers)
     notes += stopping
     searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
     if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
@@ -304,12 +304,12 @@ def _rows_left(entries: Entries, out: Path) -> float:
     return rows
 
 
-def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe]) -> tuple[float, float, list[str]]:
-    """Return the seconds of all stages if each fine-tuning stops as soon as it may, and if none stops early, and a
-    sentence that says so; no sentence where none may stop.
+def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe], workers: int) -> tuple[float, float, list[str]]:
+    """Return the seconds of all stages, shared by the workers, if each fine-tuning stops as soon as it may, and if none
+    stops early, and a sentence that says so; no sentence where none may stop.
     """
     least, most = (
-        sum((stage if end is None else end).seconds for stage, end in ends)
+        sum((stage if end is None else end).seconds for stage, end in ends) / workers
         for ends in ([(stage, stage.least) for stage in stages], [(stage, stage.most) for stage in stages])
     )
     shares = [shares_run(stated.patience, stated.looks)[1] for stated in tunings if stated.patience]
