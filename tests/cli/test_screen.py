@@ -17,16 +17,16 @@ from acclimate.core.types import Cost, Progress
 
 @pytest.fixture
 def told(monkeypatch) -> Callable[..., str]:
-    """What is said of some steps at some times: (seconds, stage, done) of 100 each, and their values if any."""
+    """What is said of some steps at some times: (seconds, stage, done) of `total` each, and their values if any."""
 
-    def told(*steps: tuple) -> str:
+    def told(*steps: tuple, total: int = 100) -> str:
         clock = {"now": 0.0}
         monkeypatch.setattr(screen.time, "monotonic", lambda: clock["now"])
         console = Console(file=io.StringIO(), width=200)
         with screen.watching(console) as watch:
             for seconds, stage, done, *values in steps:
                 clock["now"] = seconds
-                watch(Progress(stage, done, 100, "steps", *values))
+                watch(Progress(stage, done, total, "steps", *values))
         return console.file.getvalue()
 
     return told
@@ -49,6 +49,12 @@ def test_the_end_of_a_stage_is_told_once(told):
     """A baseline that was fitted in a second stood there with the 321 seconds until its look at the test set."""
     assert told((0, "probe", 0), (60, "probe", 100), (60, "probe", 100)) == "probe: 100/100 steps, 60 s\n"
     assert told((0, "word list", 100), (321, "word list", 100)) == ""
+
+
+def test_a_note_without_steps_is_all_that_is_told(told):
+    """Behind the second speed there was `speed of training: 0 steps, 18 s`."""
+    tried = [(0, "speed", 0, {"note": "9 a second"}), (18, "speed", 0, {"note": "8 a second"})]
+    assert told(*tried, total=0) == "speed: 9 a second\nspeed: 8 a second\n"
 
 
 @pytest.mark.parametrize(
