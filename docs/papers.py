@@ -256,7 +256,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             state=SMALL,
             report="2026-11-22-blurb.md",
             note="Rate, batch and epochs are searched for each model and dataset with one seed; the paper's search is "
-            "common to models, and it does not print what was chosen: recipes have points of BioLinkBERT's released script.",
+            "common to models, as `search.common=true` has it, and it does not print what was chosen: recipes have "
+            "points of BioLinkBERT's released script.",
         ),
         Row(
             "Table 7",

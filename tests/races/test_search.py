@@ -11,7 +11,7 @@ import pytest
 
 import toys
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, search, tunings
+from acclimate.races.search import DIVERGED, EARLY, FAILED, HALFWAY, Candidate, DevResult, search, tunings
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
 SETTINGS = tuple(Setting(f"rate {rate}", toys.papers()) for rate in (1, 2, 3))
@@ -166,6 +166,25 @@ def test_without_a_budget_everybody_reaches_the_end_with_its_own_best_setting():
     assert found.finalists[0].contestant == "untouched"
     assert {candidate.contestant for candidate in found.finalists} == set(NAMES)
     assert {candidate.setting.name for candidate in found.finalists} == {"rate 2"}
+
+
+@pytest.mark.parametrize("how", ["grid", "halving"])
+def test_a_common_setting_is_the_one_with_the_best_mean_over_all_contestants(how):
+    scores = {"untouched": (0.7, 0.6, 0.1), "TAPT": (0.1, 0.6, 0.7)}  # with each of SETTINGS
+
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
+        if candidate.contestant == "broken":
+            return FAILED
+        return DevResult(scores[candidate.contestant][SETTINGS.index(candidate.setting)], 1)
+
+    names = [*scores, "broken"]
+    own, common = (
+        search(names, SETTINGS, 2, tune, common=common, how=how, finalists=None, hopeless=never, constant=0.2)
+        for common in (False, True)
+    )
+    chosen = {candidate.contestant: candidate.setting.name for candidate in own.finalists}
+    assert (chosen["untouched"], chosen["TAPT"]) == ("rate 1", "rate 3")
+    assert {candidate.setting.name for candidate in common.finalists} == {"rate 2"}
 
 
 def test_every_contestant_tries_every_setting_with_the_same_seeds_and_steps():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,26 @@ def test_all_settings_are_tried_on_dev_and_the_best_alone_is_tested(benchmark):
         assert cell.costs["with the search"].flops > cell.costs["tuning"].flops > 0
         expected += [f"test {model.key} on Topics, {best.setting}, seed {seed}" for seed in (0, 1)]
     assert sorted(looks) == sorted(expected)
+
+
+def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over_them(benchmark, tmp_path):
+    out = shutil.copytree(benchmark.inputs.out, tmp_path / "run")
+    recipe = replace(benchmark.recipe, search=replace(benchmark.recipe.search, common=True))
+    common = design(recipe, replace(benchmark.inputs, out=out))
+    outcome = run(common, out)
+    models = models_of(benchmark.inputs.models)
+    cells = [outcome.cells["", model.name, "Topics"] for model in models]
+    [setting] = {cell.facts["setting"] for cell in cells}
+    assert [cell.facts["fine-tunings"] for cell in cells] == [TUNINGS, TUNINGS]
+    dev = {}
+    for each in outcome.searches:
+        assert {trial.contestant for trial in each.trials} == {each.row}
+        last = max(trial.rung for trial in each.trials)
+        dev[each.row] = {trial.setting: trial.dev for trial in each.trials if trial.rung == last - 1}
+    assert dev["one"] == dev["two"]
+    assert setting == max(dev["one"], key=lambda name: dev["one"][name])
+    left = dry_run(common, out)
+    assert (left.left, [line.label for line in left.lines][:2]) == (0, ["Topics, one", "Topics, two"])
 
 
 def test_other_data_are_refused(benchmark):

@@ -385,6 +385,7 @@ class Entries:
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
                     be probed
     fine_tunes      False if contestants are only adapted and probed
+    given           contestant -> its materials, where contestants are given models of their own
     """
 
     recipe: RaceRecipe
@@ -399,6 +400,7 @@ class Entries:
     further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     probes: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     fine_tunes: bool = True
+    given: Mapping[str, Materials] = field(default_factory=dict)
 
     @property
     def seeds(self) -> range:
@@ -419,7 +421,8 @@ class Entries:
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         words += [str(self.materials.fold)] if self.materials.fold else []
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
-        return fine_tuned(", ".join(words), stated, self.model(contestant, seed), self.materials)
+        materials = self.given.get(contestant, self.materials)
+        return fine_tuned(", ".join(words), stated, self.model(contestant, seed), materials)
 
     def contestants_of(self, jobs: Sequence[Job]) -> list[tuple[str, ...]]:
         """Return of each job the contestants that it is for: those that it fine-tunes or tests, or whose model it makes

@@ -111,6 +111,26 @@ class Search:
         return "", self.row, self.column
 
 
+def in_common(searches: Sequence[Search]) -> list[tuple[Search, ...]]:
+    """Return the searches, together those of given models on one task that get the same setting (`search.common`)."""
+    groups: dict[int | str, tuple[Search, ...]] = {}
+    for number, search in enumerate(searches):
+        common = search.row and search.entries.recipe.search.common
+        place = search.column if common else number
+        groups[place] = (*groups.get(place, ()), search)
+    return [*groups.values()]
+
+
+def entries_of(searches: Sequence[Search]) -> Entries:
+    """Return the contestants of searches that are done together."""
+    first, *others = [search.entries for search in searches]
+    if not others:
+        return first
+    given = {name: entries.materials for entries in (first, *others) for name in entries.models}
+    models = {name: model for entries in (first, *others) for name, model in entries.models.items()}
+    return replace(first, models=models, given=given)
+
+
 @dataclass(frozen=True)
 class HeldOutLosses:
     """Losses on held-out text.

@@ -21,7 +21,7 @@ from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
-from acclimate.races.design import Design, WithinBudget
+from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
 from acclimate.races.estimates import shares_run, tuning_of
 from acclimate.races.outcome import best_on_dev, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
@@ -184,25 +184,27 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     def line(label: str, task: Prepared, seeds: int) -> None:
         lines.setdefault(label, DryRunLine(label, task.sizes["train"], seeds, 0, 0, 0, 0))
 
-    for search in design.searches:
-        allowed = WithinBudget(search.entries, (), None)
+    for searches in in_common(design.searches):
+        search = searches[0]
+        allowed = WithinBudget(entries_of(searches), (), None)
         if search.allowed is not None:
             allowed = search.allowed(search.entries, out, False)
-        entries, budgeted = allowed.entries, search.allowed is not None
+        entries = allowed.entries
         notes += allowed.notes
         place = f"{search.column}, " if several or search.row else ""
         names = _by_contestant(entries)
-        for name in [search.row] if search.row else dict.fromkeys(names.values()):
+        for name in [each.row for each in searches] if search.row else dict.fromkeys(names.values()):
             line(place + name, entries.materials.task, entries.recipe.seeds if entries.fine_tunes else 0)
         if entries.probes:
             line(place + PROBES, entries.materials.task, 0)
-        probes = [*entries.probes.values(), *entries.probe_tests().values()]
+        probes = (*entries.probes.values(), *entries.probe_tests().values())
         probing = {job.name for jobs in probes for job in jobs}
-        foreseen = foreseen_of(entries, out, budgeted=budgeted)
+        foreseen = foreseen_of(entries, out, budgeted=search.allowed is not None)
         everything += (job for job, _ in foreseen)
         for job, share in left_among(foreseen, out):
-            label = place + (PROBES if job.name in probing else search.row or _contestant_of(job, names))
-            waiting.setdefault(job.name, _Waiting(label, job, share, entries.materials, entries.recipe))
+            row, materials = _row_of(job, searches, entries)
+            label = place + (PROBES if job.name in probing else row or _contestant_of(job, names))
+            waiting.setdefault(job.name, _Waiting(label, job, share, materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
     for at, cell in enumerate(design.cells):
         label = (cell.column if several else cell.row) + (f", {cell.model}" if models else "")
@@ -226,11 +228,9 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
     least, most, stopping = _ends([stage for _, stage in stages], tunings, workers)
-    notes += stopping
-    searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
-    if tunings and any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched):
-        notes.append("A rate beyond those listed, which dev may ask for, is not counted.")
-    notes = [*notes_on_reading([stage for _, stage in stages]), *notes]
+    beyond = "A rate beyond those listed, which dev may ask for, is not counted."
+    further = [beyond] if tunings and _may_extend(design) else []
+    notes = [*notes_on_reading([stage for _, stage in stages]), *notes, *stopping, *further]
     return DryRun(
         design=design,
         lines=found,
@@ -245,6 +245,12 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         workers=workers,
         longest=_longest([(each.job, stage.seconds) for each, stage in stages]),
     )
+
+
+def _may_extend(design: Design) -> bool:
+    """True if a search may try a rate beyond those listed."""
+    searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
+    return any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched)
 
 
 def _longest(left: Sequence[tuple[Job, float]]) -> float:
@@ -342,6 +348,15 @@ def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waitin
         ]
     name = max(by_name, key=lambda name: len(by_name[name]), default="")
     return name, by_name.get(name, [])
+
+
+def _row_of(job: Job, searches: Sequence[Search], entries: Entries) -> tuple[str, Materials]:
+    """Return the row and the materials of the search that a job is for, of those that are done together."""
+    for search in searches:
+        for name in entries.given.keys() & search.entries.models:
+            if f" {name}," in job.label:
+                return search.row, entries.given[name]
+    return searches[0].row, entries.materials
 
 
 def _by_contestant(entries: Entries) -> dict[str, str]:

@@ -109,6 +109,11 @@ class CutRecipe:
 
 def check_listed(search: SearchRecipe) -> None:
     """Raises ValueError for a search that draws its settings, of which a budget can leave none out."""
+    if search.common:
+        raise ValueError(
+            "search.common chooses one setting for all contestants, but a budget drops contestants before it is "
+            "chosen. Leave one of them out"
+        )
     if search.draws:
         raise ValueError(
             f"a budget leaves out settings until it fits, but search.how = '{search.how}' lists none: it draws them. "

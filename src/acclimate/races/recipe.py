@@ -54,6 +54,9 @@ class SearchRecipe:
     extend: bool = False
     """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; only where
     `how` is halving, and not with a budget. If you state `rates`, false unless you state it beside them."""
+    common: bool = False
+    """All contestants, and in `study blurb` all models on a dataset, get the same setting: that with the best mean over
+    them. Else each gets the one that is best for it. Not where Optuna draws settings, and not with a budget."""
     seed: Count = 0  # seed of the draws
     least_dev: Count = 0
     """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
@@ -66,6 +69,11 @@ class SearchRecipe:
             if len(set(values)) < len(values):
                 raise ValueError(f"search.{name} = {list(values)}: each value once")
         if self.draws:
+            if self.common:
+                raise ValueError(
+                    f"search.common compares settings that all contestants try, but with search.how = '{self.how}' "
+                    f"each draws its own. Leave one of them out"
+                )
             self._check_drawn()
         elif (self.trials, self.pruner, self.seed) != (0, "median", 0):
             raise ValueError(

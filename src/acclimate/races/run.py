@@ -16,7 +16,7 @@ from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, w
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
 from acclimate.races.contestants import adaptation_of, adaptation_seed, tested
-from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget
+from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget, entries_of, in_common
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
     CellResult,
@@ -32,7 +32,16 @@ from acclimate.races.outcome import (
     write_outcome,
 )
 from acclimate.races.report import PAGE, RACE
-from acclimate.races.search import FineTuned, SearchResult, dev_row, fit_baseline, make_models, searched, test_row
+from acclimate.races.search import (
+    DIVERGED,
+    FineTuned,
+    SearchResult,
+    dev_row,
+    fit_baseline,
+    make_models,
+    searched,
+    test_row,
+)
 from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import Prepared
@@ -121,7 +130,8 @@ class _Searches:
 def _search(design: Design, out: Path, watch: Watch) -> _Searches:
     """Run the searches. One that fails yields a cell without jobs; several contestants need the untouched model."""
     found = _Searches()
-    for search in design.searches:
+    for searches in in_common(design.searches):
+        search = searches[0]
         if not search.row:
             fold = search.entries.materials.fold
             tuned = _together(search, out, _naming(watch, design, str(fold)) if fold else watch)
@@ -137,16 +147,17 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
                     found.failed.setdefault(("", row, search.column), design.named(why))
             found.cells += _contestants(search, tuned)
             continue
-        try:
-            cell, trials = _alone(search, out, _naming(watch, design, search.column))
-            found.records.append(trials)
-        except Exception as error:
-            if not isinstance(error, ValueError) and not failed_with(error, out):
-                raise  # no job failed and no setting is at fault, so it is a mistake in the code
-            found.failed[search.key] = why = design.named(first_line(error))
-            watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {why}"}))
-            cell = Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts)
-        found.cells.append(cell)
+        chosen, failed = _of_given_models(searches, out, _naming(watch, design, search.column))
+        for search in searches:
+            [name] = search.entries.models
+            if chosen is None or name in failed:
+                found.failed[search.key] = why = design.named(failed[name])
+                watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {why}"}))
+                cell = Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts)
+            else:
+                cell, trials = _chosen_of(search, chosen)
+                found.records.append(trials)
+            found.cells.append(cell)
     return found
 
 
@@ -195,19 +206,39 @@ def _probe(name: str, tests: Sequence[Job], search: Search, tuned: FineTuned) ->
     return Cell(probe_row(name), search.column, jobs, costs, search.entries.materials, facts=search.facts, probe=True)
 
 
-def _alone(search: Search, out: Path, watch: Watch) -> tuple[Cell, SearchRecord]:
-    """Search the settings of one model. Return the cell with the setting that dev chose, and what was tried."""
+def _of_given_models(searches: Sequence[Search], out: Path, watch: Watch) -> tuple[FineTuned | None, dict[str, str]]:
+    """Search the settings of one model, or one setting for several. Return what is fine-tuned, None where the search
+    failed, and contestant -> why it has no score.
+    """
+    entries = entries_of(searches)
+    try:
+        found = searched(entries, out, watch=watch)
+    except Exception as error:
+        if not isinstance(error, ValueError) and not failed_with(error, out):
+            raise  # no job failed and no setting is at fault, so it is a mistake in the code
+        return None, dict.fromkeys(entries.models, first_line(error))
+    diverged = "training diverges with its best setting on dev. Lower search.rates"
+    failed = {
+        name: why if why and not why.startswith(DIVERGED.lost) else diverged
+        for name in entries.models
+        if (why := found.failed.get(name, ""))
+        or not (tuned := found.tuned.get(name, ()))
+        or any(result_of(job, out) is None for job in tuned)
+    }
+    return found, failed
+
+
+def _chosen_of(search: Search, found: FineTuned) -> tuple[Cell, SearchRecord]:
+    """Return the cell of a given model with the setting that dev chose, and what was tried."""
     [name] = search.entries.models
-    found = searched(search.entries, out, watch=watch)
-    tuned = found.tuned.get(name, ())
-    if not tuned or any(result_of(job, out) is None for job in tuned):
-        raise ValueError("training diverges with its best setting on dev. Lower search.rates")
-    trials = [replace(trial, contestant=search.row) for trial in found.search.record]
+    tuned = found.tuned[name]
+    trials = [replace(trial, contestant=search.row) for trial in found.search.record if trial.contestant == name]
     settings = {trial.setting for trial in trials}
     begun: dict[str, int] = {}
     for trial in trials:
         begun[trial.setting] = max(begun.get(trial.setting, 0), trial.seeds)
-    facts = {"setting": found.search.finalists[0].setting.name, "settings tried": len(settings)}
+    chosen = next(candidate.setting for candidate in found.search.finalists if candidate.contestant == name)
+    facts = {"setting": chosen.name, "settings tried": len(settings)}
     facts |= {"fine-tunings": sum(begun.values())}
     task = search.entries.materials.task
     cell = Cell(
@@ -217,7 +248,7 @@ def _alone(search: Search, out: Path, watch: Watch) -> tuple[Cell, SearchRecord]
         {
             **search.costs,
             "tuning": {seed: [job] for seed, job in enumerate(tuned)},
-            "with the search": {0: found.begun},
+            "with the search": {0: found.begun[name]},
         },
         search.entries.materials,
         facts={**search.facts, **facts},

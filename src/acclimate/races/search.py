@@ -23,6 +23,7 @@ any more, which `hopeless` decides. The untouched model is in every round.
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
 comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes.
+With `common` a candidate stands on dev as the mean over all contestants with its setting, so all choose the same one.
 Without a budget no candidate leaves before its warm-up and LEAST more steps.
 
 Where Optuna draws the settings, races/optuna.py has the rounds before the last.
@@ -145,6 +146,7 @@ def search(
     first_cut: float = EARLY,
     beyond: Callable[[Sequence[Setting], Setting], Setting | None] = lambda settings, best: None,
     extend: bool = False,
+    common: bool = False,
     another: Another = lambda names, seeds: False,
 ) -> SearchResult:
     """Try every contestant in `names` (the untouched model among them) with every setting.
@@ -157,8 +159,9 @@ def search(
     first_cut  share of the steps before which no candidate leaves, at least EARLY
     beyond     returns the setting beyond the best one, where that lies at an end of the settings
     extend     True if that one is tried too
+    common     True if all contestants get the same setting
     """
-    rounds = Rounds(tune, give_up, ahead, constant)
+    rounds = Rounds(tune, give_up, ahead, constant, common=common)
     halfway = max(HALFWAY, first_cut)
     candidates = [Candidate(name, setting) for name in names for setting in settings]
     if how == "grid" or (len(settings) == 1 and finalists is None):
@@ -260,8 +263,10 @@ class Rounds:
         give_up: Callable[[Candidate], None],
         ahead: Ahead = lambda runs: None,
         constant: float = -math.inf,
+        *,
+        common: bool = False,
     ) -> None:
-        self.tune, self.give_up, self.ahead, self.constant = tune, give_up, ahead, constant
+        self.tune, self.give_up, self.ahead, self.constant, self.common = tune, give_up, ahead, constant, common
         self.runs: dict[tuple[Candidate, int, float], DevResult] = {}
         self.record: list[Trial] = []
         self.rung = 0
@@ -275,10 +280,13 @@ class Rounds:
             for candidate in candidates:
                 if (candidate, seed, share) not in self.runs:
                     self.runs[candidate, seed, share] = self.tune(candidate, seed, share)
-        return {
-            candidate: self.standing(candidate, [self.runs[candidate, seed, share] for seed in seeds])
-            for candidate in candidates
-        }
+        seen = {each: [self.runs[each, seed, share] for seed in seeds] for each in candidates}
+        if not self.common:
+            return {candidate: self.standing(candidate, outcomes) for candidate, outcomes in seen.items()}
+        by_setting: dict[Setting, list[DevResult]] = {}
+        for candidate, outcomes in seen.items():
+            by_setting.setdefault(candidate.setting, []).extend(each for each in outcomes if each is not FAILED)
+        return {each: self.standing(each, by_setting[each.setting] or seen[each]) for each in candidates}
 
     def standing(self, candidate: Candidate, outcomes: Sequence[DevResult]) -> DevStanding:
         dev, loss = (float(np.mean([getattr(each, name) for each in outcomes])) for name in ("dev", "loss"))
@@ -386,7 +394,7 @@ class FineTuned:
 
     search  what it tried
     tuned   contestant -> a fine-tuning for each seed, with the setting that dev chose
-    begun   all fine-tunings that the search began, given up or not; some of them may have no directory
+    begun   contestant -> all fine-tunings that the search began, given up or not; some of them may have no directory
     failed  contestant -> why it is out, where one of its jobs failed
     notes   what a budget left out, and what could not be measured
     """
@@ -394,7 +402,7 @@ class FineTuned:
     entries: Entries
     search: SearchResult
     tuned: Mapping[str, tuple[Job, ...]]
-    begun: tuple[Job, ...] = ()
+    begun: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -485,14 +493,14 @@ def searched(
     task = entries.materials.task
     gold = [example.label for example in task.examples("dev")]
 
-    begun: dict[str, Job] = {}
+    begun: dict[str, dict[str, Job]] = {}
     wild: dict[str, NotFiniteError] = {}
     out: dict[str, str] = {}
     tried: set[tuple[str, float]] = set()
 
     def job_of(candidate: Candidate, seed: int) -> Job:
         job = entries.tuning(candidate.contestant, candidate.setting, seed)
-        return begun.setdefault(job.name, job)
+        return begun.setdefault(candidate.contestant, {}).setdefault(job.name, job)
 
     def fail(candidate: Candidate, job: Job, error: Exception) -> None:
         if candidate.contestant == UNTOUCHED or len(entries.models) == 1:
@@ -569,10 +577,10 @@ def searched(
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
-    out = {**_diverged(found, entries.materials.fold), **out}
     entries, lost = fit_baseline(_as_ended(entries, found), run, watch)
-    out |= lost
-    return FineTuned(entries, found, _tuned(entries, found), tuple(begun.values()), out)
+    out = {**_diverged(found, entries.materials.fold), **out, **lost}
+    every = {name: tuple(jobs.values()) for name, jobs in begun.items()}
+    return FineTuned(entries, found, _tuned(entries, found), every, out)
 
 
 def _diverged(found: SearchResult, fold: Fold | None) -> dict[str, str]:
@@ -699,8 +707,8 @@ def _found(
             return recipe.beyond(tried, best) if extends() else None
 
         given["beyond"] = beyond
-        more = recipe.search.extend
-        return search(names, recipe.settings(), len(entries.seeds), tune, how=recipe.search.how, extend=more, **given)
+        given |= {"how": recipe.search.how, "extend": recipe.search.extend, "common": recipe.search.common}
+        return search(names, recipe.settings(), len(entries.seeds), tune, **given)
     from acclimate.races import optuna  # they load Optuna, an extra
 
     return optuna.search_with_optuna(

@@ -10,6 +10,9 @@ can only make the model look worse), and with the first model, on the same test 
 
 Readings
   "2-60" epochs (section 6.2) does not say which: the search tries 2, 10 and 60. It runs with the first seed.
+  The paper tunes BERT and BioBERT and gives all models "a common set of hyperparameters for each dataset", without
+  saying how: `search.common=true` takes the setting with the best mean over the models of the study. It is not the
+  default, because one model more may then change the setting of the others, whose test sets have been opened.
 """
 
 from __future__ import annotations
