@@ -105,6 +105,7 @@ clean:
 # torch goes first and alone: as a range, or asked for by another package, it may come as gigabytes of CUDA.
 # setuptools_scm: seqeval, which the tests compare entity F1 with, is built from source and fetches a broken one by itself.
 .venv/made-for-%: pyproject.toml constraints.txt
+	@test ! -L .venv || { echo "make: .venv is a link, and making it here would empty where it leads: remove the link" >&2; exit 1; }
 	@test -e .venv/whole || $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("acclimate needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
 	@test -e .venv/whole || $(PYTHON) -m venv --clear .venv
 	@rm -f .venv/whole

@@ -55,8 +55,8 @@ def prepare(source: Path, directory: Path, *, texts: int, vocabulary: int, sente
     """
     found = list(itertools.islice(read_documents(source), texts))
     kept = max(1, len(found) - max(1, len(found) // 20))
-    training = write_corpus(_slices(found[:kept], sentences), directory / "training")
-    heldout = write_corpus(_slices(found[kept:], sentences), directory / "heldout")
+    training = write_corpus(slices(found[:kept], sentences), directory / "training")
+    heldout = write_corpus(slices(found[kept:], sentences), directory / "heldout")
     tokenizer = train_tokenizer(training, size=vocabulary)
     tokens = training.tokens(tokenizer)
     rows = rows_of(tokens)
@@ -107,7 +107,7 @@ def model_of(size: str, material: Material, *, seed: int, attention_dropout: flo
     )
 
 
-def _slices(texts: list[Document], most: int) -> Iterator[Document]:
+def slices(texts: list[Document], most: int) -> Iterator[Document]:
     generator = np.random.default_rng(0)
     for text in texts:
         if not most:
