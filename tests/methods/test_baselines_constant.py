@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +14,17 @@ from acclimate.tasks.task import Kind, Task
 
 
 def task_of(
-    kind: Kind, metric: str, train: list[Any], *, labels: tuple[str, ...], test: list[Any], place: Path
+    kind: Kind,
+    metric: str,
+    train: list[Any],
+    *,
+    labels: tuple[str, ...],
+    test: list[Any],
+    place: Path,
+    dev: list[Any] | None = None,
 ) -> Prepared:
-    """Texts of as many words as a label has tags."""
-    rows: dict[str, list[Label]] = {"train": train, "dev": train, "test": test}
+    """Texts of as many words as a label has tags. dev: as train where it is not stated"""
+    rows: dict[str, list[Label]] = {"train": train, "dev": dev or train, "test": test}
 
     def read(path: Path, split: str) -> list[Example]:
         words = [len(label) if kind == "tokens" else 1 for label in rows[split]]
@@ -67,3 +75,23 @@ def test_of_equals_the_commonest_wins(tmp_path):
     metric = "micro_f1 without a, b"
     assert answer("sequence", metric, ["a", "b", "b", "a", "b"], labels=("a", "b"), place=tmp_path) == "b"
     assert METRICS["accuracy"].compute(["a"], ["a"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "rows", "best"),
+    [
+        ("sequence", "accuracy", (["a"] * 51 + ["b"] * 49, ["a"] * 4 + ["b"] * 6), 0.6),
+        ("multilabel", "accuracy", ([("a",)] * 3 + [("b",)] * 2, [("a",)] * 2 + [("b",)] * 3), 0.6),
+        ("tokens", "word_accuracy", ([("a", "a", "b")], [("a", "b", "b", "b")]), 0.75),
+    ],
+)
+def test_what_has_to_be_beaten_on_dev_is_the_answer_that_is_best_there(kind, metric, rows, best, tmp_path):
+    """The commonest label of train may be a rare one on dev: any run of the other label would have learnt something."""
+    train, dev = rows
+    task = task_of(kind, metric, train, labels=("a", "b"), test=dev, place=tmp_path, dev=dev)
+    assert baselines.constant_on_dev(task) == pytest.approx(best)
+    assert baselines.fit_constant(task).dev < best, "the answer that is tested is chosen on train"
+
+
+def test_where_no_answer_can_be_constant_a_score_above_0_is_enough():
+    assert baselines.constant_on_dev(SimpleNamespace(kind="span")) == 0.0

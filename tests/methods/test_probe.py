@@ -46,6 +46,33 @@ def test_the_layer_for_one_label_is_that_of_scikit_learn():
     assert torch.from_numpy(layer(states_RD)).softmax(1).numpy() == pytest.approx(expected_RC, abs=2e-3)
 
 
+def test_rows_of_one_group_are_in_one_fold_and_rare_labels_are_spread():
+    """Words of a sentence are alike: in other folds they would be judged by what a fit learnt of the sentence."""
+    generator = np.random.default_rng(3)
+    groups_R = np.repeat(np.arange(40), 6)
+    target_R = generator.integers(0, 2, len(groups_R))
+    target_R[::24] = 2  # ten groups have a word of a rare label
+    fold_R = probe.folds_of(target_R, groups_R)
+    assert all(len(set(fold_R[groups_R == group])) == 1 for group in range(40))
+    assert np.bincount(fold_R).tolist() == [48] * 5
+    assert np.bincount(fold_R[target_R == 2]).tolist() == [2] * 5
+    alone = probe.folds_of(target_R)
+    assert (probe.folds_of(target_R, generator.permutation(len(target_R))) == alone).all(), "each row is a group"
+    assert (probe.folds_of(target_R, np.zeros(len(target_R))) == alone).all(), "fewer groups than folds"
+
+
+def test_what_is_the_same_in_all_words_of_a_sentence_teaches_a_probe_nothing():
+    """Tags drawn by sentence: on words of sentences that it has seen a weak penalty would be right by heart."""
+    generator = np.random.default_rng(0)
+    groups_R = np.repeat(np.arange(60), 8)
+    states_RD = (generator.normal(size=(60, 30))[groups_R] + 0.1 * generator.normal(size=(480, 30))).astype(np.float32)
+    target_R = generator.integers(0, 2, 60)[groups_R]
+    (by_heart, _), (judged, _) = (
+        probe.fit({"pieces": states_RD}, target_R, "tokens", 2, groups_R=groups) for groups in (None, groups_R)
+    )
+    assert by_heart.loss < 0.5 < np.log(2) - 0.05 < judged.loss
+
+
 def test_the_layer_for_several_labels_is_a_logistic_regression_each():
     states_RD = states()
     has_RC = np.stack([codes(states_RD) == 0, codes(states_RD) != 1], axis=1).astype(np.float32)
@@ -104,7 +131,7 @@ def test_few_or_constant_labels_give_a_layer_of_finite_weights(kind, target_R, l
     layer, losses = probe.fit({"mean": states_RD}, target_R, kind, labels)
     outputs_RC = layer(states_RD)
     assert np.isfinite(outputs_RC).all()
-    assert np.isfinite(losses["mean"])
+    assert np.isfinite(losses["mean"]) == (len(target_R) > 1), "nothing judges a probe of one row"
     if target_R.ndim == 1 and len(np.unique(target_R)) == 1:
         same = outputs_RC.argmax(1) if kind == "sequence" else outputs_RC[:, 0]
         assert same == pytest.approx(target_R)

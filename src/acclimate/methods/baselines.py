@@ -45,7 +45,7 @@ from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
-from acclimate.tasks.thresholds import Threshold, best_threshold, labels_above, log_odds
+from acclimate.tasks.thresholds import best_threshold, labels_above, log_odds
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -304,35 +304,40 @@ def fit_constant(task: Prepared) -> FittedBaseline:
     train, dev = task.examples("train"), task.examples("dev")
     gold = [example.label for example in train]
 
-    def answers(answer: Label, examples: Sequence[Example]) -> list[Label]:
-        if task.kind != "tokens":
-            return [answer] * len(examples)
-        assert isinstance(answer, str)
-        return [(answer,) * len(words_of(example.text)) for example in examples]
-
-    scores = {answer: task.score(gold, answers(answer, train)) for answer in ANSWERS[task.kind](gold)}
+    scores = {answer: task.score(gold, _same(answer, train, task)) for answer in ANSWERS[task.kind](gold)}
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
-    predicted = answers(best, dev)
+    predicted = _same(best, dev, task)
     return FittedBaseline(
         setting=None,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
         tokens=0,
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: answers(best, examples),
+        predict=lambda examples: _same(best, examples, task),
     )
 
 
-def constant_on_dev(task: Prepared, *, threshold: Threshold = "half") -> float:
-    """Return the dev score of the best constant answer; 0 for a kind of task that has none.
+def _same(answer: Label, examples: Sequence[Example], task: Prepared) -> list[Label]:
+    """Return the answer to each example; of tags, to each of its words."""
+    if task.kind != "tokens":
+        return [answer] * len(examples)
+    assert isinstance(answer, str)
+    return [(answer,) * len(words_of(example.text)) for example in examples]
 
-    threshold: "dev" where what it is compared with chooses its threshold for several labels on dev: so does the answer
+
+def constant_on_dev(task: Prepared) -> float:
+    """Return the best dev score of all answers that are the same for every text; 0 for a kind of task that has none.
+
+    Dev chooses the answer, as it chooses among the looks of what is compared with it: the commonest label of train may
+    be a rare one on dev.
     """
-    if threshold == "dev" and task.kind == "multilabel":
-        gold = [example.label for example in task.examples("dev")]
-        answers = _sets([example.label for example in task.examples("train")])
-        return max(task.score(gold, [answer] * len(gold)) for answer in answers)
-    return fit_constant(task).dev if task.kind in ANSWERS else 0.0
+    if task.kind not in ANSWERS:
+        return 0.0
+    dev = task.examples("dev")
+    gold = [example.label for example in dev]
+    train = [example.label for example in task.examples("train")]
+    answers = dict.fromkeys(answer for labels in (train, gold) for answer in ANSWERS[task.kind](labels))
+    return max(task.score(gold, _same(answer, dev, task)) for answer in answers)
 
 
 def _classes(gold: Labels) -> Iterable[Label]:

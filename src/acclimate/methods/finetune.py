@@ -580,7 +580,8 @@ class Tuning:
         self.measured = TaskLoss(self.model)
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
-        self.looks = DevLooks(out, keep=recipe.averaged if recipe.choose == "best" else 0)
+        keep = recipe.averaged if recipe.choose == "best" else 0
+        self.looks = DevLooks(out, keep=keep, constant=constant_on_dev(task))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
         learnt = as_trained(examples, self.recipe.tag_scheme)
@@ -680,9 +681,7 @@ class Tuning:
         of the steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a
         kind of task without such an answer, decides nothing.
         """
-        constant = constant_on_dev(self.task, threshold=self.recipe.threshold)
-        dev = dev_score(self.out)
-        if dev <= constant < 1.0:
+        if dev_score(self.out) <= self.looks.constant < 1.0:
             return False
         log = read_log(self.out)
         last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
@@ -800,7 +799,8 @@ def start_of(
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
     target_R = probe.probe_targets(rows)
-    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)))
+    groups_R = probe.groups_of(rows, task.examples("train"))
+    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R)
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (
@@ -874,11 +874,12 @@ class DevLooks:
     are kept until the look at that step is made again, and replaces them. Its score may differ, on a GPU or with
     another number of threads, so the best of the looks whose weights are kept need not be the best of all scores.
 
-    keep  number of best looks whose weights are kept; 0: the last weights are chosen
+    keep      number of best looks whose weights are kept; 0: the last weights are chosen
+    constant  dev score of the best constant answer
     """
 
-    def __init__(self, out: Path, *, keep: int) -> None:
-        self.out, self.keep = out, keep
+    def __init__(self, out: Path, *, keep: int, constant: float = -math.inf) -> None:
+        self.out, self.keep, self.constant = out, keep, constant
         self.scores: dict[int, float] = dict(files.read_record(out / DEV)) if (out / DEV).exists() else {}
         self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
@@ -913,9 +914,16 @@ class DevLooks:
         files.write_record(self.out / DEV, sorted(self.scores.items()))
 
     def idle(self) -> int:
-        """Looks in a row, up to the last one, without a better score than before them."""
+        """Looks in a row, up to the last one, without a better score than before them. Where none has beaten the
+        constant answer yet, a lower loss is better: it falls before any answer changes.
+        """
         steps = [step for step in sorted(self.scores) if step <= self.now]
-        best = max(steps, key=lambda step: self.scores[step]) if steps else 0  # the first of equals
+
+        def standing(step: int) -> tuple[float, float]:
+            score = self.scores[step]
+            return (score, 0.0) if score > self.constant else (self.constant, -self.losses[step])
+
+        best = max(steps, key=standing) if steps else 0  # the first of equals
         return int(ranks.agree(sum(step > best for step in steps)))
 
     @torch.no_grad()

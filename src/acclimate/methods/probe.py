@@ -36,11 +36,12 @@ Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 fo
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -48,7 +49,7 @@ from safetensors.numpy import load, save
 from scipy.optimize import minimize
 
 from acclimate.core import files
-from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Label, Watch, counted, unwatched
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
@@ -56,7 +57,7 @@ from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import WORD, by_word, emptied, encoded, with_labels
+from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
 from acclimate.training.kernels import arithmetic
@@ -147,7 +148,7 @@ def probe(
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
-    layer, losses = fit(states, target_R, task.kind, labels)
+    layer, losses = fit(states, target_R, task.kind, labels, groups_R=groups_of(rows, train))
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
@@ -155,14 +156,15 @@ def probe(
         layer = with_threshold(layer, states_RD, task)
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
-    constant = constant_on_dev(task, threshold=threshold)
+    constant = constant_on_dev(task)
     above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
+    below = layer.loss < _constant_loss(target_R, task.kind, labels) or math.isinf(layer.loss)  # dev alone decides
     return Probe(
         layer=layer,
         losses=losses,
         dev=score,
         predicted_dev=tuple(predicted),
-        learnt=above and layer.loss < _constant_loss(target_R, task.kind, labels),
+        learnt=above and below,
         tokens=len(rows.ids) + len(rows_of_dev.ids),
         seconds=time.perf_counter() - begun,
     )
@@ -186,14 +188,18 @@ def test_probe(
 def write_layer(layer: ProbeLayer, out: Path) -> None:
     """Write the layer to `out/probe.json` and `out/probe.safetensors`."""
     files.write_bytes(out / WEIGHTS, save({"weight": layer.weight_CD, "bias": layer.bias_C}))
-    about = {"read_out": layer.read_out, "strength": layer.strength, "loss": layer.loss}
+    loss = layer.loss if math.isfinite(layer.loss) else None  # JSON has no infinity
+    about = {"read_out": layer.read_out, "strength": layer.strength, "loss": loss}
     files.write_json(out / ABOUT, about)
 
 
 def read_layer(out: Path) -> ProbeLayer:
     """Return the layer that `write_layer` wrote."""
     weights = load((out / WEIGHTS).read_bytes())
-    return ProbeLayer(**files.read_json(out / ABOUT), weight_CD=weights["weight"], bias_C=weights["bias"])
+    about = files.read_json(out / ABOUT)
+    if about["loss"] is None:
+        about["loss"] = math.inf
+    return ProbeLayer(**about, weight_CD=weights["weight"], bias_C=weights["bias"])
 
 
 def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
@@ -262,13 +268,32 @@ def probe_targets(rows: Batch) -> np.ndarray:
     return rows.tokens[TAGS][rows.tokens[WORD] != NOT_PREDICTED] if TAGS in rows.tokens else rows.rows["label"]
 
 
+def groups_of(rows: Batch, examples: Sequence[Example]) -> np.ndarray:
+    """(R,) the number of the group that each of `probe_targets` is in: of a text with its copies, or of the rows of one
+    group. The words of one sentence are alike, and in one group.
+    """
+    numbers: dict[Any, int] = {}
+    keys = ((each.group,) if each.group else (each.text, each.pair) for each in examples)
+    group_B = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+    if TAGS not in rows.tokens:
+        return group_B
+    group_N = np.repeat(group_B[rows.rows[EXAMPLE]], rows.lengths)  # a long sentence has several rows
+    return cast(np.ndarray, group_N[rows.tokens[WORD] != NOT_PREDICTED])
+
+
 def fit(
-    states: Mapping[ReadOut, np.ndarray], target_R: np.ndarray, kind: str, labels: int
+    states: Mapping[ReadOut, np.ndarray],
+    target_R: np.ndarray,
+    kind: str,
+    labels: int,
+    *,
+    groups_R: np.ndarray | None = None,
 ) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     """Return the layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and
-    read-out -> its least loss there.
+    read-out -> its least loss there, infinite where no fold could judge it.
 
     target_R  as `probe_targets` gives it
+    groups_R  as `groups_of` gives it: a group is in one fold. None: each row is a group
     """
     loss_of = _LOSSES[kind]
     if kind == "score":
@@ -277,7 +302,7 @@ def fit(
         centre, unit = 0.0, 1.0
     wanted_RC = _wanted(target_R, kind, labels, centre, unit)
     kept = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
-    fold_R = folds_of(target_R[kept])
+    fold_R = folds_of(target_R[kept], None if groups_R is None else groups_R[kept])
     fits: dict[ReadOut, tuple[float, float]] = {}
     for name, states_RD in states.items():
         losses = np.zeros(len(STRENGTHS))
@@ -299,7 +324,7 @@ def fit(
             counted_rows += len(outside)
         # without two folds nothing can be compared: the strongest
         best = int(np.argmin(losses)) if counted_rows else 0
-        fits[name] = (float(losses[best]) / max(1, counted_rows), STRENGTHS[best])
+        fits[name] = (float(losses[best]) / counted_rows if counted_rows else math.inf, STRENGTHS[best])
     read_out = min(fits, key=lambda name: fits[name][0])
     loss, strength = fits[read_out]
     centre_D, scale_D = _scales(states[read_out])
@@ -312,14 +337,21 @@ def fit(
     return ProbeLayer(read_out, strength, loss, weight_CD, bias_C), least
 
 
-def folds_of(target_R: np.ndarray) -> np.ndarray:
-    """(R,) the fold of each row; rows of one label, or of numbers near each other, are spread over all folds."""
-    rows = len(target_R)
-    keys = target_R if target_R.ndim == 1 else target_R @ np.arange(1, target_R.shape[1] + 1)
-    order = np.argsort(keys, kind="stable")
-    fold_R = np.empty(rows, np.int64)
-    fold_R[order] = np.arange(rows) % FOLDS
-    return fold_R
+def folds_of(target_R: np.ndarray, groups_R: np.ndarray | None = None) -> np.ndarray:
+    """(R,) the fold of each row. A group is in one fold, unless there are fewer groups than folds. Groups of one label,
+    of a group its rarest one, or of numbers near each other, are spread over all folds.
+    """
+    if groups_R is None or len(np.unique(groups_R)) < FOLDS:
+        groups_R = np.arange(len(target_R))
+    _, first_G, group_R = np.unique(groups_R, return_index=True, return_inverse=True)
+    group_R = np.argsort(np.argsort(first_G))[group_R]  # numbered in the order in which they come
+    keys_R = target_R if target_R.ndim == 1 else target_R @ np.arange(1, target_R.shape[1] + 1)
+    _, label_R, count_L = np.unique(keys_R, return_inverse=True, return_counts=True)
+    order = np.lexsort((count_L[label_R], group_R))
+    _, begins_G = np.unique(group_R[order], return_index=True)
+    fold_G = np.empty(len(begins_G), np.int64)
+    fold_G[np.argsort(keys_R[order][begins_G], kind="stable")] = np.arange(len(begins_G)) % FOLDS
+    return fold_G[group_R]
 
 
 def rows_of_rare_labels(target_R: np.ndarray, kind: str, labels: Sequence[str]) -> dict[str, int]:

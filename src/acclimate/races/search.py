@@ -699,7 +699,7 @@ def _found(
         given |= {"give_up": give_up, "ahead": ahead}
         task = entries.materials.task
         if judges:
-            given["constant"] = constant_on_dev(task, threshold=recipe.finetune.threshold)
+            given["constant"] = constant_on_dev(task)
         if finalists is None:  # a budget may be too small for LEAST steps of everything
             given["first_cut"] = first_cut(recipe, task.sizes["train"])
 
