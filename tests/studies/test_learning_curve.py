@@ -16,6 +16,7 @@ from acclimate import cli
 from acclimate.core import settings
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.jobs.job import RESULT, read_plan
+from acclimate.methods import probe
 from acclimate.races.budget import parse_budget
 from acclimate.races.outcome import Outcome, path_of, read_outcome
 from acclimate.races.race import design as race_design
@@ -190,7 +191,7 @@ def test_states_of_words_know_their_examples():
     """Two rows: the first of example 0, the second of example 3; words begin where WORD has a number."""
     words = np.array([NOT_PREDICTED, 0, NOT_PREDICTED, 1, NOT_PREDICTED, 0, 1, NOT_PREDICTED])
     rows = Batch(np.zeros(8, np.int64), np.array([0, 4, 8]), {WORD: words}, {EXAMPLE: np.array([0, 3])})
-    assert learning_curve.examples_of_states(rows).tolist() == [0, 0, 3, 3]
+    assert probe.examples_of_states(rows).tolist() == [0, 0, 3, 3]
 
 
 def worth(gain: float, low: float, high: float) -> Worth:

@@ -148,7 +148,7 @@ def probe(
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
-    layer, losses = fit(states, target_R, task.kind, labels, groups_R=groups_of(rows, train))
+    layer, losses = fit(states, target_R, task.kind, labels, groups_R=groups_of(train, examples_of_states(rows)))
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
@@ -268,17 +268,23 @@ def probe_targets(rows: Batch) -> np.ndarray:
     return rows.tokens[TAGS][rows.tokens[WORD] != NOT_PREDICTED] if TAGS in rows.tokens else rows.rows["label"]
 
 
-def groups_of(rows: Batch, examples: Sequence[Example]) -> np.ndarray:
+def examples_of_states(rows: Batch) -> np.ndarray:
+    """(R,) the place of the example that each of `probe_targets` is of: of its row, or of the word's row."""
+    if WORD not in rows.tokens:
+        return np.arange(len(rows))
+    first = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED)
+    example: np.ndarray = rows.rows[EXAMPLE][np.searchsorted(rows.offsets, first, side="right") - 1]
+    return example
+
+
+def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
     """(R,) the number of the group that each of `probe_targets` is in: of a text with its copies, or of the rows of one
-    group. The words of one sentence are alike, and in one group.
+    group. The words of one sentence are alike, and in one group. example_R: as of `examples_of_states`
     """
     numbers: dict[Any, int] = {}
     keys = ((each.group,) if each.group else (each.text, each.pair) for each in examples)
     group_B = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-    if TAGS not in rows.tokens:
-        return group_B
-    group_N = np.repeat(group_B[rows.rows[EXAMPLE]], rows.lengths)  # a long sentence has several rows
-    return cast(np.ndarray, group_N[rows.tokens[WORD] != NOT_PREDICTED])
+    return cast(np.ndarray, group_B[example_R])
 
 
 def fit(

@@ -2,9 +2,9 @@
 
 Intervals and tests count seeds and test items (statistics/significance.py); beside each stands the t test over seeds
 alone. Means over tasks are those of statistics/means.py. Every metric of a cell comes out of the same predictions. A
-cell of which no run learnt anything has a score, and is compared with nothing. Of a probe, which has no seed, items
-alone are chance, and adaptations where the encoder was adapted several times. Scores by cross-validation have the
-interval and test of statistics/folds.py.
+cell of which half of the runs or more learnt nothing has a score, and is compared with nothing. Of a probe, which has
+no seed, items alone are chance, and adaptations where the encoder was adapted several times. Scores by cross-validation
+have the interval and test of statistics/folds.py.
 """
 
 from __future__ import annotations

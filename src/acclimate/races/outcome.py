@@ -92,8 +92,10 @@ class CellResult:
 
     @property
     def learnt(self) -> bool:
-        """False if no run of the cell learnt anything: such a cell is compared with nothing."""
-        return not self.scores or self.untaught < len(self.runs)
+        """False if half of the cell's runs or more learnt nothing, of a probe all. Such a cell is compared with
+        nothing: its mean tells how often a run fails.
+        """
+        return not self.scores or (1 if self.probe else 2) * self.untaught < len(self.runs)
 
 
 def probe_row(contestant: str) -> str:

@@ -389,7 +389,7 @@ def _completed(
             found = replace(found, notes=(*found.notes, over))
     best = best_on_dev([result for result in outcome.results if result.encoder])
     results = [result_of(job, out) or {} for job in (found.tuned.get(best.row, ()) if best else ())]
-    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt") or (each and not folds)}
+    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt")}
     winner = best.row if best else ""
     called = f"the {ALONE}" if outcome.alone and winner else winner
     handed_over = _on_refit(called, found, learnt=bool(dev)) if folds else ""

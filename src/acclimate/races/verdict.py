@@ -1,8 +1,8 @@
 """What a study or race has established, in sentences, and what its scores do not say.
 
 A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
-says whether it learnt anything (methods/finetune.py::Tuning.learnt): `Score.learnt`. A cell of which no run did is
-named, and it is compared with nothing (races/compare.py).
+says whether it learnt anything (methods/finetune.py::Tuning.learnt): `Score.learnt`. A cell of which half of
+the runs or more did not is named, and it is compared with nothing (races/compare.py).
 """
 
 from __future__ import annotations
@@ -179,6 +179,10 @@ def _of_race(outcome: Outcome) -> str:
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
+    shown = {row.contestant for row in taught}
+    judged = [each for each in outcome.results if each.row in shown and each.encoder and not each.probe and each.learnt]
+    if partly := [f"{_untaught(each)} of {each.row}" for each in judged if each.untaught]:
+        clauses.append(f"of the fine-tunings, {listed(partly)} learnt nothing and count in the means")
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:
@@ -405,12 +409,12 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
     """Yield sentences that count and name the runs that learnt nothing, and those that had a second attempt."""
     nothing = [each for each in trained if not each.learnt]
     if nothing:
-        runs = sum(each.untaught for each in nothing)
+        runs, every = sum(each.untaught for each in nothing), sum(len(each.runs) for each in nothing)
         again = sum(run.again for each in nothing for run in each.runs)
         twice = f", {again} of them in two attempts" if again else ""
         consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
         labels = [outcome.label(each.key) for each in nothing]
-        yield f"{_some(labels)} learnt nothing: {runs} of {runs} fine-tunings{twice}. {consequence}"
+        yield f"{_some(labels)} learnt nothing: {runs} of {every} fine-tunings{twice}. {consequence}"
     partly = [each for each in trained if each.untaught and each.learnt]
     if partly:
         counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]

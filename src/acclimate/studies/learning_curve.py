@@ -30,7 +30,7 @@ from safetensors.numpy import load, save
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import listed, metric_text, points
-from acclimate.core.types import NOT_PREDICTED, SPLITS, Batch, Split, Watch, unwatched
+from acclimate.core.types import SPLITS, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import DIRECTORY, JOB, Job, Result, Work, decided
@@ -62,7 +62,7 @@ from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
 from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
-from acclimate.tasks.rows import EXAMPLE, WORD, encoded, with_labels
+from acclimate.tasks.rows import encoded, with_labels
 from acclimate.tasks.splitting import nested_subsets
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
@@ -392,19 +392,10 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
         values |= {f"{split}.{name}": states_RD for name, states_RD in states.items()}
         if split == "train":
             values["target"] = probe.probe_targets(with_labels(rows, examples, prepared.kind, prepared.labels))
-            values["example"] = examples_of_states(rows)
+            values["example"] = probe.examples_of_states(rows)
     files.write_bytes(out / STATES, save({name: np.ascontiguousarray(value) for name, value in values.items()}))
     files.write_record(out / CLOCK, {"seconds": time.perf_counter() - begun})
     return {"tokens": tokens}
-
-
-def examples_of_states(rows: Batch) -> np.ndarray:
-    """Return the place of the example that each state is of: of its row, or of the word's row."""
-    if WORD not in rows.tokens:
-        return np.arange(len(rows))
-    first = np.flatnonzero(rows.tokens[WORD] != NOT_PREDICTED)
-    example: np.ndarray = rows.rows[EXAMPLE][np.searchsorted(rows.offsets, first, side="right") - 1]
-    return example
 
 
 def test_part(
@@ -425,12 +416,14 @@ def test_part(
     """
     begun = time.perf_counter()
     prepared, values = open_prepared(task), load((states / STATES).read_bytes())
-    [part] = nested_subsets(prepared.examples("train"), [rows], kind=prepared.kind, seed=seed)
+    train = prepared.examples("train")
+    [part] = nested_subsets(train, [rows], kind=prepared.kind, seed=seed)
     drawn = np.isin(values["example"], part)
     of_train: dict[Any, np.ndarray] = {
         name.partition(".")[2]: states_RD[drawn] for name, states_RD in values.items() if name.startswith("train.")
     }
-    layer, _ = probe.fit(of_train, values["target"][drawn], prepared.kind, max(1, len(prepared.labels)))
+    target_R, groups_R = values["target"][drawn], probe.groups_of(train, values["example"][drawn])
+    layer, _ = probe.fit(of_train, target_R, prepared.kind, max(1, len(prepared.labels)), groups_R=groups_R)
     if threshold == "dev":
         layer = probe.with_threshold(layer, values[f"dev.{layer.read_out}"], prepared)
     tokenizer = load_tokenizer(checkpoint_of(model))
@@ -529,8 +522,9 @@ def worths(outcome: Outcome) -> dict[tuple[str, str], Worth]:
 
 
 def _scored(outcome: Outcome, row: str) -> dict[int, CellResult]:
-    """Return size -> result of the cells of a row that did not fail."""
-    return {each.task.sizes["train"]: each for each in outcome.results if each.row == row and not each.failed}
+    """Return size -> result of the cells of a row that did not fail and that learnt something."""
+    there = [each for each in outcome.results if each.row == row and not each.failed and each.learnt]
+    return {each.task.sizes["train"]: each for each in there}
 
 
 def _one_adaptation(outcome: Outcome, name: str) -> bool:
