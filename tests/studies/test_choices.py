@@ -118,6 +118,10 @@ def test_the_first_variant_is_the_reference_and_variants_are_chosen(models, tmp_
     assert (one.key[1], one.references[0][1]) == ("linear", "CRF")
 
 
+def test_each_study_is_called_as_its_table_in_the_paper():
+    assert [table.name for table in choices.TABLES.values()] == ["Table 10", "Table 11", "Table 12"]
+
+
 @pytest.mark.parametrize("vary", ["layers", "relations"])
 def test_all_heads_of_a_table_have_one_linear_layer_and_no_pooler(vary, models):
     """Otherwise depth would differ with the encoding or layer that is compared."""

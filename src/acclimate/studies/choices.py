@@ -1,8 +1,8 @@
 """The studies of model choices in BLURB's paper (Gu et al., 2021): one choice varied, all else and the seeds the same.
 
-    vary=layers     what stands between the encoder and the output: a linear layer or a BiLSTM (PaperTable 10)
-    vary=schemes    how entities are tagged in training: BIO, BIOUL or IO (PaperTable 11)
-    vary=relations  how a text shows its two mentions, and which states the classifier reads (PaperTable 12)
+    vary=layers     what stands between the encoder and the output: a linear layer or a BiLSTM (Table 10)
+    vary=schemes    how entities are tagged in training: BIO, BIOUL or IO (Table 11)
+    vary=relations  how a text shows its two mentions, and which states the classifier reads (Table 12)
 
 The studies run on BLURB's datasets; `layers` and `schemes` also run on labelled files. The first variant is the paper's
 standard, and the others are compared with it: on dev, or on test with `split`. A job that two variants or two studies
@@ -94,7 +94,7 @@ def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
 
 TABLES: Mapping[str, PaperTable] = {
     "layers": PaperTable(
-        "PaperTable 10",
+        "Table 10",
         ("BC5-chem", "BC5-disease", "JNLPBA", "ChemProt", "DDI", "GAD"),
         (
             _layer("linear", "linear"),
@@ -104,12 +104,12 @@ TABLES: Mapping[str, PaperTable] = {
         ),
     ),
     "schemes": PaperTable(
-        "PaperTable 11",
+        "Table 11",
         ("BC5-chem", "BC5-disease", "JNLPBA"),
         tuple(ModelVariant(scheme, {"tag_scheme": scheme}) for scheme in ("BIO", "BIOUL", "IO")),
     ),
     "relations": PaperTable(
-        "PaperTable 12",
+        "Table 12",
         ("ChemProt", "DDI"),
         (
             ModelVariant("dummies, first token", {"pooling": "first"}, "dummies"),
