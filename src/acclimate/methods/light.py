@@ -116,7 +116,7 @@ class LightRecipe(DomainRecipe):
     """Adapters or a prompt, with section 4.2's settings as defaults."""
 
     kind: Literal["adapter", "prompt"] = "adapter"
-    """What is trained while the model itself stays frozen: adapters in its layers, or a prompt before its rows."""
+    """What is trained while the model itself stays frozen: adapters in its layers, or a prompt behind its rows."""
     bottleneck: Annotated[int, Range(above=0)] = 64  # numbers between an adapter's two layers, above 0; the paper: 64
     prompt_tokens: Annotated[int, Range(above=0)] = 100  # tokens of a prompt, above 0; the paper: 100
     prompt_rate: Annotated[float, Range(above=0)] = 0.3
