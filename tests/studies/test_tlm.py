@@ -15,6 +15,7 @@ from acclimate.jobs.job import with_needs
 from acclimate.races.contestants import enter
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome, path_of, read_outcome
+from acclimate.races.race import design as race_of
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
@@ -285,6 +286,24 @@ def test_a_race_retrieves_as_many_documents_as_tlm_states(toy_race):
     job = entries.models["TLM"]
     assert job.needs["retrieved"].settings["recipe"]["k"] == 3
     assert job.settings["recipe"]["k"] == 0
+
+
+def test_a_contestant_that_does_not_go_on_with_the_given_model_is_noted(toy_race, models):
+    recipe = settings.override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT", "TLM"]', "tlm.max_tokens=32"])
+    given = replace(toy_race.materials, model=models[0])
+    notes = [note for note in race_of(recipe, given).notes if "starts from random weights" in note]
+    assert [note.partition(" ")[0] for note in notes] == ["TLM"]
+    assert not any("starts from random weights" in note for note in race_of(recipe, toy_race.materials).notes)
+
+
+@pytest.mark.parametrize("vary", ["rho_1", "search"])
+def test_values_of_rho_1_without_an_internal_batch_are_noted(vary, toy_inputs, tmp_path):
+    few = made(vary, toy_inputs, tmp_path / "few", (), "rho_1s=[1,23,24,99]")  # of 24 steps
+    [note] = [note for note in few.notes if "no batch of stage 1 is internal" in note]
+    assert "rho_1 = 24, 99 " in note
+    assert "at least 100" in note
+    enough = made(vary, toy_inputs, tmp_path / "enough", (), "rho_1s=[1,23,24,99]", "tlm.plan.steps=100")
+    assert not any("internal" in note for note in enough.notes)
 
 
 def test_a_value_that_stands_twice_is_refused():

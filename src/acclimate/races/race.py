@@ -28,6 +28,7 @@ from acclimate.jobs.lock import WINNER
 from acclimate.methods import Method
 from acclimate.methods.baselines import BASELINE
 from acclimate.methods.probe import PROBED
+from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
@@ -228,11 +229,23 @@ def design(
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few),
+        notes=(*materials.notes, *few, *_of_random_weights(entries)),
         race=entries.recipe,
         examination=materials.examination,
         measured=probe_facts,
         completed=partial(_completed, command=command, budget=budget),
+    )
+
+
+def _of_random_weights(entries: Entries) -> tuple[str, ...]:
+    """Return a note on contestants that do not go on with the given model; none where no model is given."""
+    if entries.materials.model is None:
+        return ()
+    return tuple(
+        f"{name} starts from random weights, with the size and the steps that its settings state, not from the given "
+        "model: this does not compare methods at equal size."
+        for name in entries.fresh
+        if name in entries.models and name != CONTROL
     )
 
 
@@ -268,7 +281,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
             *probes_against_untouched([*entries[0].probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few),
+        notes=(*materials.notes, *few, *_of_random_weights(entries[0])),
         race=searched,
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials),

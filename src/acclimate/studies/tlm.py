@@ -9,7 +9,8 @@
     vary=model      a pretrained model fine-tuned, TLM from its weights, TLM from random weights (Table 8)
     vary=scale      a given model fine-tuned, and TLM at the scales that `scales` names, on test (Table 2; Table 10 with
                     the tasks of GLUE)
-    vary=search     rho_1 by rho_2: the best on dev is tested, and the cost of the whole search is counted (section 4.1)
+    vary=search     rho_1 by rho_2: the best on dev is tested, and the cost of the whole search is counted (section 4.1,
+                    which has 8 by 3 values; the defaults are the 4 by 4 of Tables 5 and 6)
 
 With `tasks` the study runs on several tasks and has each row's mean over them. Figure 1 draws these means by the FLOP
 of stage 1 (`matrix`, `figures`).
@@ -157,9 +158,12 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         what = "comparisons of means" if one[2] == AVERAGE else "comparisons on tasks" if several else "comparisons"
         against += [Against(key, (one,), reference, f"all {what} with '{reference}'") for key in others]
     notes = [
-        f"{column.materials.task.name}: {note}" if several else note
-        for column in columns
-        for note in column.materials.notes
+        *_without_internal(recipe),
+        *(
+            f"{column.materials.task.name}: {note}" if several else note
+            for column in columns
+            for note in column.materials.notes
+        ),
     ]
     return Design(
         name=f"tlm-{recipe.vary}",
@@ -186,6 +190,20 @@ class TlmColumn:
     materials: Materials
     cells: tuple[Cell, ...]
     losses: tuple[HeldOutLosses, ...]
+
+
+def _without_internal(recipe: TlmStudyRecipe) -> list[str]:
+    """Return a note on values of rho_1 with which no batch of stage 1 is internal."""
+    if recipe.vary not in ("rho_1", "search"):
+        return []
+    steps, alike = recipe.tlm.plan.steps, [x for x in recipe.rho_1s if x >= recipe.tlm.plan.steps]
+    if not alike:
+        return []
+    return [
+        f"With rho_1 = {', '.join(map(str, alike))} no batch of stage 1 is internal, as tlm.plan.steps = {steps:,} "
+        f"is not larger: stage 1 never sees the task, and rho_2 changes nothing. Set tlm.plan.steps to at least "
+        f"{max(alike) + 1}, or leave these values out of rho_1s."
+    ]
 
 
 def _split(recipe: TlmStudyRecipe) -> Split:
