@@ -26,6 +26,7 @@ class Row:
     state     small: run, at the size of the report; not run: there, never run whole; settings: nothing is scored;
               missing: there is no command yet
     report    of the run, a file of benchmarks/reports
+    claims    whose outcomes were measured by a run of this row, by their keys in docs/claims.py
     note      what differs from the paper, or what is missing
     """
 
@@ -36,6 +37,7 @@ class Row:
     state: str = NOT_RUN
     report: str = ""
     note: str = ""
+    claims: tuple[str, ...] = ()
 
 
 TLM_TASKS = ("acl-arc", "agnews", "chemprot", "helpfulness", "hyperpartisan", "imdb", "rct", "scierc")
@@ -55,6 +57,12 @@ BLURB = (
     *("hoc", "pubmedqa", "bioasq"),
 )
 CHOICES = "study choices MODEL --data DIR"
+SMALL_SIZE = "TLM has the race's 2 layers of 128 unless `tlm.layers`, `tlm.hidden` and `tlm.heads` say otherwise, the paper BERT-base."
+NO_ACL_ARC = "ACL-ARC is not in this table; name one of its tasks."
+ON_DEV = (
+    "Without settings it scores dev, with rate 3e-5, batches of 32 and 10 epochs on every dataset; the paper has test scores, with "
+    "settings for each dataset. `split=test`, `finetune.plan.rate`, `finetune.plan.batch` and `finetune.epochs` state others."
+)
 
 PAPERS: dict[str, tuple[Row, ...]] = {
     "TLM: Yao et al. (2022), NLP From Scratch Without Large-Scale Pretraining": (
@@ -65,7 +73,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (
                 f'{SCALES} \'scales=["small","medium"]\'',
                 f"{SCALES} 'scales=[\"large\"]'",
-                "adapt tlm --recipe tlm/acl-arc-small",
+                "adapt tlm --recipe tlm/acl-arc-small task=PREPARED_TASK corpus=RETRIEVED/corpus",
             ),
             tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
             note="One command for all eight tasks and their mean; TEXTS are C_BERT at the small and medium scale, C_RoBERTa at "
@@ -74,7 +82,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 2, RoBERTa",
             "the rival",
-            ("adapt finetune --recipe finetune/tlm-roberta",),
+            ("adapt finetune --recipe finetune/tlm-roberta task=PREPARED_TASK",),
             ("finetune/tlm-roberta",),
         ),
         Row(
@@ -84,7 +92,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             state=SMALL,
             report="2026-11-21-tlm.md",
             note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, and "
-            "`second` names the second general corpus.",
+            f"`second` names the second general corpus. {SMALL_SIZE} {NO_ACL_ARC}",
         ),
         Row(
             "Table 4",
@@ -92,20 +100,41 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"{TLM} vary=k",),
             state=SMALL,
             report="2026-11-21-tlm.md",
+            note=f"{SMALL_SIZE} {NO_ACL_ARC}",
         ),
-        Row("Table 5", "rho_1, and external data only", (f"{TLM} vary=rho_1",)),
-        Row("Table 6", "rho_2", (f"{TLM} vary=rho_2",)),
-        Row("Table 7", "without stage 2", (f"{TLM} vary=stages",), state=SMALL, report="2026-11-21-tlm.md"),
+        Row(
+            "Table 5",
+            "rho_1, and external data only",
+            (f"{TLM} vary=rho_1 tlm.plan.steps=150000",),
+            note=f"The steps of Table B.1: with the 500 of a race no batch is internal at rho_1 = 999. {SMALL_SIZE} {NO_ACL_ARC}",
+        ),
+        Row(
+            "Table 6",
+            "rho_2",
+            (f"{TLM} vary=rho_2",),
+            note=f"rho_1 is 3 unless `tlm.rho_1` says otherwise; the paper has 1,000 for SciERC and ChemProt, 4 for RCT. {SMALL_SIZE} {NO_ACL_ARC}",
+        ),
+        Row(
+            "Table 7",
+            "without stage 2",
+            (f"{TLM} vary=stages",),
+            state=SMALL,
+            report="2026-11-21-tlm.md",
+            note=f"{SMALL_SIZE} The table also has AGNews, IMDB and ChemProt.",
+        ),
         Row(
             "Table 8",
             "masked language modelling on task data, from a pretrained model",
             (f"{TLM} --model MODEL vary=model",),
+            note=f"{SMALL_SIZE} The paper has RoBERTa-base, all eight tasks and test scores; the study compares on dev.",
         ),
         Row(
             "section 4.1",
             "search over rho_1 and rho_2",
-            (f"{TLM} vary=search 'rho_1s=[1,3,7,19,99,499,999,1999]' 'rho_2s=[20,100,1000]'",),
-            note="The paper's 8 by 3; without the two settings the study searches the values of Tables 5 and 6.",
+            (f"{TLM} vary=search tlm.plan.steps=150000 'rho_1s=[1,3,7,19,99,499,999,1999]' 'rho_2s=[20,100,1000]'",),
+            note="The paper's 8 by 3, with the steps of Table B.1: with fewer than 2,000 no batch is internal at rho_1 = 1999. "
+            "Without the settings the study searches the 4 by 4 values of Tables 5 and 6, rho_2 = 0 among them. "
+            f"{SMALL_SIZE}",
         ),
         Row(
             "Table 9",
@@ -144,7 +173,15 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table A.2",
             "beside DAPT and TAPT",
-            ('race ACL-ARC --data DIR --model MODEL --corpus TEXTS \'contestants=["DAPT", "TAPT", "DAPT+TAPT"]\'',),
+            (
+                "race ACL-ARC --data DIR --model MODEL --corpus TEXTS finetune.preset=papers finetune.plan.rate=2e-5 "
+                "finetune.plan.batch=32 finetune.plan.weight_decay=0 finetune.looks=30 finetune.epochs=0 finetune.plan.steps=30000 "
+                'search.rates=[] seeds=3 \'contestants=["DAPT", "DAPT+TAPT"]\'',
+                "study tlm ACL-ARC --data DIR --general TEXTS vary=scale 'scales=[\"large\"]'",
+            ),
+            note="The column 'Ours' of Table A.1. The table's rows are the model, DAPT, DAPT+TAPT and TLM at the large scale, whose row "
+            "is the second command's: a race's TLM has 2 layers of 128. One task a command, where the table has eight. DAPT and "
+            "TAPT have acclimate's settings, not those of Gururangan et al.",
         ),
     ),
     "DGA: Ke et al. (2022), Adapting a Language Model While Preserving its General Knowledge": (
@@ -187,7 +224,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "section 4.3",
             "importance of heads in six domains: how alike",
             ("analyse importance MODEL acl=TEXTS reviews=TEXTS --out importance.html",),
+            state=SMALL,
             note="Beside it random importance, which the paper lacks.",
+            claims=("G5",),
         ),
     ),
     "TAPTER: Nishida et al. (2021), Task-adaptive Pre-training of Language Models with Word Embedding Regularization": (
@@ -197,14 +236,16 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "BioASQ after SQuAD: untouched, TAPT, TAPTER",
             ('study tapter "BioASQ 5b factoid" --data DIR --model MODEL first="SQuAD 1.1" seeds=10',),
             ("tapter/bioasq", "mlm/tapt-tapter"),
-            note="The public vectors that the paper goes on from are not given along: `tapter.vectors=wiki.en.bin`. A run of "
+            state=SMALL,
+            claims=("T1", "T6"),
+            note="Run on NCBI-disease with 256 training sentences, not on BioASQ. The public vectors that the paper goes on from are not given along: `tapter.vectors=wiki.en.bin`. A run of "
             "0.1 is withdrawn.",
         ),
         Row(
             "Table 3",
             "SQuAD",
             (
-                'study tapter "SQuAD 1.1" --data DIR --model MODEL finetune.epochs=2 tapter.skipgram.min_count=5 '
+                'study tapter "SQuAD 1.1" --data DIR --model MODEL finetune.epochs=5 tapter.skipgram.min_count=5 '
                 "tapter.skipgram.epochs=5",
             ),
             ("tapter/squad",),
@@ -213,13 +254,18 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Figure 1",
             "both terms of the loss by step",
-            ("adapt tapter --recipe tapter/bioasq",),
-            note="`curve.json` of the adaptation, on the texts of dev.",
+            ("adapt tapter --recipe tapter/bioasq vectors=wiki.en.bin corpus=TEXTS dev=DEV_TEXTS",),
+            state=SMALL,
+            claims=("T4",),
+            note="Run on NCBI-disease. `curve.json` of the adaptation, on the texts of dev.",
         ),
         Row(
             "Figures 2 to 5, Appendix B",
             "how far embeddings moved",
             ("analyse embeddings MODEL runs/tapt runs/tapter --texts train.csv --words lead,cell --out words.html",),
+            state=SMALL,
+            claims=("T5",),
+            note="The distances were measured on NCBI-disease; the drawings were not made.",
         ),
     ),
     "PubMedBERT and BLURB: Gu et al. (2021), Domain-Specific Language Model Pretraining for Biomedical NLP": (
@@ -228,6 +274,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "biomedical words that vocabularies break",
             ("data vocabulary TEXTS --model MODEL --out OUT",),
             state=TOLD,
+            claims=("P3",),
         ),
         Row(
             "Table 2, 3", "the thirteen datasets, with counts", ("study blurb MODEL --data DIR --dry-run",), state=TOLD
@@ -242,7 +289,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         Row(
             "Table 5",
             "pretraining of each model",
-            ("adapt scratch --recipe scratch/pubmedbert",),
+            ("adapt scratch --recipe scratch/pubmedbert corpus=TEXTS",),
             ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
             state=TOLD,
             note="ClinicalBERT, BlueBERT and RoBERTa are taken from their public release, as in the paper, and have no recipe: "
@@ -272,8 +319,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "abstracts, full text, longer training",
             (
                 "study pubmedbert --corpus TEXTS --general TEXTS --data DIR full_texts=TEXTS",
-                "adapt scratch --recipe scratch/pubmed-pmc",
-                "adapt scratch --recipe scratch/pubmed-pmc-longer",
+                "adapt scratch --recipe scratch/pubmed-pmc corpus=TEXTS general=FULL_TEXTS",
+                "adapt scratch --recipe scratch/pubmed-pmc-longer corpus=TEXTS general=FULL_TEXTS",
             ),
             ("scratch/pubmed-pmc", "scratch/pubmed-pmc-longer"),
             note="The study compares at a small size, beside the models of Table 7; the recipes have the paper's.",
@@ -282,9 +329,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 9",
             "adversarial pretraining",
             (
-                "adapt scratch --recipe scratch/pubmedbert-not-adversarial",
-                "adapt scratch --recipe scratch/pubmedbert-adversarial",
-                "adapt adversarial --recipe adversarial/alum",
+                "adapt scratch --recipe scratch/pubmedbert-not-adversarial corpus=TEXTS",
+                "adapt scratch --recipe scratch/pubmedbert-adversarial corpus=TEXTS",
+                "adapt adversarial --recipe adversarial/alum corpus=TEXTS",
             ),
             (
                 "scratch/pubmedbert-not-adversarial",
@@ -295,14 +342,16 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             note="The first two differ in the adversarial term alone. The paper compares with PubMedBERT, which also has "
             "next-sentence prediction and masks 15% throughout.",
         ),
-        Row("Table 10", "linear layer or LSTM", (f"{CHOICES} vary=layers",)),
-        Row("Table 11", "BIO, BIOUL, IO", (f"{CHOICES} vary=schemes",)),
+        Row("Table 10", "linear layer or LSTM", (f"{CHOICES} vary=layers",), note=ON_DEV),
+        Row("Table 11", "BIO, BIOUL, IO", (f"{CHOICES} vary=schemes",), note=ON_DEV),
         Row(
             "Table 12",
             "dummies, markers, original text",
             (f"{CHOICES} vary=relations",),
             state=SMALL,
             report="2026-11-21-blurb.md",
+            claims=("P7",),
+            note=ON_DEV,
         ),
     ),
     "STILT: Jeong and Hwang, Empirical Study on Intermediate Fine-tuning for Biomedical Domain Tasks": (
@@ -319,7 +368,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
 }
 
 STATES = {
-    SMALL: "run at a small size: the report says which",
+    SMALL: "run at a small size: the report, or the claim (T1) that was measured, says which",
     NOT_RUN: "can be run; no run of ours stands behind it",
     MISSING: "there is no command for it yet",
     TOLD: "nothing is scored: data, settings or words",
@@ -350,6 +399,7 @@ def page() -> str:
             commands = "<br>".join(f"`acclimate {command}`" for command in row.commands)
             recipes = ", ".join(f"`{recipe}`" for recipe in folded(row.recipes))
             state = f"[{row.state}]({REPORTS}{row.report})" if row.report else row.state
+            state += f", [{', '.join(row.claims)}](claims.md)" if row.claims else ""
             lines.append(f"| {row.item} | {row.what} | {commands} | {recipes} | {state} | {row.note} |")
         lines.append("")
     return "\n".join(lines)

@@ -1,22 +1,33 @@
 """docs/papers.md: every row's command parses, its recipes and report are there, and no recipe or study is forgotten."""
 
 import importlib.util
+import re
 import shlex
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import typer
 
 from acclimate.cli import app
+from acclimate.cli.settings import schema
 from acclimate.cli.verb import check_settings
 from acclimate.core.settings import recipe_names
 from acclimate.studies import STUDIES
 
 ROOT = Path(__file__).parents[1]
-spec = importlib.util.spec_from_file_location("papers", ROOT / "docs" / "papers.py")
-papers = sys.modules["papers"] = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(papers)
+
+
+def loaded(name: str) -> ModuleType:
+    """Return a script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+papers, claims = loaded("papers"), loaded("claims")
 ROWS = [row for rows in papers.PAPERS.values() for row in rows]
 
 
@@ -36,6 +47,9 @@ def test_each_command_parses_with_its_settings_and_recipe(command):
     assert recipe in {"", *recipe_names()}
     if path == ["adapt"]:
         assert recipe.partition("/")[0] == given["method"]
+        needed = schema()["names"][given["method"]]["needs"]
+        stated = {each.partition("=")[0] for each in given["assignments"] or ()}
+        assert {name for name in needed if name in ("corpus", "task", "tasks")} <= stated
     elif given.get("assignments"):
         assert check_settings(" ".join(path), given) is not None
 
@@ -47,4 +61,21 @@ def test_recipes_and_reports_of_the_rows_are_there_and_every_recipe_and_study_st
     assert {words[1] for words in commands if words[0] == "study"} == set(STUDIES)
     reports = {row.report for row in ROWS if row.report}
     assert {report for report in reports if not (ROOT / "benchmarks" / "reports" / report).is_file()} == set()
-    assert {row.item for row in ROWS if (row.state == papers.SMALL) != bool(row.report)} == set()
+    assert {row.item for row in ROWS if row.state == papers.SMALL and not (row.report or row.claims)} == set()
+    assert {row.item for row in ROWS if row.state == papers.NOT_RUN and (row.report or row.claims)} == set()
+
+
+def test_a_claim_with_a_verdict_stands_in_the_row_that_was_run():
+    """So no row is called not run while docs/claims.md has an outcome of it."""
+    ours = [claim for rows in claims.CLAIMS.values() for claim in rows]
+    run = {each.key for each in ours if claims.verdict([claims.figure(test) for test in each.tests]) != "not run"}
+    assert {key for row in ROWS for key in row.claims} == run
+
+
+def test_squad_alone_has_the_epochs_of_tapters_tables_4_and_5_on_every_page():
+    page = (ROOT / "docs" / "methods" / "tapter.md").read_text("utf-8")
+    texts = [papers.page(), claims.page(), page]
+    commands = [found for text in texts for found in re.findall(r"study tapter ['\"]SQuAD 1\.1['\"][^`\n]*", text)]
+    assert len(commands) == 3
+    for command in commands:
+        assert {"finetune.epochs=5", "tapter.skipgram.min_count=5", "tapter.skipgram.epochs=5"} <= {*command.split()}
