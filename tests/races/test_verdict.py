@@ -60,8 +60,11 @@ def race_of(
     cut: Sequence[str] = (),
     stopped: str = "",
     untaught: Collection[str] = (),
+    failing: Mapping[str, int] = MappingProxyType({}),
 ) -> Outcome:
-    """A race that came to these rows, as `outcome.rows` gives them back. cut: given up on dev"""
+    """A race that came to these rows, as `outcome.rows` gives them back. cut: given up on dev; failing: contestant ->
+    number of its runs that learnt nothing
+    """
     task = ScoredTask("Genes", "sequence", "macro_f1", ("macro_f1",), {})
     items = ("1",), ("a",), ("a",)
     results = []
@@ -77,9 +80,9 @@ def race_of(
                 *items,
                 row.adapting,
                 row.finetuning,
-                learnt=learnt,
+                learnt=learnt and at >= failing.get(row.contestant, 0),
             )
-            for seed, *two in zip(row.seeds, row.dev, row.scores, strict=True)
+            for at, (seed, *two) in enumerate(zip(row.seeds, row.dev, row.scores, strict=True))
         )
         costs = {"adapting": row.adapting, "tuning": row.finetuning}
         encoder = row.contestant not in baselines
@@ -270,6 +273,15 @@ def test_a_contestant_that_learnt_nothing_is_named_and_has_no_verdict() -> None:
     said = verdict(race_of(raced, untaught={"DGA"}))
     assert said.startswith("DAPT is better than the untouched model by 3.1 points")
     assert said.endswith("; DGA learnt nothing and has no verdict.")
+
+
+def test_a_verdict_says_which_runs_learnt_nothing_and_half_of_them_are_too_many() -> None:
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002)]
+    seeds = len(raced[0].seeds)
+    said = verdict(race_of(raced, failing={"untouched": 1}))
+    assert said.endswith(f"; of the fine-tunings, 1 of {seeds} of untouched learnt nothing and count in the means.")
+    said = verdict(race_of(raced, failing={"untouched": seeds // 2 + seeds % 2}))
+    assert said.startswith("The untouched model learnt nothing, so nothing is compared with it")
 
 
 def test_where_the_untouched_model_learnt_nothing_nothing_is_compared_with_it() -> None:

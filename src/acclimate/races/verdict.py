@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from acclimate.core.figures import duration, has, listed, metric_text, p_text, points
 from acclimate.core.settings import SEEDS
@@ -88,14 +89,17 @@ def claims(outcome: Outcome) -> list[str]:
 
 def next_race(outcome: Outcome) -> PowerDesign | None:
     """Return the design of another race with the same contestants, test items and seeds; None if this one compared
-    nothing with the untouched model, or some contestants on fewer seeds, or probed only.
+    nothing with the untouched model, or some contestants on fewer seeds, or probed only. Its spread is that of the
+    contestants that were adapted several times, where some were.
     """
     if outcome.only_probed:
         return None
     comparisons = [row.comparison for row in rows(outcome) if row.comparison is not None]
-    if len({(each.items, each.seeds, each.adaptations > 1) for each in comparisons}) != 1:
+    # what is not adapted, such as TF-IDF, has no chance over adaptations, and would hide that of the others
+    drawn = [each for each in comparisons if each.adaptations > 1] or comparisons
+    if len({(each.items, each.seeds) for each in drawn}) != 1:
         return None
-    return measured_in_race(comparisons)
+    return replace(measured_in_race(drawn), comparisons=len(comparisons))
 
 
 def spread(outcome: Outcome) -> PowerDesign | None:
