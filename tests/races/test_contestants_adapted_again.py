@@ -11,7 +11,7 @@ from acclimate.races.contestants import adaptation_seed, enter
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import race_page, report_of
-from acclimate.races.verdict import established, verdict
+from acclimate.races.verdict import established, next_race, verdict
 from acclimate.statistics.significance import ONE_ADAPTATION
 
 
@@ -99,3 +99,14 @@ def test_more_adaptations_than_fine_tunings_are_refused():
         RaceRecipe(seeds=3, adapt_seeds=4)
     with pytest.raises(ValueError, match="adapt_seeds"):
         RaceRecipe(adapt_seeds=0)
+
+
+def test_the_power_of_another_race_is_that_of_the_adapted_contestants(field):
+    """TF-IDF and random weights, which nothing adapts, have no chance over adaptations; beside them it was not told."""
+    unadapted = ("untouched", "random weights", "TF-IDF + logistic regression")
+    drawn = [replace(score, adaptation=None if score.contestant in unadapted else score.seed) for score in field]
+    design = next_race(studies.raced(drawn))
+    rivals = len({score.contestant for score in field}) - 1
+    alone = next_race(studies.raced([each for each in drawn if each.contestant not in unadapted[1:]]))
+    assert (design.comparisons, alone.comparisons) == (rivals, rivals - 2)
+    assert design == replace(alone, comparisons=rivals)

@@ -10,6 +10,7 @@ import pytest
 
 from acclimate.races import run as running
 from acclimate.races.design import Design, Search
+from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 
 
@@ -21,7 +22,7 @@ def test_an_error_that_no_job_raised_ends_the_study(
         raise error
 
     monkeypatch.setattr(running, "searched", mistaken)
-    entries: Any = SimpleNamespace(models={"untouched": None})
+    entries: Any = SimpleNamespace(models={"untouched": None}, recipe=RaceRecipe())
     design = Design("made-up", "", "", cells=(), against=(), searches=(Search("row", "column", entries),))
     with pytest.raises(type(error)):
         run(design, tmp_path)

@@ -83,6 +83,40 @@ def test_a_setting_that_has_not_left_the_constant_answer_at_the_first_cut_can_st
     assert won.count(3e-5) > 0.97 * len(won)
 
 
+@pytest.mark.parametrize("finalists", [None, lambda: 3])
+def test_a_slow_setting_can_still_win_where_others_have_left_the_constant_answer_at_the_first_cut(finalists):
+    """As the simulation above, but two settings are past the constant answer at the cut, and end below the third."""
+    settings, constant = rated(1e-5, 3e-5, 1e-4, 3e-4), 0.3
+    final = {1e-5: 0.4, 3e-5: 0.7, 1e-4: 0.6, 3e-4: 0.5}
+    left = {1e-5: 0.9, 3e-5: 0.4, 1e-4: 0.2, 3e-4: 0.1}
+    generator = np.random.default_rng(0)
+
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
+        rate = candidate.setting.recipe.plan.rate
+        gone = min(1.0, share / left[rate]) if share >= left[rate] else 0.0
+        dev = constant + (final[rate] - constant) * gone + (0.01 * generator.standard_normal() if gone else 0.0)
+        progress = share * (final[rate] - constant)
+        return DevResult(dev, round(100 * share), loss=1.0 - progress + 0.005 * generator.standard_normal())
+
+    won = []
+    for _ in range(200):
+        found = search(NAMES, settings, 3, play, how="halving", finalists=finalists, hopeless=never, constant=constant)
+        won += [candidate.setting.recipe.plan.rate for candidate in found.finalists]
+    assert won.count(3e-5) > 0.97 * len(won)
+
+
+@pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])
+def test_a_winner_at_an_end_of_the_rates_is_told_however_it_was_found(how, finalists):
+    recipe = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 9e-5)))
+
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
+        return DevResult(0.5 + 100 * candidate.setting.recipe.plan.rate, 100, loss=1.0)
+
+    given = {"finalists": finalists, "hopeless": never, "beyond": recipe.beyond}
+    found = search(NAMES, recipe.settings(), 2, play, how=how, **given)
+    assert "at an end of those tried: untouched (rate 9e-05)" in found.edge
+
+
 def test_of_equal_arms_the_one_with_the_lower_loss_then_the_faster_one_wins():
     settings = rated(1e-5, 3e-5, 1e-4)
     losses = {1e-5: 0.5, 3e-5: 0.4, 1e-4: 0.4}
@@ -145,7 +179,7 @@ def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(
         extend=True,
     )
     assert all(rates == tried for rates in seen.values())
-    assert ("The best rate lies at an end of those tried: untouched (rate 1.11e-06)" in found.note) == warned
+    assert ("The best rate lies at an end of those tried: untouched (rate 1.11e-06)" in found.edge) == warned
 
 
 def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():

@@ -22,10 +22,10 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.race import against_untouched
-from acclimate.races.verdict import MARGIN, claims, reach, verdict, warnings
+from acclimate.races.verdict import MARGIN, claims, constant_score, reach, verdict, warnings
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
-from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.metrics import METRICS, metric_named
 
 SIMPLE = "TF-IDF + logistic regression"
 
@@ -317,6 +317,12 @@ def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted: str
     found = warnings(studies.raced(scores))
     assert bool(found) is warned
     assert not warned or "60.0 points, the same answer to every text 60.0" in found[0]
+
+
+def test_a_class_that_does_not_count_is_no_constant_answer_to_be_above() -> None:
+    gold = ("false",) * 6 + ("a",) * 4
+    without = metric_named("micro_f1 without false")
+    assert constant_score(gold, "sequence", without) == pytest.approx(without.compute(gold, ["a"] * 10)) > 0.5
 
 
 def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:

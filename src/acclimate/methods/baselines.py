@@ -103,8 +103,8 @@ class TfidfRecipe:
         """Return the settings tried for a task of this kind, the preferred one first.
 
         Preferred is a small sum of the places in the three lists; of equals the one whose strength, then whose weights
-        come first. So a few trials vary each of the three, which is not the order of the dev scores: those of
-        eleven published datasets are in benchmarks/reports/2026-11-23-tfidf.md.
+        come first. So the first three have the preferred strength, and vary weights and longest terms. It is not the
+        order of the dev scores: those of eleven published datasets are in benchmarks/reports/2026-11-23-tfidf.md.
         """
         places = {
             (strength, weights, longest): (at_strength + at_weights + at_longest, at_strength, at_weights)

@@ -22,7 +22,8 @@ any more, which `hopeless` decides. The untouched model is in every round.
 
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
-comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes.
+comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes. The
+last place among several that go on is for the one of them with the least loss: it may only be slower than the others.
 With `common` a candidate stands on dev as the mean over all contestants with its setting, so all choose the same one.
 Without a budget no candidate leaves before its warm-up and LEAST more steps.
 
@@ -120,6 +121,7 @@ class SearchResult:
     """The candidates that reached the end with every seed, the untouched model first, and the record.
 
     note     the search in a sentence; "" where there was nothing to search
+    edge     a warning where the best rate of a finalist lies at an end of those tried; else ""
     stopped  why it ended early; "" where it did not
     seeds    number of them that each finalist has; 0: as many as the recipe states
     """
@@ -129,6 +131,7 @@ class SearchResult:
     note: str
     stopped: str = ""
     seeds: int = 0
+    edge: str = ""
 
 
 def search(
@@ -158,7 +161,7 @@ def search(
     constant   dev score of the best constant answer
     first_cut  share of the steps before which no candidate leaves, at least EARLY
     beyond     returns the setting beyond the best one, where that lies at an end of the settings
-    extend     True if that one is tried too
+    extend     True if that one is tried too; only without a budget and where `how` is halving
     common     True if all contestants get the same setting
     """
     rounds = Rounds(tune, give_up, ahead, constant, common=common)
@@ -169,11 +172,12 @@ def search(
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.record_round(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(candidates)} combinations of contestant and setting, each in full with {amount(seeds, 'seed')}."
-        return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "")
+        edge = _at_an_end(last, settings, beyond)
+        return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "", edge=edge)
     if finalists is not None:
         if len(settings) > 1:
             means = rounds.run_all(candidates, range(1), first_cut)
-            candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 2)]
+            candidates = [candidate for name in names for candidate in rounds.best_of(name, means, 1 / 2)]
             rounds.record_round(
                 means, candidates, "in the better half", f"not in the better half after {first_cut:.0%} of the steps"
             )
@@ -181,10 +185,11 @@ def search(
         chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
         why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
         rounds.record_round(means, chosen, "goes to the end", why_not)
-        return last_round(rounds, chosen, seeds, hopeless, another)
+        ended = last_round(rounds, chosen, seeds, hopeless, another)
+        return replace(ended, edge=_at_an_end(ended.finalists, settings, beyond))
     if len(settings) > FEW and first_cut < 1:
         means = rounds.run_all(candidates, range(1), first_cut)
-        candidates = [candidate for name in names for candidate in _best_of(name, means, 1 / 3)]
+        candidates = [candidate for name in names for candidate in rounds.best_of(name, means, 1 / 3)]
         rounds.record_round(
             means, candidates, "in the best third", f"not in the best third after {first_cut:.0%} of the steps"
         )
@@ -208,13 +213,19 @@ def search(
     chosen = untouched_first(best_of_each(means))
     rounds.record_round(means, chosen, "goes on with all seeds", "another setting did better")
     ended = last_round(rounds, chosen, seeds, None)
-    at_an_end = [candidate for candidate in ended.finalists if beyond(tried, candidate.setting)]
+    return replace(ended, edge=_at_an_end(ended.finalists, tried, beyond))
+
+
+def _at_an_end(
+    chosen: Sequence[Candidate],
+    tried: Sequence[Setting],
+    beyond: Callable[[Sequence[Setting], Setting], Setting | None],
+) -> str:
+    """Return a warning that names the candidates whose rate lies at an end of those tried; "" if there are none."""
+    at_an_end = [f"{each.contestant} ({each.setting.name})" for each in chosen if beyond(tried, each.setting)]
     if not at_an_end:
-        return ended
-    which = ", ".join(f"{candidate.contestant} ({candidate.setting.name})" for candidate in at_an_end)
-    return replace(
-        ended, note=f"{ended.note} The best rate lies at an end of those tried: {which}. One beyond may be better."
-    )
+        return ""
+    return f"The best rate lies at an end of those tried: {', '.join(at_an_end)}. One beyond may be better."
 
 
 def last_round(
@@ -294,6 +305,17 @@ class Rounds:
         rate = candidate.setting.recipe.plan.rate
         return DevStanding(learnt, dev if learnt else self.constant, -loss, outcomes[0].steps, rate, dev)
 
+    def best_of(self, name: str, means: Mapping[Candidate, DevStanding], share: float) -> list[Candidate]:
+        """Return the best share of a contestant's candidates. Where these have all learnt something and others have
+        not, the last of several makes room for the one with the least loss of those: it may only be slower.
+        """
+        candidates = ranked(name, means)
+        number = math.ceil(len(candidates) * share)
+        best, later = candidates[:number], [each for each in candidates[number:] if not means[each].learnt]
+        if len(best) > 1 and later and means[best[-1]].learnt:
+            best[-1] = later[0]
+        return best
+
     def foresee(self, candidates: Sequence[Candidate], seeds: range, share: float) -> None:
         """Announce those of the runs that are still to be made, so that they can be done at once."""
         self.ahead(
@@ -351,11 +373,6 @@ def ranked(name: str, means: Mapping[Candidate, DevStanding]) -> list[Candidate]
     """Return the candidates of a contestant, the best first."""
     candidates = [candidate for candidate in means if candidate.contestant == name]
     return sorted(candidates, key=lambda candidate: means[candidate], reverse=True)
-
-
-def _best_of(name: str, means: Mapping[Candidate, DevStanding], share: float) -> list[Candidate]:
-    candidates = ranked(name, means)
-    return candidates[: math.ceil(len(candidates) * share)]
 
 
 def best_of_each(means: Mapping[Candidate, Any]) -> list[Candidate]:
@@ -580,7 +597,7 @@ def searched(
     entries, lost = fit_baseline(_as_ended(entries, found), run, watch)
     out = {**_diverged(found, entries.materials.fold), **out, **lost}
     every = {name: tuple(jobs.values()) for name, jobs in begun.items()}
-    return FineTuned(entries, found, _tuned(entries, found), every, out)
+    return FineTuned(entries, found, _tuned(entries, found), every, out, tuple(filter(None, [found.edge])))
 
 
 def _diverged(found: SearchResult, fold: Fold | None) -> dict[str, str]:

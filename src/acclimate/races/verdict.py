@@ -27,6 +27,7 @@ from acclimate.tasks.task import Kind, Metric
 NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
+COMMON = 20  # labels that are tried as the same answer to every text
 
 
 def verdict(outcome: Outcome) -> str:
@@ -466,14 +467,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 def constant_score(gold: Sequence[Label], kind: Kind, metric: Metric) -> float:
-    """Return the score of the best answer that is the same for every text: the commonest label, or any one number."""
-    return 0.0 if kind == "score" else metric.compute(gold, _constant(gold, kind))
-
-
-def _constant(gold: Sequence[Label], kind: Kind) -> list[Label]:
-    """Return the commonest label for every text, or the commonest tag for every word."""
+    """Return the score of the best answer that is the same for every text: one of the COMMON commonest labels (the
+    commonest may not count, as with `micro_f1 without false`), of tags for every word; 0 for numbers.
+    """
+    if kind == "score":
+        return 0.0
     if kind == "tokens":
         tags = [label for label in gold if isinstance(label, tuple)]
-        tag = Counter(tag for label in tags for tag in label).most_common(1)[0][0]
-        return [(tag,) * len(label) for label in tags]
-    return [Counter(gold).most_common(1)[0][0]] * len(gold)
+        common = Counter(tag for label in tags for tag in label).most_common(COMMON)
+        return max(metric.compute(gold, [(tag,) * len(label) for label in tags]) for tag, _ in common)
+    return max(metric.compute(gold, [label] * len(gold)) for label, _ in Counter(gold).most_common(COMMON))
