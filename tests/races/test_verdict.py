@@ -322,7 +322,7 @@ def test_encoders_that_score_as_a_constant_answer_are_called_that(predicted: str
 def test_a_class_that_does_not_count_is_no_constant_answer_to_be_above() -> None:
     gold = ("false",) * 6 + ("a",) * 4
     without = metric_named("micro_f1 without false")
-    assert constant_score(gold, "sequence", without) == pytest.approx(without.compute(gold, ["a"] * 10)) > 0.5
+    assert constant_score(gold, "sequence", without) == without.compute(gold, ("a",) * 10) > 0.5
 
 
 def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:
