@@ -154,7 +154,9 @@ def test_new_words_begin_at_their_vectors_in_the_models_space(recipe, place, tmp
     inputs = torch.hstack([inputs, torch.ones(len(inputs), 1)])
     embedded = model.get_input_embeddings().weight.detach()
     way = torch.linalg.lstsq(inputs, embedded[[number for number, _ in shared]].double()).solution
-    asked = torch.from_numpy(vectors.of([word["text"] for word in report["words"]])[0]).double()
+    texts = [word["text"] for word in report["words"]]
+    assert report["mostly_unseen"] == vectors.mostly_unseen(texts).sum()
+    asked = torch.from_numpy(vectors.of(texts)[0]).double()
     expected = (torch.hstack([asked, torch.ones(len(asked), 1)]) @ way).float()
     found = load_masked_language_model(done.path).get_input_embeddings().weight[report["words"][0]["id"] :]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -168,6 +168,25 @@ def test_the_run_says_of_what_r_is_made_and_lists_the_stop_words(recipe, tmp_pat
     assert said["stop_words"] == {"list": "acclimate.text.words.ENGLISH", "words": sorted(ENGLISH)}
 
 
+def test_pieces_whose_vectors_are_mostly_of_other_ngrams_are_told_and_can_be_left_out(recipe, tmp_path):
+    # vectors of words that occur 40 times or more, so that many pieces have n-grams that no word has
+    few = replace(recipe, plan=replace(recipe.plan, steps=1), looks=1, skipgram=replace(SKIPGRAM, min_count=40))
+    said, notes = {}, {}
+    for unseen in ("keep", "drop"):
+        told = notes[unseen] = []
+        stated = replace(few, unseen=unseen)
+        tapter.adapt(stated, tmp_path / unseen, watch=lambda step, told=told: told.append(step.values.get("note", "")))
+        said[unseen] = files.read_json(tmp_path / unseen / tapter.TARGETS)
+    kept, dropped = said["keep"], said["drop"]
+    count = kept["mostly_unseen"]
+    assert 0 < count == dropped["mostly_unseen"] == dropped["left_out"]["mostly unseen"]
+    assert dropped["regularised"] == kept["regularised"] - count
+    for unseen, fate in (("keep", "kept, as in the paper"), ("drop", "left out")):
+        [note] = [note for note in notes[unseen] if "n-grams" in note]
+        assert note.startswith(f"of {kept['regularised']:,} pieces with a vector, {count:,} (")
+        assert note.endswith(fate)
+
+
 def test_provenance_tells_inputs_by_content(recipe, toy_race, tmp_path):
     checkpoint = tapter.adapt(replace(recipe, plan=replace(recipe.plan, steps=2)), tmp_path)
     sources = files.read_json(checkpoint.path / "provenance.json")["sources"]

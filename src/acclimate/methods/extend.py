@@ -115,7 +115,8 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     parts = count_parts(Corpus(recipe.corpus), cutter, watch=watch)
     words = _words(recipe, lines, parts, cutter)
     longer = Cutter(extended(cutter, [word.form for word in words]))
-    start_ND, facts = None, {"start": recipe.start}
+    start_ND: Tensor | None = None
+    facts: dict[str, Any] = {"start": recipe.start}
     if recipe.start == "vectors":
         vectors = open_vectors(_vectors(recipe, out, watch))
         start_ND, facts = _mapped(model, tokenizer, words, vectors, cutter, lower=recipe.skipgram.lower)
@@ -127,6 +128,8 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     _write(out, report, words, cutter)
     summary = note(before, after, len(words), parts.left_out)
     summary += f"; {old:,} old entries that no merge came to are whole now too" if old else ""
+    if unseen := facts.get("mostly_unseen", 0):
+        summary += f"; the vectors of {unseen:,} are mostly of n-grams that occur in no word of the vectors"
     watch(Progress("adapt", 0, 0, "steps", {"note": summary}))
     return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), stated, sources)
 
@@ -193,12 +196,15 @@ def _mapped(
         if text in with_vector and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
     ]
     mapped = fit_map(vectors.of([texts[number] for number in shared])[0], embedded[shared].numpy())
-    vectors_of_words, has_vector = vectors.of([word.text.lower() if lower else word.text for word in words])
+    looked_up = [word.text.lower() if lower else word.text for word in words]
+    vectors_of_words, has_vector = vectors.of(looked_up)
     means = torch.stack([embedded[list(word.pieces)].double().mean(0).float() for word in words])
     mapped_ND = torch.from_numpy(mapped(vectors_of_words))  # W v + b
     start_ND = torch.where(torch.from_numpy(has_vector)[:, None], mapped_ND, means)
     facts = {"shared_words": mapped.words, "variance_explained": mapped.explained}
-    return start_ND, {"start": "vectors", **facts, "without_a_vector": int((~has_vector).sum())}
+    facts |= {"without_a_vector": int((~has_vector).sum())}
+    facts |= {"mostly_unseen": int(vectors.mostly_unseen(looked_up).sum())}
+    return start_ND, {"start": "vectors", **facts}
 
 
 def _entries(cutter: Cutter, size: int) -> list[str]:

@@ -19,7 +19,9 @@ Readings
   R has every occurrence of a piece (`per`), and at a masked position the token of the text, not the mask (`ids`).
   R leaves out special tokens, stop words (text/words.py; the paper's list is not known), pieces whose text is shorter
   than fastText's shortest n-gram, pieces without text, such as a lone space mark, and pieces without a vector;
-  `out/regularised.json` counts them and lists the stop words.
+  `out/regularised.json` counts them and lists the stop words. Every piece with n-grams has a vector under a .bin, if
+  only from the buckets that its n-grams share with others: `unseen` keeps or drops those without a row of their own
+  and with more than half of their n-grams in no word of the vectors. They are counted and told either way.
   A piece is looked up like a word, without the tokenizer's mark: "##tion" has the vector of "tion". Vectors are of
   lower-cased text, as the public wiki.en.bin is, and pieces are looked up in lower case.
   F_x is the mean of x's word and n-gram rows, as fastText composes it (the paper writes a sum), and is not normalised;
@@ -52,7 +54,7 @@ from torch import Tensor, nn
 
 from acclimate.core import files, ranks
 from acclimate.core.settings import Dropout, Range, check_ranges, from_mapping, to_mapping
-from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
+from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.method import Contestant, First, Method
 from acclimate.methods.mlm import Epochs, Length, Share, check_length, load_adapted, masked_run
 from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
@@ -60,7 +62,7 @@ from acclimate.models.loading import identity, seeded
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.text.tokens import Tokens
-from acclimate.text.vectors.of_vocabulary import STOP_WORDS, vocabulary_vectors
+from acclimate.text.vectors.of_vocabulary import STOP_WORDS, Unseen, VocabularyVectors, vocabulary_vectors
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
 from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import finish
@@ -223,6 +225,9 @@ class TapterRecipe:
     ids: Ids = "original"
     """Whose vector a predicted position is drawn to: that of the piece in the text, or of the piece in the "masked"
     input."""
+    unseen: Unseen = "keep"
+    """Pieces whose n-grams mostly occur in no word of the vectors, so that their vectors are mostly those of other
+    n-grams. "keep": the regularisation counts them, as the paper does; "drop": it does not."""
     regularisation: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
     """Weight of the term that draws embeddings to the vectors, above 0; the paper: 1."""
     permuted: bool = False
@@ -266,9 +271,13 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     vectors = open_vectors(_vectors(recipe, out, watch))
     model = load_adapted(recipe, watch)
     require_room(model, recipe.max_tokens)
-    targets = vocabulary_vectors(tokenizer, vectors, size=len(word_embeddings(model)), lower=recipe.skipgram.lower)
+    size, lower = len(word_embeddings(model)), recipe.skipgram.lower
+    targets = vocabulary_vectors(tokenizer, vectors, size=size, lower=lower, unseen=recipe.unseen)
+    if note := unseen_note(targets):
+        watch(Progress("adapt", 0, 0, "steps", {"note": note}))
     if ranks.is_first():
         counts = {"regularised": int(targets.regularised_V.sum()), "left_out": targets.left_out}
+        counts |= {"mostly_unseen": int(targets.unseen_V.sum())}
         files.write_json(out / TARGETS, {**counts, "stop_words": {"list": STOP_WORDS, "words": sorted(ENGLISH)}})
 
     # stage 2: masked language modelling, the embeddings kept near them
@@ -316,6 +325,19 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
+
+
+def unseen_note(targets: VocabularyVectors) -> str:
+    """Return a sentence on the pieces whose n-grams are mostly unseen; "" if there are none."""
+    unseen = int(targets.unseen_V.sum())
+    if not unseen:
+        return ""
+    total = int((targets.regularised_V | targets.unseen_V).sum())
+    fate = "kept, as in the paper" if targets.regularised_V[targets.unseen_V].all() else "left out"
+    return (
+        f"of {total:,} pieces with a vector, {unseen:,} ({unseen / total:.0%}) have a vector that is mostly of other "
+        f"n-grams, since more than half of theirs occur in no word of the vectors: {fate}"
+    )
 
 
 def resolved_scale(recipe: TapterRecipe) -> VectorScale:

@@ -16,6 +16,7 @@ class Known:
     """Vectors of a few words: (length, first letter's place in the alphabet)."""
 
     dim = 2
+    unseen: tuple[str, ...] = ()
 
     def __init__(self, *words: str, shortest: int = 3) -> None:
         self.words, self.shortest = words, shortest
@@ -23,6 +24,9 @@ class Known:
     def of(self, words):
         values = [(len(word), ord(word[0]) - ord("a")) if word in self.words else (0, 0) for word in words]
         return np.array(values, np.float32).reshape(-1, 2), np.array([word in self.words for word in words], bool)
+
+    def mostly_unseen(self, words):
+        return np.array([word in self.unseen for word in words], bool)
 
 
 def tokenizer_of(kind: str, pieces: list[str]) -> PreTrainedTokenizerFast:
@@ -59,6 +63,26 @@ def test_a_piece_is_left_out_for_one_reason_and_the_others_have_their_vectors():
     assert not found.vectors_VF[~found.regularised_V].any()
     assert found.left_out == {"special": 3, "stop word": 1, "too short": 1, "without a text": 2, "without a vector": 1}
     assert sum(found.left_out.values()) + found.regularised_V.sum() == 12
+
+
+@pytest.mark.parametrize("unseen", ["keep", "drop"])
+def test_pieces_of_unseen_ngrams_are_told_and_stay_in_r_unless_they_are_dropped(unseen):
+    known = Known("gene", "valve")
+    known.unseen = ("valve", "zzzz")  # zzzz has no vector at all
+    tokenizer = tokenizer_of("wordpiece", ["gene", "valve", "zzzz"])
+    found = vocabulary_vectors(tokenizer, known, size=6, lower=True, unseen=unseen)
+    assert np.flatnonzero(found.unseen_V).tolist() == [4]
+    assert np.flatnonzero(found.regularised_V).tolist() == ([3, 4] if unseen == "keep" else [3])
+    assert found.vectors_VF[4].any() == (unseen == "keep")
+    assert found.left_out.get("mostly unseen", 0) == (unseen == "drop")
+    assert sum(found.left_out.values()) + found.regularised_V.sum() == 6
+
+
+def test_a_vocabulary_of_unseen_ngrams_cannot_be_dropped_whole():
+    known = Known("gene")
+    known.unseen = ("gene",)
+    with pytest.raises(ValueError, match="has a vector that is mostly of n-grams in its words"):
+        vocabulary_vectors(tokenizer_of("wordpiece", ["gene"]), known, size=4, lower=True, unseen="drop")
 
 
 def test_case_is_kept_where_the_vectors_have_case():

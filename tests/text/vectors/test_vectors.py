@@ -68,6 +68,35 @@ def test_a_word_without_rows_has_no_vector(tmp_path):
     assert not vectors[:2].any()
 
 
+def spelt_ngrams(word, shortest, longest):
+    framed = f"<{word}>"
+    sizes = range(shortest, longest + 1)
+    return [framed[at : at + size] for size in sizes for at in range(len(framed) - size + 1)]
+
+
+def test_a_word_is_mostly_unseen_if_over_half_of_its_ngrams_are_in_no_word_of_the_text(tmp_path):
+    settings = replace(SMALL, shortest=3, longest=3)
+    vectors = open_vectors(train_vectors(texts, tmp_path / "made.bin", settings))
+    seen = {ngram for word in vectors.words for ngram in spelt_ngrams(word, 3, 3)}
+    asked = ["rats", "ratsive", "xylophage", "bloodless", "ratsiv", "é", "naïve", "naxve", "rosexylo"]
+    shares = [np.mean([ngram not in seen for ngram in spelt_ngrams(word, 3, 3)]) for word in asked]
+    assert {share == 0.5 for share in shares} == {True, False}  # half is not mostly
+    found = vectors.mostly_unseen(asked)
+    assert found.tolist() == [share > 0.5 for share in shares]
+    assert not found[0]
+    assert found[2]
+    assert vectors.of(asked)[1].all()  # each has a vector all the same: buckets are shared
+    assert vectors.mostly_unseen([]).tolist() == []
+
+
+def test_words_that_only_a_text_start_had_do_not_make_ngrams_seen(tmp_path):
+    vec = tmp_path / "start.vec"
+    vec.write_text("2 8\nrats " + "1 " * 8 + "\nxylophage " + "1 " * 8 + "\n")
+    assert not open_vectors(vec).mostly_unseen(["xylophages", "xylophage"]).any()  # it has no n-grams
+    gone_on = open_vectors(train_vectors(texts, tmp_path / "on.bin", SMALL, start=vec))
+    assert gone_on.mostly_unseen(["xylophages", "xylophage", "ratsy"]).tolist() == [True, False, False]
+
+
 def test_an_opened_file_says_what_it_holds():
     file = open_vectors(OFFICIAL)
     assert (file.dim, file.shortest, file.longest, file.buckets) == (8, 2, 4, 300)

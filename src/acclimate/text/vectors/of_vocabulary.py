@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STOP_WORDS = "acclimate.text.words.ENGLISH"
 HELD_OUT = 5  # every fifth word is held out to measure the map
+Unseen = Literal["keep", "drop"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +35,13 @@ class VocabularyVectors:
     vectors_VF      float32, zeros for the pieces outside R
     regularised_V   bool: the pieces of R
     left_out        reason why pieces are outside R -> their number
+    unseen_V        bool: the pieces whose vector is mostly of n-grams that no word of the vectors has, in R or dropped
     """
 
     vectors_VF: np.ndarray
     regularised_V: np.ndarray
     left_out: dict[str, int]
+    unseen_V: np.ndarray
 
 
 def vocabulary_vectors(
@@ -47,12 +50,15 @@ def vocabulary_vectors(
     *,
     size: int,
     lower: bool,
+    unseen: Unseen = "keep",
     stop_words: Collection[str] = ENGLISH,
 ) -> VocabularyVectors:
     """Return the vector of each piece's text without marks: "##tion", "Ġtion" and "▁tion" get the vector of "tion".
 
-    size   rows of the model's embeddings, of which there may be more than pieces
-    lower  look pieces up in lower case, for vectors of lower-cased text
+    size    rows of the model's embeddings, of which there may be more than pieces
+    lower   look pieces up in lower case, for vectors of lower-cased text
+    unseen  "drop" leaves pieces out of R whose n-grams mostly occur in no word of the vectors, as
+            `Vectors.mostly_unseen` says
 
     R leaves out special tokens, pieces that are no text (a mark alone, a part of a character), stop words, pieces with
     fewer characters than the vectors' shortest n-gram, and pieces without a vector.
@@ -63,17 +69,26 @@ def vocabulary_vectors(
     reasons = [_reason(text, piece in special, vectors.shortest, stop_words) for piece, text in enumerate(texts)]
     regularised_V = np.array([not reason for reason in reasons])
     pieces = np.flatnonzero(regularised_V)
-    vectors_found, has_vector = vectors.of([texts[piece] for piece in pieces])
+    looked_up = [texts[piece] for piece in pieces]
+    vectors_found, has_vector = vectors.of(looked_up)
+    unseen_V = np.zeros(size, bool)
+    unseen_V[pieces] = has_vector & vectors.mostly_unseen(looked_up)
+    counts = {reason: reasons.count(reason) for reason in sorted(set(reasons) - {""})}
+    counts["without a vector"] = int((~has_vector).sum())
     regularised_V[pieces[~has_vector]] = False
+    if unseen == "drop":
+        regularised_V &= ~unseen_V
+        counts["mostly unseen"] = int(unseen_V.sum())
     if not regularised_V.any():
+        seen = " that is mostly of n-grams in its words" if unseen == "drop" else ""
         raise ValueError(
             f"none of the {len(pieces):,} pieces of the model's vocabulary that are words or parts of one has a "
-            "vector. Give vectors of the same language, or train them on more text"
+            f"vector{seen}. Give vectors of the same language, or train them on more text"
         )
     vectors_VF = np.zeros((size, vectors.dim), np.float32)
-    vectors_VF[pieces[has_vector]] = vectors_found[has_vector]
-    counts = {reason: reasons.count(reason) for reason in sorted(set(reasons) - {""})}
-    return VocabularyVectors(vectors_VF, regularised_V, counts | {"without a vector": int((~has_vector).sum())})
+    vectors_VF[pieces] = vectors_found
+    vectors_VF[~regularised_V] = 0
+    return VocabularyVectors(vectors_VF, regularised_V, counts, unseen_V)
 
 
 def piece_texts(tokenizer: PreTrainedTokenizerBase, size: int) -> list[str]:
