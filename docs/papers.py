@@ -283,8 +283,8 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Table 4",
             "task models",
             state=TOLD,
-            note="The linear layer is `finetune.pooling=first`, average pooling `mean`; with `pooler` and "
-            "`finetune.pooler=fresh` a dense layer and tanh stand before it, an MLP.",
+            note="The linear layer on [CLS] is `finetune.pooling=first`. Of relations `mentions` reads the maximum over "
+            "each mention's tokens, `mentions-mean` their average; `finetune.sequence_layer=mlp` is an MLP.",
         ),
         Row(
             "Table 5",

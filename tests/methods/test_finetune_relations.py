@@ -71,6 +71,8 @@ def test_the_original_text_does_not_tell_its_pair_to_the_first_token(encoder, ta
     [
         ("original", {"pooling": "mentions"}),
         ("original", {"pooling": "mentions", "sequence_layer": "bilstm"}),
+        ("original", {"pooling": "mentions-mean"}),
+        ("original", {"pooling": "mentions-mean", "sequence_layer": "mlp"}),
         ("markers", {"pooling": "mentions"}),
         ("markers", {"pooling": "starts", "special_tokens": MARKERS}),
     ],
@@ -92,7 +94,13 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
 
 @pytest.mark.parametrize(
     ("setting", "told"),
-    [({"pooling": "mentions"}, "at its two mentions"), ({"sequence_layer": "bilstm"}, "reads an LSTM"), ({}, "")],
+    [
+        ({"pooling": "mentions"}, "at its two mentions"),
+        ({"pooling": "mentions-mean"}, "at its two mentions (finetune.pooling = mentions-mean)"),
+        ({"sequence_layer": "bilstm"}, "reads an LSTM"),
+        ({"sequence_layer": "mlp"}, "a dense layer and tanh stand before its last layer"),
+        ({}, ""),
+    ],
 )
 def test_shipping_knows_which_classifiers_transformers_does_not_load(encoder, task, tmp_path, setting, told):
     of = task("original")

@@ -81,6 +81,7 @@ def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_plain_transf
         ("span", {}),
         ("tokens", {"tag_layer": "crf"}),
         ("sequence", {"sequence_layer": "bilstm"}),
+        ("sequence", {"sequence_layer": "mlp", "pooling": "first"}),
         ("sequence", {"pooling": "pooler"}),
     ],
 )
@@ -92,6 +93,29 @@ def test_where_there_is_no_probe_a_drawn_head_learns_ten_times_as_fast(kind, set
     drawn = Tuning(replace(recipe, head="fresh", pooling="pooler"), task, tmp_path / "drawn", unwatched)
     for name, value in drawn.model.state_dict().items():
         assert torch.equal(tuning.model.state_dict()[name], value), name
+
+
+def test_under_an_mlp_a_probe_chooses_what_is_read_but_not_the_pooler_and_the_head_is_drawn(
+    encoder, toy_task, tmp_path
+):
+    save_model(BertForNextSentencePrediction.from_pretrained(encoder), load_tokenizer(encoder), tmp_path / "nsp")
+    task, notes = toy_task("sequence"), {"linear": [], "mlp": []}
+    recipe = recipe_for(tmp_path / "nsp", task, pooler="kept")
+    tunings = {}
+    for layer, told in notes.items():  # the linear layer's probe first, in this process: an MLP does not begin as it
+        watch = lambda step, told=told: told.append(step.values.get("note", ""))  # noqa: E731
+        tunings[layer] = Tuning(replace(recipe, sequence_layer=layer), task, tmp_path / layer, watch)
+    read_outs = {layer: " ".join(told) for layer, told in notes.items()}
+    assert "pooler" in read_outs["linear"]
+    assert "least loss" in read_outs["mlp"]
+    assert "pooler" not in read_outs["mlp"]
+    assert (tunings["linear"].head_rate, tunings["mlp"].head_rate) == (1.0, 10.0)
+    pooling = tunings["mlp"].pooling
+    assert pooling in ("first", "mean")
+    stated = replace(recipe, sequence_layer="mlp", head="fresh", pooling=pooling)
+    drawn = Tuning(stated, task, tmp_path / "drawn", unwatched).model.state_dict()
+    for name, value in tunings["mlp"].model.state_dict().items():
+        assert torch.equal(drawn[name], value), name
 
 
 def test_a_family_whose_tagging_head_has_more_layers_keeps_its_drawn_head(encoder, toy_task, tmp_path):

@@ -121,7 +121,7 @@ def test_classifier_keeps_adapters_and_its_head_does_not_depend_on_them(adapted,
     assert not torch.allclose(logits(again), logits(plain), rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("pooling", "layer"), [("first", "bilstm"), ("mentions", "linear")])
+@pytest.mark.parametrize(("pooling", "layer"), [("first", "bilstm"), ("mentions", "linear"), ("mean", "mlp")])
 def test_own_heads_stand_on_adapters_too(adapted, pooling, layer):
     model = load_classifier(adapted[0], ("a", "b"), seed=0, pooling=pooling, sequence_layer=layer)
     assert len([*adapters_of(model)]) == 4

@@ -10,7 +10,7 @@ from transformers import AutoModel
 from acclimate.models.classifier import classifier_kind, kind_in, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import ConditionalRandomField, crf_of, pooled
+from acclimate.models.task_layers import OF_MENTIONS, ConditionalRandomField, crf_of, pooled
 from families import FAMILIES, VOCABULARY
 
 LABELS = ("O", "B", "I")
@@ -290,6 +290,18 @@ def test_mentions_are_the_largest_values_of_their_tokens_side_by_side():
     assert torch.equal(pooled(hidden_BTD, PLACES, "mentions"), torch.stack(rows))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mentions_can_be_the_mean_of_their_tokens_and_no_other_token_counts(dtype):
+    hidden_BTD = torch.randn(2, 7, 4).to(dtype)
+    rows = [
+        torch.cat([hidden_BTD[row, start:end].mean(dim=0) for start, end in PLACES[row].tolist()]) for row in range(2)
+    ]
+    hidden_BTD[0, 6] = torch.inf
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = pooled(hidden_BTD, PLACES, "mentions-mean")
+    torch.testing.assert_close(found, torch.stack(rows))
+
+
 def test_starts_are_the_first_tokens_side_by_side():
     hidden_BTD = torch.randn(2, 7, 4)
     rows = [torch.cat([hidden_BTD[row, start] for start, _ in PLACES[row].tolist()]) for row in range(2)]
@@ -299,7 +311,9 @@ def test_starts_are_the_first_tokens_side_by_side():
 def summary(model, hidden_BTD, pooling):
     """What the classifier's linear layer reads, with nothing but what PyTorch has."""
     if model.lstm is None:
-        return pooled(hidden_BTD, PLACES, pooling)
+        read_BD = hidden_BTD[:, 0] if pooling in ("pooler", "first") else hidden_BTD.mean(1)
+        read_BD = pooled(hidden_BTD, PLACES, pooling) if pooling in OF_MENTIONS else read_BD
+        return torch.tanh(read_BD @ model.dense.weight.T + model.dense.bias) if model.dense is not None else read_BD
     states_BTD, (last_2BD, _) = model.lstm(hidden_BTD)
     half = model.lstm.hidden_size
     ends = torch.cat([states_BTD[:, -1, :half], states_BTD[:, 0, half:]], -1)
@@ -310,8 +324,13 @@ def summary(model, hidden_BTD, pooling):
 @pytest.mark.parametrize(
     ("encoder_directory", "pooling", "layer"),
     [
-        *((name, *read) for name in FAMILIES for read in (("starts", "linear"), ("mentions", "bilstm"))),
+        *(
+            (name, *read)
+            for name in FAMILIES
+            for read in (("starts", "linear"), ("mentions", "bilstm"), ("mentions-mean", "mlp"))
+        ),
         *(("bert", *read) for read in (("mentions", "linear"), ("first", "bilstm"), ("starts", "bilstm"))),
+        *(("bert", *read) for read in (("mentions-mean", "linear"), ("pooler", "mlp"), ("mean", "mlp"))),
     ],
     indirect=["encoder_directory"],
 )
@@ -319,6 +338,7 @@ def test_a_checkpoint_of_any_family_says_what_it_said(encoder_directory, tmp_pat
     model = load_classifier(encoder_directory, ("yes", "no"), seed=1, pooling=pooling, sequence_layer=layer)
     with torch.no_grad():
         said = model(**pooled_inputs()).logits
+        assert said.abs().max() > 1e-3
         hidden = model.base_model(input_ids=inputs()["input_ids"]).last_hidden_state
         assert torch.allclose(output_layer(model)(summary(model, hidden, pooling)), said, atol=1e-6)
     with quiet():
@@ -378,11 +398,22 @@ def test_a_checkpoint_of_the_first_version_is_still_read(tmp_path):
 
 def test_the_head_of_pooled_states_depends_on_the_seed_alone(encoder_directory):
     one, same, other = (
-        load_classifier(encoder_directory, ("a", "b"), seed=seed, pooling="mentions") for seed in (1, 1, 2)
+        load_classifier(encoder_directory, ("a", "b"), seed=seed, pooling="mentions", sequence_layer="mlp")
+        for seed in (1, 1, 2)
     )
-    heads = [output_layer(model).weight for model in (one, same, other)]
-    assert torch.equal(heads[0], heads[1])
-    assert not torch.equal(heads[0], heads[2])
+    for layer in ("dense", "classifier"):
+        heads = [getattr(model, layer).weight for model in (one, same, other)]
+        assert torch.equal(heads[0], heads[1])
+        assert not torch.equal(heads[0], heads[2])
+
+
+def test_an_mlp_is_as_wide_as_the_encoder_and_its_last_layer_is_the_output_layer(encoder_directory):
+    """Also with as many labels as dimensions."""
+    width = FAMILIES["bert"]().config.hidden_size
+    labels = [f"label {number}" for number in range(width)]
+    model = load_classifier(encoder_directory, labels, seed=1, pooling="mentions-mean", sequence_layer="mlp")
+    assert tuple(model.dense.weight.shape) == (width, 2 * width)
+    assert output_layer(model) is model.classifier
 
 
 def test_a_checkpoint_that_read_mentions_can_be_tuned_to_read_the_first_token(tmp_path):

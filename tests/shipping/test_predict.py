@@ -330,8 +330,9 @@ def test_questions_in_squads_form_need_no_answers(tmp_path):
         predict(predictor, [{"question": "", "context": "word1"}])
 
 
-def test_a_relation_is_read_at_its_two_mentions(tmp_path):
-    run = finished_race(tmp_path / "run", pooling="mentions")
+@pytest.mark.parametrize("pooling", ["mentions", "mentions-mean"])
+def test_a_relation_is_read_at_its_two_mentions(tmp_path, pooling):
+    run = finished_race(tmp_path / "run", pooling=pooling)
     predictor = load_predictor(run)
     examples = open_prepared(run / "data").examples("test")
     rows = [{"text": example.text, "spans": [list(span) for span in example.spans]} for example in examples]

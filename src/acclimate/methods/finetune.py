@@ -31,9 +31,13 @@ Readings
   answers are the best of all its windows; a window that does not hold the whole answer has the first token for both
   ends, as in BERT's released code. An epoch has as many rows as there are sentences or questions.
   For relations (tasks/relations.py), "mentions" and "starts" are the encodings of Gu et al., Table 12; "mentions" takes
-  the largest value in every dimension. The first token stands in for a mention that max_tokens cut off, and `watch`
+  the largest value in every dimension. Section 5.2 also names the average over a mention's tokens, "mentions-mean"; the
+  choice of pooling="auto" leaves it out. The first token stands in for a mention that max_tokens cut off, and `watch`
   gets the number of such training rows. Special tokens are new rows of the embeddings, drawn with the seed.
   A word of which the tokenizer leaves no piece (a zero-width space) is predicted to be O, and is not trained on.
+  sequence_layer = "mlp" is the "more sophisticated classifier (e.g., MLP)" of Gu et al., section 5.2, whose layers,
+  width and activation they do not state: ours has one dense layer as wide as the encoder, with tanh, before dropout and
+  the linear layer, as BERT's pooler has.
   tag_layer, sequence_layer and tag_scheme are the choices of Gu et al., Tables 10 and 11, who say of the LSTM only that
   it is bidirectional: ours sees all tokens of the row, is as wide as the encoder, both directions together, and has the
   linear layer's dropout behind it. If the first token represents a text, the LSTM replaces it by the state of each
@@ -176,6 +180,7 @@ SPANS: dict[str, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
     "first": None,
     "mean": None,
     "mentions": mention_spans,
+    "mentions-mean": mention_spans,
     "starts": marked_spans,
 }
 # what is done with texts and words of which the tokenizer leaves nothing
@@ -246,8 +251,8 @@ class FinetuneRecipe:
     # the head
     head: Literal["fresh", "probe", "kept"] = "probe"
     """"fresh": a new head with random weights. "probe": a new head that starts as the linear layer that a probe fits on
-    the frozen encoder; where no probe exists (spans, CRFs, LSTMs), random weights that learn ten times as fast. "kept":
-    the head of the fine-tuned checkpoint that `model` names."""
+    the frozen encoder; where no probe exists (spans, CRFs, LSTMs, MLPs), random weights that learn ten times as fast.
+    "kept": the head of the fine-tuned checkpoint that `model` names."""
     head_rate: AboveZero = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
     special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
 
@@ -265,11 +270,13 @@ class FinetuneRecipe:
     pooling: Literal[Pooling, "auto"] = "auto"
     """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
     has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
-    states of the two mentions of a relation (Table 12). "auto": what a probe reads best on the training rows."""
+    states of the two mentions of a relation (Table 12), of "mentions" the largest value of each dimension, of
+    "mentions-mean" their mean. "auto": what a probe reads best on the training rows."""
     pooler: Literal["fresh", "kept"] = "kept"
     """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
-    """Layer between the encoder and the labels of whole texts: linear or LSTM (Table 10)."""
+    """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and tanh
+    before the linear one. An LSTM or MLP takes the place of a pooler: pooling "pooler" then reads as "first" does."""
 
     # the head of texts with several labels each
     base_rates: bool = True
@@ -771,22 +778,28 @@ _starts: OrderedDict[str, HeadStart] = OrderedDict()  # those made last, for the
 def start_of(
     recipe: FinetuneRecipe, task: Prepared, tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], watch: Watch
 ) -> HeadStart:
-    """Return the head's pooling and the layer that it begins as: those of a probe where the recipe asks for either."""
+    """Return the head's pooling and the layer that it begins as: those of a probe where the recipe asks for either.
+
+    Under sequence_layer = "mlp" a probe may choose the pooling, the pooler excepted, but no head begins as one.
+    """
     stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
     if recipe.head == "kept" and recipe.pooling == "auto":
         return HeadStart(pooling_of(configuration_of(recipe.model)))
     linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
-    if (recipe.head != "probe" and recipe.pooling != "auto") or not linear or task.kind not in probe.PROBED:
+    begins_as_probe = recipe.head == "probe" and linear
+    chosen = recipe.pooling == "auto" and (linear or (recipe.sequence_layer == "mlp" and task.kind != "tokens"))
+    if not (begins_as_probe or chosen) or task.kind not in probe.PROBED:
         return HeadStart(stated)
     special = [*recipe.special_tokens, recipe.plan.seed] if recipe.special_tokens else []
     about = [identity(recipe.model), task.hashes["train"], task.max_tokens, list(labels), recipe.pooling, special]
-    key = settings.digest([*about, recipe.pooler, recipe.head])
+    key = settings.digest([*about, recipe.pooler, recipe.head, recipe.sequence_layer])
     if key in _starts:
         _starts.move_to_end(key)
         return _starts[key]
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
+    has_pooler &= linear  # an MLP stands in its place
     read_outs = probe.read_outs_of(task.kind, has_pooler=has_pooler)
     if recipe.pooling == "auto" and mentions_stand(task):
         read_outs = (*read_outs, "mentions")
@@ -814,7 +827,7 @@ def start_of(
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
     start = HeadStart(pooling)
-    if recipe.head == "probe":
+    if begins_as_probe:
         start = HeadStart(pooling, layer, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
     _starts[key] = start
     while len(_starts) > STARTS_KEPT:

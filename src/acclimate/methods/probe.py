@@ -10,7 +10,7 @@ The read-out is what the layer reads of a text:
     first   the state of its first token
     mean    the mean of the states of all its tokens, those that frame it among them
     pooler  what the encoder's pooler makes of the first token, if the checkpoint has a trained one
-    mentions, starts  the states of the two mentions of a relation (models/task_layers.py)
+    mentions, mentions-mean, starts  the states of the two mentions of a relation (models/task_layers.py)
     pieces  of each tagged word the state of its first piece
 
 and the layer, with weights W and a bias b, minimises over the training rows (strength = lambda)
@@ -67,7 +67,7 @@ from acclimate.training.plan import Plan, Precision, device, piece_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ReadOut = Literal["first", "mean", "pooler", "mentions", "starts", "pieces"]
+ReadOut = Literal["first", "mean", "pooler", "mentions", "mentions-mean", "starts", "pieces"]
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # lambda, the strongest first
 FOLDS = 5

@@ -9,13 +9,16 @@ first           the state of its first token; of an LSTM the state of each direc
                 the first token one direction has read no more than that token)
 mean            the mean of the states of all its tokens
 mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
+mentions-mean   of each of two mentions the mean of the states of its tokens
 starts          of each of two mentions the state of its first token: its opening marker if it has one
 
 sequence_layer  whose states
 linear          the encoder's
 bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
+mlp             the encoder's; a dense layer as wide as the encoder and tanh stand behind what is read (Gu et al., 5.2)
 
-Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12).
+Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). Under
+an LSTM or MLP there is no pooler: `pooler` then reads as `first` does.
 
 Taggers of words that look at more than one word:
 
@@ -127,9 +130,9 @@ def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tupl
         return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
 
 
-Pooling = Literal["pooler", "first", "mean", "mentions", "starts"]
-OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "starts")  # read where two mentions stand
-SequenceLayer = Literal["linear", "bilstm"]
+Pooling = Literal["pooler", "first", "mean", "mentions", "mentions-mean", "starts"]
+OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "mentions-mean", "starts")  # read where two mentions stand
+SequenceLayer = Literal["linear", "bilstm", "mlp"]
 COUNT = 2  # mentions
 _FIELDS = {"text_pooling": "pooler", "sequence_layer": "linear"}  # of config.json, and what they are where missing
 
@@ -173,6 +176,9 @@ def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
     columns_T = torch.arange(states_BTD.shape[1], device=states_BTD.device)
     within_B2T = (columns_T >= places_B22[:, :, :1]) & (columns_T < places_B22[:, :, 1:])
     outside_B2T1 = ~within_B2T[..., None]
+    if pooling == "mentions-mean":  # a sum, for autocast would round a product with the mask to bfloat16
+        sums_B2D = states_BTD[:, None].masked_fill(outside_B2T1, 0).sum(2)
+        return (sums_B2D / within_B2T.sum(2, keepdim=True)).flatten(1)
     states_B2TD = states_BTD[:, None].masked_fill(outside_B2T1, torch.finfo(states_BTD.dtype).min)
     return states_B2TD.amax(2).flatten(1)
 
@@ -191,10 +197,13 @@ def _class_for(kind: Any) -> Any:
             self.lstm = bidirectional(config) if sequence_layer_of(config) == "bilstm" else None
             self.dropout = nn.Dropout(head_dropout(config))
             width = 2 * self.lstm.hidden_size if self.lstm else config.hidden_size
-            vectors = COUNT if pooling_of(config) in OF_MENTIONS else 1
-            self.classifier = nn.Linear(vectors * width, config.num_labels)
+            width *= COUNT if pooling_of(config) in OF_MENTIONS else 1
+            self.dense = nn.Linear(width, config.hidden_size) if sequence_layer_of(config) == "mlp" else None
+            self.classifier = nn.Linear(config.hidden_size if self.dense else width, config.num_labels)
             self.post_init()
-            draw_output_layer(self.classifier, config)
+            for layer in (self.dense, self.classifier):
+                if layer is not None:
+                    draw_output_layer(layer, config)
 
         def forward(self, mentions: Tensor | None = None, **inputs: Tensor) -> SequenceClassifierOutput:
             states_BTD = self.base_model(**inputs).last_hidden_state
@@ -207,6 +216,8 @@ def _class_for(kind: Any) -> Any:
             elif pooling in OF_MENTIONS:
                 assert mentions is not None
                 summary_BD = pooled(states_BTD, mentions, pooling)
+            if self.dense is not None:
+                summary_BD = torch.tanh(self.dense(summary_BD))
             return transformers.modeling_outputs.SequenceClassifierOutput(
                 logits=self.classifier(self.dropout(summary_BD))
             )

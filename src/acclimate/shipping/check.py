@@ -4,8 +4,8 @@ models/classifier.py where the encoder has adapters, which those do not know. A 
 
 Nothing of methods/ is used here, so that agreeing with what was scored means something.
 
-What no class of transformers is (an LSTM or CRF over the states, mentions, tags in another scheme than the task's) is
-loaded and asked as `acclimate predict` does, and ship.py says so.
+What no class of transformers is (an LSTM, MLP or CRF over the states, mentions, tags in another scheme than the task's)
+is loaded and asked as `acclimate predict` does, and ship.py says so.
 
 A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
 Sentences of more tokens than the tokenizer's model_max_length are read in the windows of tasks/rows.py, as scored.
@@ -100,7 +100,11 @@ def beyond_transformers(directory: Path, task: Prepared) -> str:
     if (pooling := pooling_of(config)) in OF_MENTIONS:
         return f"it reads a relation at its two mentions (finetune.pooling = {pooling})"
     if (between := sequence_layer_of(config)) != "linear":
-        return f"it reads an LSTM over the encoder's states (finetune.sequence_layer = {between})"
+        what = {
+            "bilstm": "it reads an LSTM over the encoder's states",
+            "mlp": "a dense layer and tanh stand before its last layer",
+        }
+        return f"{what[between]} (finetune.sequence_layer = {between})"
     if (layer := layer_of(config)) != "linear":
         return f"its tags come from more than a linear layer (finetune.tag_layer = {layer})"
     labels = tuple(config.id2label[number] for number in range(len(config.id2label)))
