@@ -202,6 +202,27 @@ def test_more_trials_go_on_from_fewer_and_another_model_starts_anew(tmp_path):
     assert {name for _, name, *_ in other.played} == set(drawn(more))
 
 
+def test_of_settings_at_the_constant_answer_the_one_with_the_least_loss_wins_also_after_a_kill(tmp_path):
+    """By the score alone the first one drawn would: above a constant answer, all would have to score alike."""
+    track = Track()
+    loss = {}
+
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
+        seen = track(candidate, seed, share)
+        if (seed, share) == (0, 1.0):
+            loss.setdefault(candidate.contestant, {})[candidate.setting.name] = 1 - seen.dev
+        return DevResult(0.3, seen.steps, loss=1 - seen.dev)
+
+    recipe = RaceRecipe(seeds=2, search=WIDE)
+    given = {"journal": tmp_path / JOURNAL, "known_as": str, "constant": 0.3, "first_cut": 0.4}
+    found = search_with_optuna(NAMES, recipe, tune, **given)
+    assert {share for *_, share in track.played} <= {HALFWAY, 1.0}, "none is pruned before the first cut"
+    again = search_with_optuna(NAMES, recipe, tune, **given)
+    for candidate in (*found.finalists, *again.finalists):
+        full = loss[candidate.contestant]
+        assert candidate.setting.name == min(full, key=lambda name: full[name])
+
+
 @pytest.mark.parametrize("pruner", ["median", "halving"])
 def test_what_is_foreseen_is_not_pruned(pruner, tmp_path):
     searched(replace(WIDE, trials=10, pruner=pruner), Track(), tmp_path)

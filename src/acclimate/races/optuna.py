@@ -7,8 +7,8 @@ tpe          samples rates and epochs log-uniformly between the least and the la
 pruned-grid  tries the combinations of the listed values, in random order (Optuna's GridSampler)
 
 A trial is a setting with the first seed. After the shares EARLY and HALFWAY of its steps the pruner compares its score
-with those of the trials before it, and the trial goes on or ends. Each contestant's best setting then gets the other
-seeds.
+with those of the trials before it, and the trial goes on or ends, but not before its warm-up and LEAST more steps. The
+best setting, by the order of races/search.py, then gets the other seeds.
 
 Each trial that ended is a line of a file that Optuna's JournalStorage reads. The next setting is sampled from these
 lines and a generator seeded with the number of the trial. So a search that was killed goes on with the trial that was
@@ -25,6 +25,7 @@ Readings
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -48,6 +49,7 @@ from acclimate.races.search import (
     HALFWAY,
     Ahead,
     Candidate,
+    DevResult,
     Rounds,
     SearchResult,
     Tune,
@@ -166,7 +168,12 @@ class _Lines(BaseJournalBackend):
 
 @dataclass(frozen=True)
 class _Tried:
-    """A trial that ended. share: of its steps that were done; again: number of an earlier trial of the same setting."""
+    """A trial that ended.
+
+    share  of its steps that were done
+    again  number of an earlier trial of the same setting
+    loss   on dev; infinite where an earlier version did not keep it
+    """
 
     number: int
     candidate: Candidate
@@ -175,6 +182,7 @@ class _Tried:
     share: float
     diverged: bool
     again: int | None
+    loss: float = math.inf
 
     @property
     def finished(self) -> bool:
@@ -203,6 +211,8 @@ def search_with_optuna(
     writes: bool = True,
     give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
+    constant: float = -math.inf,
+    first_cut: float = EARLY,
 ) -> SearchResult:
     """Try the same number of settings for every contestant in `names`, and return what was found.
 
@@ -211,17 +221,21 @@ def search_with_optuna(
     seeds     number of seeds of the last round; None: those of the recipe
     writes    False: read the journal and leave it as it is
     ahead     is called with all runs of the last round before `run` is, and may do them at once
+    constant, first_cut   as of `search`: what beats the constant answer comes first, then the lower loss, and no trial
+              is pruned earlier
 
     Raises ValueError if no trial of the untouched model was trained to its end.
     """
     tried: list[_Tried] = []
+    rounds = Rounds(tune, give_up, ahead, constant)
     with _quiet():
         for name in names:
             trials = _Trials(name, recipe, journal, known_as(name), writes=writes)
             while len(trials.ended) < trials.number:
-                trials.do(tune, give_up)
+                trials.do(tune, give_up, first_cut)
             tried += trials.tried()
-    best = best_of_each({trial.candidate: trial.dev for trial in tried if trial.finished})
+    finished = [(each.candidate, DevResult(each.dev, each.steps, loss=each.loss)) for each in tried if each.finished]
+    best = best_of_each({candidate: rounds.standing(candidate, [seen]) for candidate, seen in finished})
     if UNTOUCHED in names and UNTOUCHED not in {candidate.contestant for candidate in best}:
         raise ValueError(
             f"none of the {len(tried) // len(names)} trials of the untouched model was trained to its end: its "
@@ -229,7 +243,6 @@ def search_with_optuna(
         )
     for candidate in dict.fromkeys(trial.candidate for trial in tried if trial.candidate not in best):
         give_up(candidate)
-    rounds = Rounds(tune, give_up, ahead)
     rounds.rung = 1
     found = last_round(rounds, untouched_first(best), seeds or recipe.seeds, None) if best else SearchResult((), (), "")
     rows = tuple(trial.row(trial.candidate in best) for trial in tried)
@@ -247,8 +260,8 @@ class _Trials:
         self.ended: list[FrozenTrial] = ranks.agree(kept.trials[: self.number] if kept else [])
         self.kept, self.writes = kept if writes else None, writes
 
-    def do(self, tune: Tune, give_up: Callable[[Candidate], None]) -> None:
-        """Sample the next setting and train it to its end, or until it is pruned."""
+    def do(self, tune: Tune, give_up: Callable[[Candidate], None], first_cut: float = EARLY) -> None:
+        """Sample the next setting and train it to its end, or until it is pruned, at `first_cut` at the earliest."""
         live = self._drawn() if ranks.is_first() else None
         candidate = self._arm(ranks.agree(live.params if live else {}))
         for earlier in self.tried():
@@ -257,7 +270,8 @@ class _Trials:
                 self._end(live, again, self.ended[earlier.number].intermediate_values)
                 return
         seen: dict[int, float] = {}
-        for share in (1.0,) if self.tuning.pruner == "none" else (EARLY, HALFWAY, 1.0):
+        shares = [share for share in (EARLY, HALFWAY) if share >= first_cut and self.tuning.pruner != "none"]
+        for share in (*shares, 1.0):
             outcome = tune(candidate, 0, share)
             if outcome.diverged:
                 break
@@ -265,7 +279,8 @@ class _Trials:
                 seen[round(PERCENT * share)] = outcome.dev
                 if self._lags(live, seen):
                     break
-        trial = _Tried(len(self.ended), candidate, outcome.dev, outcome.steps, share, outcome.diverged, again=None)
+        ended = (outcome.dev, outcome.steps, share, outcome.diverged)
+        trial = _Tried(len(self.ended), candidate, *ended, again=None, loss=outcome.loss)
         # the sampler ranks a trial without scores last
         self._end(live, trial, {} if trial.diverged else seen)
         if not trial.finished:
@@ -276,6 +291,7 @@ class _Trials:
         found = []
         for number, trial in enumerate(self.ended):
             about = {name: trial.user_attrs[name] for name in ("steps", "share", "diverged", "again")}
+            about["loss"] = trial.user_attrs.get("loss", math.inf)
             found.append(_Tried(number, self._arm(trial.params), float(trial.values[0]), **about))
         return found
 
@@ -300,6 +316,8 @@ class _Trials:
         ended = None
         if live is not None:
             about = {"steps": trial.steps, "share": trial.share, "diverged": trial.diverged, "again": trial.again}
+            if math.isfinite(trial.loss):  # JSON has no infinity
+                about["loss"] = trial.loss
             ended = create_trial(
                 state=TrialState.COMPLETE if trial.finished else TrialState.PRUNED,
                 value=trial.dev,

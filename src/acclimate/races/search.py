@@ -710,15 +710,14 @@ def _found(
     """
     if not entries.fine_tunes:
         return SearchResult((), (), "")
-    names, recipe = [*entries.models], entries.recipe
+    names, recipe, task = [*entries.models], entries.recipe, entries.materials.task
+    given: dict[str, Any] = {"give_up": give_up, "ahead": ahead}
+    if judges:
+        given["constant"] = constant_on_dev(task)
+    if finalists is None:  # a budget may be too small for LEAST steps of everything
+        given["first_cut"] = first_cut(recipe, task.sizes["train"])
     if not recipe.search.draws:
-        given: dict[str, Any] = {"finalists": finalists, "another": another, "hopeless": hopeless}
-        given |= {"give_up": give_up, "ahead": ahead}
-        task = entries.materials.task
-        if judges:
-            given["constant"] = constant_on_dev(task)
-        if finalists is None:  # a budget may be too small for LEAST steps of everything
-            given["first_cut"] = first_cut(recipe, task.sizes["train"])
+        given |= {"finalists": finalists, "another": another, "hopeless": hopeless}
 
         def beyond(tried: Sequence[Setting], best: Setting) -> Setting | None:
             return recipe.beyond(tried, best) if extends() else None
@@ -736,8 +735,7 @@ def _found(
         known_as=lambda name: entries.tuning(name, recipe.setting(), 0).name,
         seeds=len(entries.seeds),
         writes=writes,
-        give_up=give_up,
-        ahead=ahead,
+        **given,
     )
 
 
