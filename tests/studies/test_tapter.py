@@ -12,21 +12,24 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.core.types import Cost
+from acclimate.data.inputs import Raw
 from acclimate.data.sources import Inputs
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv
+from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS, reported_with
-from acclimate.text.corpus import write_corpus
+from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_tokenizer
 from made_up_tasks import WORDS
 from squad_files import article, context, pairs, write
 
+HEADINGS = (HEADING, DOMAIN_HEADING, f"{HEADING}{SUB_WORDS}", f"{DOMAIN_HEADING}{SUB_WORDS}")
 SIZES = {"train": 8, "dev": 4, "test": 6}
 SMALL = (
     "seeds=2",
@@ -82,7 +85,58 @@ def test_each_model_is_adapted_once_and_each_first_stage_is_trained_once_a_seed(
     assert done == sorted(
         ["tapt", *(f"fine-tune-{model}-on-first-seed-{seed}" for model in models for seed in (0, 1))]
         + [f"{what}-{model}-seed-{seed}" for what in ("fine-tune", "test") for model in models for seed in (0, 1)]
+        + [f"domain-loss-{masks}{model}" for masks in ("", "sub-words-") for model in models]
     )
+
+
+def test_losses_on_held_out_general_text_and_on_the_domain_stand_beside_the_scores(files, tmp_path):
+    for name in ("domain", "general"):
+        (tmp_path / f"{name}.txt").write_text("\n".join(context(f"{name} {number}") for number in range(150)))
+    raw = Raw(domain=tmp_path / "domain.txt", general=tmp_path / "general.txt")
+    inputs = Inputs(tmp_path / "run", task=labelled(files), raw=raw, models=(str(files / "model"),))
+    more = ('contestants=["TAPT", "TAPTER"]', "tapter.epochs=0.0", "tapter.max_tokens=32", "tapter.plan.steps=3")
+    recipe = stated(*more, "tapter.plan.batch=4", "tapter.skipgram.dim=8", "tapter.scale=given", "adapt_seeds=2")
+    made = design(recipe, inputs)
+    assert [(each.name, [*each.jobs_by_row]) for each in made.losses] == [
+        (heading, ["TAPT", "TAPTER"]) for heading in HEADINGS
+    ]
+    assert {job.label for each in made.losses for job in each.jobs} == {
+        *(f"{heading}, untouched" for heading in HEADINGS),
+        *(
+            f"{heading}, {name}{again}"
+            for heading in HEADINGS
+            for name in ("TAPT", "TAPTER")
+            for again in ("", ", adaptation 1")
+        ),
+    }
+    words = design(replace(recipe, heldout_masks="words"), inputs).losses
+    assert [[job.name for job in each.jobs] for each in words] == [
+        [job.name for job in each.jobs] for each in made.losses[:2]
+    ]
+    outcome = run(made, tmp_path / "run")
+    assert not outcome.failed
+    untouched = [column.by_row["untouched"].loss for column in outcome.losses]
+    assert len({*untouched}) == len(HEADINGS)
+    for column in outcome.losses:
+        before = column.by_row["untouched"].loss
+        for name in ("TAPT", "TAPTER"):
+            found = column.by_row[name]
+            assert found.difference == pytest.approx(found.loss - before)
+            assert found.difference != 0
+
+
+def test_without_raw_text_the_domain_loss_is_on_texts_of_dev_that_train_has_not(files, tmp_path):
+    both = labelled(files, dev=tmp_path / "dev.json")
+    asked = [pairs(f"{name}{number}", 2, f"What of {name} {number}?") for name in ("train", "dev") for number in (0, 1)]
+    paragraphs = [each for several in asked for each in several]
+    for paragraph in paragraphs:
+        paragraph["qas"][0]["id"] = "dev-" + paragraph["qas"][0]["id"]
+    write(tmp_path / "dev.json", [{"title": "", "paragraphs": paragraphs}])
+    column, _ = made(files, files / "first.json", tmp_path / "run", both).losses
+    assert column.name == DOMAIN_HEADING
+    measured = Corpus(column.before[1].places["corpus"])
+    unseen = [context(f"dev{number} {at}") for number in (0, 1) for at in range(2)]
+    assert [document.text for document in measured.documents()] == unseen
 
 
 def test_the_second_stage_goes_on_with_the_first_ones_encoder_and_head(ran):

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from acclimate.core import ranks
 from acclimate.core.settings import Dropout, Range, check_ranges
@@ -197,21 +197,37 @@ def check_length(epochs: float, plan: Plan) -> None:
 
 
 def heldout_loss(
-    model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
+    model: str,
+    corpus: Path,
+    *,
+    max_tokens: int,
+    masking: float = 0.15,
+    whole_words: bool = True,
+    most: int = 2000,
+    watch: Watch = unwatched,
 ) -> float:
     """Return the first value of `heldout_loss_and_head`: L_MLM on held-out text."""
-    return heldout_loss_and_head(model, corpus, max_tokens=max_tokens, masking=masking, most=most, watch=watch)[0]
+    about: dict[str, Any] = {"max_tokens": max_tokens, "masking": masking, "whole_words": whole_words, "most": most}
+    return heldout_loss_and_head(model, corpus, **about, watch=watch)[0]
 
 
 def heldout_loss_and_head(
-    model: str, corpus: Path, *, max_tokens: int, masking: float = 0.15, most: int = 2000, watch: Watch = unwatched
+    model: str,
+    corpus: Path,
+    *,
+    max_tokens: int,
+    masking: float = 0.15,
+    whole_words: bool = True,
+    most: int = 2000,
+    watch: Watch = unwatched,
 ) -> tuple[float, bool]:
     """(L_MLM on held-out text in nats a masked sub-word, True if the checkpoint has a language modelling head).
 
-    A checkpoint without a head gets a random one, and its loss is at chance. Masks are of whole words and fixed by a
-    seed, whatever the recipe masked, so that recipes can be compared.
+    A checkpoint without a head gets a random one, and its loss is at chance. Masks are fixed by a seed: all models of
+    one vocabulary get the same, whatever their recipes masked, so that recipes can be compared.
 
-    most  largest number of segments; of a longer corpus a seeded sample
+    whole_words  True: words are masked whole; False: sub-words are masked one by one, which are easier to predict
+    most         largest number of segments; of a longer corpus a seeded sample
 
     Raises ValueError if a prompt of the model does not fit behind `max_tokens`.
     """
@@ -219,7 +235,7 @@ def heldout_loss_and_head(
     require_room(loaded, max_tokens)
     tokens: Tokens = Corpus(corpus).tokens(load_tokenizer(model), watch=watch)
     batches = evaluation_batches(
-        tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=True, segments_at_most=most
+        tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=whole_words, segments_at_most=most
     )
     followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
     return measure(MaskedLanguageLoss(loaded), followed)["mlm"], not head_drawn(loaded)

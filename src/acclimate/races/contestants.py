@@ -22,7 +22,7 @@ from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
-from acclimate.reports.table import UNTOUCHED
+from acclimate.reports.table import SUB_WORDS, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.run import PLACES
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 RETRIEVE = "retrieve"
+# fields of `Entries` with the jobs that measure each model, by its name
+MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
 
 
 @dataclass(frozen=True)
@@ -337,18 +339,36 @@ def cut(larger: Job, k: int) -> Job:
     return Job(f"cut to {k}", work.CUT, {"k": k}, needs={"larger": larger}, alone=True)
 
 
-def heldout_loss(label: str, corpus: Corpus, model: Job | None, materials: Materials, *, max_tokens: int) -> Job:
+def heldout_loss(
+    label: str,
+    corpus: Corpus,
+    model: Job | None,
+    materials: Materials,
+    *,
+    max_tokens: int,
+    whole_words: bool = True,
+) -> Job:
     """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
-    job = job_of(label, work.HELDOUT, {"max_tokens": max_tokens}, {"corpus": corpus})
+    # left out where it is True, so that names of jobs are as before it was a setting
+    stated = {"max_tokens": max_tokens} | ({} if whole_words else {"whole_words": False})
+    job = job_of(label, work.HELDOUT, stated, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
 def heldout_losses(
-    label: str, corpus: Corpus, model: Job | None, adapt_seeds: int, materials: Materials, *, max_tokens: int
+    label: str,
+    corpus: Corpus,
+    model: Job | None,
+    adapt_seeds: int,
+    materials: Materials,
+    *,
+    max_tokens: int,
+    whole_words: bool = True,
 ) -> tuple[Job, ...]:
     """Return the jobs that measure the loss of each adaptation of a model, as `heldout_loss` does."""
+    masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
     return tuple(
-        heldout_loss(_numbered(label, number), corpus, drawn, materials, max_tokens=max_tokens)
+        heldout_loss(_numbered(label, number), corpus, drawn, materials, **masked)
         for number, drawn in enumerate(draws(model, adapt_seeds))
     )
 
@@ -377,6 +397,7 @@ class Entries:
     losses          model -> the jobs of its loss on held-out text of the domain, one for each adaptation; links of a
                     chain too
     general_losses  likewise on held-out general text
+    sub_word_losses, general_sub_word_losses  likewise where sub-words are masked; empty where no adaptation masks these
     moves           model -> the jobs of its word embeddings' distance from the untouched model's, likewise; empty where
                     no method holds on to them
     baseline        the one without an encoder, which tries as many settings as each encoder
@@ -400,6 +421,8 @@ class Entries:
     further: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     probes: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     fine_tunes: bool = True
+    sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
+    general_sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     given: Mapping[str, Materials] = field(default_factory=dict)
 
     @property
@@ -453,8 +476,7 @@ class Entries:
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
         baseline = [self.baseline] if self.baseline else []
-        by_model = (self.losses, self.general_losses, self.moves)
-        measured = [job for measure in by_model for jobs in measure.values() for job in jobs]
+        measured = [job for measure in MEASURED for jobs in getattr(self, measure).values() for job in jobs]
         further = [job for jobs in self.further.values() for job in jobs]
         probes = [job for jobs in self.probes.values() for job in jobs]
         return [*baseline, *(job for job in self.models.values() if job), *further, *measured, *probes]
@@ -513,14 +535,9 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
             further[name] = tuple(job for job in later if job is not None)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in other}
-    losses, general_losses = (
-        {
-            name: heldout_losses(f"{what}, {name}", corpus, model, recipe.adapt_seeds, materials, max_tokens=longest[1])
-            for name, model in measured.items()
-            if corpus is not None
-        }
-        for what, corpus in (("held-out loss", materials.heldout), ("general loss", materials.general_heldout))
-    )
+    masks_sub_words = any(not getattr(stated, "whole_words", True) for _, _, stated in linked.values())
+    both = recipe.heldout_masks == "both" and masks_sub_words
+    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both)
     baseline = None
     if BASELINE in names:
         task = materials.task
@@ -534,9 +551,29 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     moved = {name: draws(model, recipe.adapt_seeds) for name, model in models.items() if name not in fresh}
     moves = _moves(moved, base, materials) if moving else {}
     probes = _probes(racing, further, materials, recipe.finetune) if materials.task.kind in PROBED else {}
-    measured_jobs = (losses, general_losses, moves)
-    entries = Entries(recipe, materials, base, racing, *measured_jobs, baseline, fresh, further, probes, fine_tunes)
-    return entries.with_trials(len(recipe.settings()))
+    entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
+    return replace(entries, **losses).with_trials(len(recipe.settings()))
+
+
+def _losses(
+    models: Mapping[str, Job | None], materials: Materials, adapt_seeds: int, *, max_tokens: int, sub_words: bool
+) -> dict[str, Any]:
+    """Return field of Entries -> model -> the jobs that measure its losses. sub_words: True if with such masks too"""
+    found: dict[str, Any] = {}
+    for measure, label, corpus in (
+        ("losses", "held-out loss", materials.heldout),
+        ("general_losses", "general loss", materials.general_heldout),
+        ("sub_word_losses", f"held-out loss{SUB_WORDS}", materials.heldout),
+        ("general_sub_word_losses", f"general loss{SUB_WORDS}", materials.general_heldout),
+    ):
+        whole_words = "sub_word" not in measure
+        masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
+        found[measure] = {
+            name: heldout_losses(f"{label}, {name}", corpus, model, adapt_seeds, materials, **masked)
+            for name, model in models.items()
+            if corpus is not None and (whole_words or sub_words)
+        }
+    return found
 
 
 def _probes(

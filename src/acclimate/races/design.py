@@ -17,10 +17,21 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
-from acclimate.races.contestants import Entries, fine_tuned, tested
+from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe
+from acclimate.reports.table import (
+    DOMAIN_HEADING,
+    DOMAIN_MEANING,
+    HEADING,
+    MEANING,
+    SUB_WORDS,
+    SUB_WORDS_MEANING,
+    UNTOUCHED,
+    over_adaptations,
+)
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
+from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
     from acclimate.races.outcome import Outcome
@@ -236,6 +247,46 @@ def fine_tunings(
         model = models.get(seed) if isinstance(models, Mapping) else models
         tuned[seed] = fine_tuned(f"{label}, seed {seed}", seeded, model, materials)
     return tuned
+
+
+def heldout_columns(
+    models: Mapping[str, Job | None],
+    rows: Sequence[str],
+    domain: Corpus | None,
+    materials: Materials,
+    *,
+    adapt_seeds: int,
+    max_tokens: int,
+    sub_words: bool,
+    here: str = "",
+) -> list[HeldOutLosses]:
+    """Return the losses of the untouched model and of what is adapted, on held-out general text and on text of the
+    domain; of either without such text nothing.
+
+    models     row -> the job of its model, UNTOUCHED among them
+    rows       those that are shown; one that is not in `models` has no loss
+    domain     text of the domain that no model adapts on
+    sub_words  True if losses are measured with masks of sub-words too
+    here       what labels of jobs and headings end with, such as ", TASK"
+    """
+    texts = ((HEADING, materials.general_heldout, MEANING), (DOMAIN_HEADING, domain, DOMAIN_MEANING))
+    asked = [(heading, text, meaning, True) for heading, text, meaning in texts]
+    if sub_words:
+        asked += [(f"{heading}{SUB_WORDS}", text, SUB_WORDS_MEANING, False) for heading, text, _ in texts]
+    columns = []
+    for heading, text, meaning, whole_words in asked:
+        if text is None:
+            continue
+        stated: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
+        jobs = {
+            name: heldout_losses(f"{heading}, {name}{here}", text, model, adapt_seeds, materials, **stated)
+            for name, model in models.items()
+        }
+        [before] = jobs[UNTOUCHED]
+        after: dict[str, Sequence[Job]] = {name: jobs[name] for name in rows if name in jobs}
+        meant = meaning + over_adaptations(adapt_seeds)
+        columns.append(HeldOutLosses(f"{heading}{here}", meant, (UNTOUCHED, before), after))
+    return columns
 
 
 def scored(tuned: Mapping[int, Job], task: Prepared, split: Split) -> dict[int, Job]:

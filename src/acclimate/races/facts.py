@@ -26,7 +26,17 @@ from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
 from acclimate.reports.page import Fact, amount
-from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, BeforeAndAfter, beside, over_adaptations
+from acclimate.reports.table import (
+    DOMAIN_HEADING,
+    HEADING,
+    MEANING,
+    SUB_WORDS,
+    SUB_WORDS_MEANING,
+    UNTOUCHED,
+    BeforeAndAfter,
+    beside,
+    over_adaptations,
+)
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import CHECKPOINT, environment, versions
@@ -67,16 +77,29 @@ def with_facts(
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
-    losses = {} if outcome.only_probed else beside(names, facts.general_losses)
-    meaning = f"{MEANING}{over_adaptations(outcome.adaptations)}"
-    meaning += " It is that of the training on the usual split." if folds else ""
+    more = over_adaptations(outcome.adaptations)
+    more += " It is that of the training on the usual split." if folds else ""
+    entries, found = tuned.entries, [(HEADING, MEANING, facts.general_losses)]
+    if _has_head(entries, run):
+        found += [
+            (f"{heading}{SUB_WORDS}", SUB_WORDS_MEANING, _losses(jobs, entries, run))
+            for heading, jobs in (
+                (HEADING, entries.general_sub_word_losses),
+                (DOMAIN_HEADING, entries.sub_word_losses),
+            )
+        ]
+    columns = (
+        HeldOutColumn(heading, f"{meaning}{more}", beside(names, losses))
+        for heading, meaning, losses in found
+        if losses and not outcome.only_probed
+    )
     notes = [note for each in (*folds, tuned) for note in each.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
         outcome,
         results=results,
         against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
-        losses=(HeldOutColumn(HEADING, meaning, losses),) if losses else (),
+        losses=tuple(columns),
         notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
         race=facts,
     )

@@ -33,7 +33,7 @@ from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
-from acclimate.races.contestants import Entries, enter, texts_of
+from acclimate.races.contestants import MEASURED, Entries, enter, texts_of
 from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import DryRun, how_long
@@ -267,7 +267,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
         )
     elif recipe.search.combinations > 1 and not probe_only:
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
-    unmeasured: dict[str, Any] = {"losses": {}, "general_losses": {}, "moves": {}}  # of a fold's models
+    unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
     entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]
     names = [*entries[0].models, *([entries[0].baseline.label] if entries[0].baseline else [])]
     return Design(
@@ -296,7 +296,7 @@ def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
     models = {name: model for name, model in entries.models.items() if name == row}
     measured: dict[str, Any] = {
         name: {each: job for each, job in getattr(entries, name).items() if each in (row, UNTOUCHED)}
-        for name in ("losses", "general_losses", "moves")
+        for name in MEASURED
     }
     further = {name: jobs for name, jobs in entries.further.items() if name in models}
     alone = replace(entries, models=models, further=further, baseline=None, probes={}, fine_tunes=bool(row), **measured)

@@ -139,6 +139,9 @@ def check_each_once(name: str, values: Sequence[Any], *, least: int = 1) -> None
         raise ValueError(f"{name} = {list(values)}: at least {enough}, and each once")
 
 
+HeldOutMasks = Literal["words", "both"]
+
+
 @dataclass(frozen=True)
 class Setting:
     """One way to fine-tune, by what it differs in."""
@@ -217,6 +220,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     adapt_seeds: Adaptations = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    heldout_masks: HeldOutMasks = "words"
+    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
+    an adaptation masks sub-words."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
     default contestants whose texts are given, TF-IDF and random weights."""

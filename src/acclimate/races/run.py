@@ -15,7 +15,7 @@ from acclimate.core.types import Cost, FoldScore, Progress, Score, Split, Watch,
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
-from acclimate.races.contestants import adaptation_of, adaptation_seed, tested
+from acclimate.races.contestants import MEASURED, adaptation_of, adaptation_seed, tested
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget, entries_of, in_common
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
@@ -275,7 +275,8 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split, or none where it has none. Where that fails, a note
     says so.
     """
-    without = replace(search.entries, models={}, losses={}, general_losses={}, moves={})  # their jobs may lack results
+    unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
+    without = replace(search.entries, models={}, **unmeasured)
     nothing = FineTuned(without, SearchResult((), (), ""), {})
     if not search.entries.models:
         return nothing

@@ -49,7 +49,7 @@ from acclimate.jobs.job import DIRECTORY, Job, add_to_plan, first_line, missing,
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
 from acclimate.methods.baselines import constant_on_dev
-from acclimate.races.contestants import Entries, enter, tested, tested_baseline
+from acclimate.races.contestants import MEASURED, Entries, enter, tested, tested_baseline
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
 from acclimate.reports.page import amount
@@ -466,20 +466,20 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
             raise error
     failed = _reasons({name: [model, *entries.further.get(name, ())] for name, model in entries.models.items()}, errors)
     models = {name: job for name, job in entries.models.items() if name not in failed}
-    measured = (entries.losses, entries.general_losses, entries.moves)
-    losses, general_losses, moves = (
-        {name: jobs for name, jobs in by_model.items() if not any(job.name in errors for job in jobs)}
-        for by_model in measured
-    )
+    measured = {name: getattr(entries, name) for name in MEASURED}
+    kept_of: dict[str, Any] = {
+        measure: {name: jobs for name, jobs in by_model.items() if not any(job.name in errors for job in jobs)}
+        for measure, by_model in measured.items()
+    }
     notes = [
         f"Not measured: {job.label}: {first_line(errors[job.name])}."
-        for by_model in measured
+        for by_model in measured.values()
         for jobs in by_model.values()
         for job in jobs
         if job.name in errors and not isinstance(errors[job.name], LackingError)
     ]
     probes = {name: jobs for name, jobs in entries.probes.items() if name not in failed}
-    kept = replace(entries, models=models, losses=losses, general_losses=general_losses, moves=moves, probes=probes)
+    kept = replace(entries, models=models, probes=probes, **kept_of)
     return kept, failed, notes
 
 

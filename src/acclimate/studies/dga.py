@@ -38,16 +38,23 @@ from acclimate.races.compare import Against, Key
 from acclimate.races.contestants import (
     Adapting,
     check_adaptations,
-    heldout_losses,
     on_domain,
     starts,
     tested,
     with_model,
 )
-from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings
-from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once, check_unnamed, contestants_of, unread
+from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, heldout_columns
+from acclimate.races.recipe import (
+    HeldOutMasks,
+    RaceRecipe,
+    Seeds,
+    check_each_once,
+    check_unnamed,
+    contestants_of,
+    unread,
+)
 from acclimate.reports.page import amount
-from acclimate.reports.table import HEADING, MEANING, UNTOUCHED, over_adaptations
+from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
 from acclimate.tasks.metrics import METRICS, reported_with
@@ -118,6 +125,9 @@ class DgaStudyRecipe:
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    heldout_masks: HeldOutMasks = "words"
+    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
+    the methods mask sub-words (`adapt.whole_words` is false)."""
     ablations: bool = False  # also run these seven further ones, which are Table 3's
     rows: Count = 0  # number of training rows to sample; 0: all rows
     rows_seed: Count = 0  # seed of that sample
@@ -268,24 +278,16 @@ def _column(
         facts = {"epochs": f"{tuning.epochs:g}"} if recipe.epochs else {}
         cells.append(Cell(name, task.name, tests, costs, materials, facts=facts))
 
-    texts = {
-        HEADING: ("general loss", materials.general_heldout, MEANING),
-        "domain loss": ("domain loss", materials.heldout, "the same on text of the domain that no model adapted on."),
-    }
-    losses = []
-    for heading, (what, text, meaning) in texts.items():
-        if text is not None:
-            longest = recipe.adapt.max_tokens
-            jobs = {
-                name: heldout_losses(
-                    f"{what}, {name}{here}", text, model, recipe.adapt_seeds, materials, max_tokens=longest
-                )
-                for name, model in models.items()
-            }
-            [before] = jobs[UNTOUCHED]
-            after: dict[str, Sequence[Job]] = {name: jobs[name] for name in names if name in jobs}
-            meant = meaning + over_adaptations(recipe.adapt_seeds)
-            losses.append(HeldOutLosses(f"{heading}{here}", meant, (UNTOUCHED, before), after))
+    losses = heldout_columns(
+        models,
+        names,
+        materials.heldout,
+        materials,
+        adapt_seeds=recipe.adapt_seeds,
+        max_tokens=recipe.adapt.max_tokens,
+        sub_words=recipe.heldout_masks == "both" and not recipe.adapt.whole_words,
+        here=here,
+    )
     return cells, losses
 
 

@@ -11,6 +11,8 @@ Readings
   The paper compares TAPTER with TAPT. Here all pairs are compared, and Holm's correction counts the pairs of one metric
   together. The study is about the task's metric; the others stand beside it.
   Nothing is chosen on dev (`choose` is "last"), as Table 4 fixes the epochs.
+  Losses on held-out text stand beside the scores; the paper has none. Of the domain it is raw text of --corpus that is
+  held out, or else texts of dev that are not in train; of general text, what is held out of --general.
 Deviations
   The paper scores BioASQ on what it calls the "development set"; here `split` says which split is scored.
 """
@@ -22,22 +24,26 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core import ranks
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
-from acclimate.core.types import Example
+from acclimate.core.types import Example, Watch
 from acclimate.data.inputs import gather
-from acclimate.data.materials import Materials, corpus_of_split
+from acclimate.data.materials import Materials, built_corpus, corpus_of_split
 from acclimate.data.sources import Inputs, dataset_of
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import longest_input
 from acclimate.races.compare import Against
 from acclimate.races.contestants import enter, starts
-from acclimate.races.design import Cell, Design, fine_tunings, scored
+from acclimate.races.design import Cell, Design, fine_tunings, heldout_columns, scored
 from acclimate.races.facts import adapting_jobs
-from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
+from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
+from acclimate.reports.page import amount
+from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
+from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.references import normalised_words
 from acclimate.text.vectors.vectors import Skipgram
 from acclimate.training.plan import Plan
@@ -69,6 +75,9 @@ class TapterStudyRecipe:
     adapt_seeds: Positive = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    heldout_masks: HeldOutMasks = "both"
+    """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
+    TAPT or TAPTER masks sub-words, as in the paper."""
     first: str = ""  # what models are fine-tuned on first: a dataset of --data, or a labelled file; "": one stage only
     rows: Count = 0  # number of training rows to sample; 0: all rows
     first_rows: Count = 0  # number of training rows to sample for the first stage; 0: all rows
@@ -103,8 +112,8 @@ RECIPE = TapterStudyRecipe
 
 def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     """Return the study. Raises ValueError for a faulty model or file, or if the first stage's head cannot be kept."""
-    materials, first = _materials(recipe, inputs)
-    # dapt: a race reads held-out text at its length, which this study does not
+    materials, first, domain = _materials(recipe, inputs)
+    # dapt: a race reads held-out text at its length, TAPT's here
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
     adapting |= {"contestants": recipe.contestants, "finetune": recipe.finetune}
     race = RaceRecipe(seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds, **adapting)
@@ -140,14 +149,27 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
         ),
         split=recipe.split,
         metrics=reported_with,
+        losses=tuple(
+            heldout_columns(
+                entries.models,
+                [cell.row for cell in cells if cell.row != UNTOUCHED],
+                domain,
+                materials,
+                adapt_seeds=recipe.adapt_seeds,
+                max_tokens=recipe.tapt.max_tokens,
+                sub_words=recipe.heldout_masks == "both"
+                and not (recipe.tapt.whole_words and recipe.tapter.whole_words),
+            )
+        ),
         notes=(f"Trained on {materials.task.sizes['train']:,} rows{trained}.", *materials.notes),
         race=race,
         examination=materials.examination,
     )
 
 
-def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Materials | None]:
-    """Return the materials of the task and of the first stage, None where there is one stage.
+def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Materials | None, Corpus | None]:
+    """Return the materials of the task, of the first stage (None where there is one stage), and text of the domain to
+    measure losses on: of --corpus what no model adapts on, else the texts of dev that are not in train, if any.
 
     The losses of TAPTER are measured on the texts of dev; its word vectors may learn from --corpus too.
     """
@@ -172,17 +194,39 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
     out, watch = inputs.out, inputs.watch
     materials = gather(out, target, inputs.raw, model=inputs.model, leaks=inputs.leaks, **counts, watch=watch)
     heldout = corpus_of_split(materials.task, "dev", out / "corpora", watch)
-    notes = [*materials.notes, *(f"First stage: {note}" for note in ((*first.cautions, *first.notes) if first else ()))]
+    domain = materials.heldout
+    notes = [*materials.notes]
+    if domain is None:
+        domain = _unseen(heldout, materials, out / "corpora", watch)
+        measured = amount(len(domain), "text") if domain else ""
+        notes.append(
+            f"No text of --corpus is held out, so the domain loss is that on {measured} of dev that train has not."
+            if measured
+            else "There is no domain loss: no text of --corpus is held out, and all texts of dev are in train too."
+        )
+    notes += (f"First stage: {note}" for note in ((*first.cautions, *first.notes) if first else ()))
     materials = replace(materials, heldout=heldout, notes=tuple(notes))
     if first is None:
-        return materials, None
+        return materials, None, domain
     longest = longest_input(materials.model or "")
     if longest is not None and first.max_tokens > longest:
         raise ValueError(
             f"first = {recipe.first!r}: examples of up to {first.max_tokens} tokens, but the model reads at most "
             f"{longest}. Set --max-tokens {longest}"
         )
-    return materials, replace(materials, task=prepared_file(first, out / "first" / "data"))
+    return materials, replace(materials, task=prepared_file(first, out / "first" / "data")), domain
+
+
+def _unseen(heldout: Corpus, materials: Materials, place: Path, watch: Watch) -> Corpus | None:
+    """Return the documents that are not among the training texts, on which TAPT and TAPTER adapt; None: there is none.
+
+    heldout: the texts of dev
+    """
+    assert materials.task_text is not None
+    trained = {normalised_words(document.text) for document in materials.task_text.documents()}
+    unseen = [document for document in heldout.documents() if normalised_words(document.text) not in trained]
+    path = place / f"unseen-{materials.task_text.hash[:12]}-{heldout.hash[:12]}"
+    return ranks.first_then_all(lambda: built_corpus(path, unseen, watch)) if unseen else None
 
 
 def _check_first(first: Labelled, target: Labelled) -> None:

@@ -43,10 +43,10 @@ from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, scored
 from acclimate.races.outcome import Outcome
-from acclimate.races.recipe import RaceRecipe, Seeds, check_each_once
+from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
-from acclimate.reports.table import HEADING, MEANING, interval_text, over_adaptations
+from acclimate.reports.table import HEADING, MEANING, SUB_WORDS, SUB_WORDS_MEANING, interval_text, over_adaptations
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL
@@ -101,6 +101,9 @@ class TlmStudyRecipe:
     model_flops: Annotated[float, Range(least=0)] = 0.0
     """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
     the figure leaves the model out."""
+    heldout_masks: HeldOutMasks = "words"
+    """Masks of the losses on held-out general text: of whole words; or with "both" of sub-words too, in a further
+    column, where stage 1 masks sub-words (`tlm.whole_words` is false)."""
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
@@ -411,16 +414,23 @@ def _losses(
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
     if text is None or not first_stages:
         return ()
-    before = heldout_loss("general loss, model", text, None, materials, max_tokens=longest)
-    after = {
-        name: [
-            heldout_loss(f"general loss{here}, seed {seed}", text, job, materials, max_tokens=longest)
-            for seed, job in enumerate(firsts)
-        ]
-        for name, firsts in first_stages.items()
-    }
-    meaning = MEANING + over_adaptations(recipe.adapt_seeds or recipe.seeds)
-    return (HeldOutLosses(f"{HEADING}{here}", meaning, (untouched, before), after),)
+    asked = [(HEADING, MEANING, True)]
+    if recipe.heldout_masks == "both" and not recipe.tlm.whole_words:
+        asked.append((f"{HEADING}{SUB_WORDS}", SUB_WORDS_MEANING, False))
+    columns = []
+    for heading, meaning, whole_words in asked:
+        masked: dict[str, Any] = {"max_tokens": longest, "whole_words": whole_words}
+        before = heldout_loss(f"{heading}, model", text, None, materials, **masked)
+        after = {
+            name: [
+                heldout_loss(f"{heading}{here}, seed {seed}", text, job, materials, **masked)
+                for seed, job in enumerate(firsts)
+            ]
+            for name, firsts in first_stages.items()
+        }
+        meant = meaning + over_adaptations(recipe.adapt_seeds or recipe.seeds)
+        columns.append(HeldOutLosses(f"{heading}{here}", meant, (untouched, before), after))
+    return tuple(columns)
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
