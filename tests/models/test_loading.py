@@ -13,7 +13,8 @@ import pytest
 import torch
 from huggingface_hub import errors
 
-from acclimate.models.loading import reading
+from acclimate.core import files
+from acclimate.models.loading import check_weights, reading
 
 ASKED = """
 from acclimate.models.loading import identity, locate, require_safetensors, resolved
@@ -135,3 +136,49 @@ def _refused_or_read(place: Path) -> None:
     for line in said:
         assert str(place) in line
         assert "\n" not in line.strip()
+
+
+@pytest.fixture
+def sealed(checkpoint: Path, tmp_path: Path) -> Path:
+    """A model with the manifest that acclimate writes beside its own."""
+    place = shutil.copytree(checkpoint, tmp_path / "sealed")
+    (place / "README.md").write_text("A card.")
+    files.seal(place)
+    return place
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_flipped_bit_in_a_model_with_a_manifest_is_refused_wherever_it_is_read(sealed):
+    from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+
+    load_masked_language_model(sealed)
+    _flip(sealed / "model.safetensors")
+    for read in (load_masked_language_model, load_tokenizer, check_weights):
+        with pytest.raises(files.DamagedError, match=r"model\.safetensors is damaged.*delete .*manifest\.json"):
+            read(sealed)
+    (sealed / "manifest.json").unlink()  # the way out for a model that its user has changed
+    load_masked_language_model(sealed)
+
+
+def test_an_edited_card_and_the_manifest_of_another_program_are_no_damage(sealed):
+    (sealed / "README.md").write_text("Another card.")
+    check_weights(sealed)
+    for content in ("{}", "[]", '{"name": "A page", "icons": []}'):
+        (sealed / "manifest.json").write_text(content)
+        _flip(sealed / "model.safetensors")
+        check_weights(sealed)
+
+
+def test_a_models_files_are_hashed_once_in_a_process(sealed, monkeypatch):
+    hashed = []
+    real = files.sha256_of
+    monkeypatch.setattr(files, "sha256_of", lambda path: hashed.append(path.name) or real(path))
+    for _ in range(3):
+        check_weights(sealed)
+    assert sorted(hashed) == sorted({*hashed})
+    assert "model.safetensors" in hashed

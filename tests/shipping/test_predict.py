@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -102,6 +103,19 @@ def test_a_shipment_and_a_checkpoint_predict_as_the_race_does(run, loaded, tmp_p
         if file.name != "race.json":  # as fine-tuning by hand leaves a checkpoint
             (bare / file.name).write_bytes(file.read_bytes())
     assert predict(bare.parent, [{"text": text} for text in texts]) == expected
+
+
+def test_a_flipped_bit_of_a_shipment_or_a_winner_is_refused_and_an_edited_card_is_not(run, tmp_path):
+    raced = shutil.copytree(run, tmp_path / "run")
+    shipped = ship(run, tmp_path / "out").path
+    shipped.joinpath("README.md").write_text("My words.")
+    predict(shipped, ["word1"])
+    for model, place in ((shipped, shipped), (raced, raced / "winner")):
+        content = bytearray((place / "model.safetensors").read_bytes())
+        content[-5] ^= 1
+        (place / "model.safetensors").write_bytes(bytes(content))
+        with pytest.raises(files.DamagedError, match=r"model\.safetensors is damaged"):
+            predict(model, ["word1"])
 
 
 def test_formats_hold_the_same_rows(run, loaded, tmp_path):

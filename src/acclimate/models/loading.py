@@ -18,7 +18,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from acclimate.core.files import read_json, read_object, sha256_of_input
+from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
 from acclimate.models.dropout import dropout_fields
 
@@ -33,6 +33,7 @@ FOLDER = (
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
 LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncased", "answerdotai/ModernBERT-base")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
 COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
@@ -42,7 +43,7 @@ WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "d
 LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups")
 LENGTHS = ("max_position_embeddings",)
 MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
-BESIDE = ("manifest.json", PROVENANCE, FACTS)  # files that it does not hash
+BESIDE = (MANIFEST, PROVENANCE, FACTS)  # files that it does not hash
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 NAMES_SHOWN = 5
 PATIENCE = 10.0  # seconds that the hub may take to answer
@@ -189,10 +190,12 @@ def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
 def reading(model: str | Path) -> Iterator[str]:
     """Yield what transformers can load (a directory's path or a hub id), and keep transformers quiet in the block.
 
-    Raises ValueError, chained to the original error, if the model cannot be found, downloaded or read.
+    Raises ValueError, chained to the original error, if the model cannot be found, downloaded or read, and
+    DamagedError as `check_unchanged`.
     """
     where = locate(model)
     if Path(where).is_dir():
+        check_unchanged(Path(where))
         check_sizes(Path(where))
     else:
         require_fetchable(where)
@@ -248,6 +251,31 @@ def weight_headers(directory: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     return found
 
 
+def check_unchanged(directory: Path) -> None:
+    """Raise DamagedError if a file of the model differs from the manifest that acclimate wrote beside it.
+
+    A directory without one passes, and so does one whose manifest.json is another program's: it has no hashes. A file
+    is hashed once in a process. Other files, such as an edited card or what was put beside the model, do not count.
+    """
+    manifest = directory / MANIFEST
+    if not manifest.is_file():
+        return
+    way_out = (
+        f"Copy it again, or give the command again that made it. If you changed the model yourself, delete {manifest}"
+    )
+    listed = read_json(manifest, way_out=way_out)
+    if not isinstance(listed, dict) or not any(SHA256.fullmatch(str(content)) for content in listed.values()):
+        return
+    names = [
+        name
+        for name in listed
+        if "/" not in name
+        and Path(name).suffix in COUNTED
+        and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
+    ]
+    check_manifest(directory, names=names, way_out=way_out)
+
+
 def check_sizes(directory: Path) -> None:
     """Raise ValueError, naming the file, if config.json states sizes that its weights do not have, or none at all.
 
@@ -276,7 +304,10 @@ def check_sizes(directory: Path) -> None:
 
 
 def check_weights(model: str | Path) -> None:
-    """Read the headers of a directory's weights, which takes no time. Raises ValueError where one is damaged."""
+    """Read the headers of a directory's weights, and its hashes if it has a manifest.
+
+    Raises ValueError where a header is damaged, and DamagedError as `check_unchanged`.
+    """
     from safetensors import safe_open
 
     if not Path(model).is_dir():
