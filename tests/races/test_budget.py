@@ -15,6 +15,7 @@ from acclimate.jobs.job import decided, write_result
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.fit import (
     ADAPTING,
+    FEWEST_STEPS,
     LEAST_BATCH,
     LITTLE,
     CostOfJob,
@@ -145,6 +146,25 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
     assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2
+
+
+def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_refused():
+    costs = costs_alike(adapting=0.0, fixed=0.0, tuning=160.0, test=0.0, rivals=["TAPT"])
+    given = {"texts": TEXTS, "rows": 700}
+    with pytest.raises(ValueError, match="too small"):
+        cut_to_budget(WIDE, parse_budget("60s"), costs, texts=TEXTS)  # 80 s at an eighth of the steps
+    fitted = cut_to_budget(WIDE, parse_budget("60s"), costs, **given)
+    assert fitted.recipe.finetune.least_steps == round(WIDE.finetune.least_steps / 16) >= FEWEST_STEPS
+    assert fitted.recipe.finetune.looks == 1
+    assert any("Fine-tuning has 6.2% of its steps and 1 look at dev" in note for note in fitted.notes)
+    assert cut_to_budget(WIDE, parse_budget("5s"), costs, texts=TEXTS, rows=50_000)  # 31,250 steps, cut to 61
+    with pytest.raises(ValueError, match="too small") as refused:
+        cut_to_budget(WIDE, parse_budget("20s"), replace(costs, busy=2.0), **given)
+    assert "--rows" not in str(refused.value), "the number of steps is the same on fewer rows"
+    assert "The machine is busy: when idle, 23 s would do" in str(refused.value)
+    tuned = replace(WIDE, search=SearchRecipe(epochs=(3.0, 10.0)))
+    with pytest.raises(ValueError, match=r"fewer epochs \(search\.epochs\), fewer training rows \(--rows\)"):
+        cut_to_budget(tuned, parse_budget("60s"), costs, **given)
 
 
 def test_adapting_is_cut_to_little_before_fine_tuning_is_shortened():

@@ -10,16 +10,17 @@ import pytest
 import torch
 
 import toys
+from acclimate.data.sources import Inputs
 from acclimate.jobs.workers import Where, working
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races import dry_run as dry_runs
-from acclimate.races.budget import parse_budget
+from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.contestants import enter
 from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
 from acclimate.races.fit import CostOfJob, Costs
-from acclimate.races.race import design
+from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen_of, left
 from acclimate.reports.table import UNTOUCHED
@@ -178,6 +179,20 @@ def test_a_dry_run_counts_that_fine_tunings_stop_early_and_says_which_rates_it_d
     assert full.least == full.most == pytest.approx(full.seconds)
     [line], [line_in_full] = found.lines[:1], full.lines[:1]
     assert line.tokens < 0.75 * line_in_full.tokens
+
+
+def test_a_dry_run_says_where_the_budget_may_be_missed_and_tells_each_speed_once(toy_race, tmp_path):
+    heard = []
+    labelled, raw = toys.files_in(toy_race.inputs)
+    inputs = Inputs(tmp_path / "run", task=labelled, raw=raw, watch=heard.append)
+    left = dry_run_for(inputs, toy_race.recipe, budget="20min")
+    speeds = [(each.stage, each.values["note"]) for each in heard if each.stage.startswith("speed of")]
+    assert len({(stage, note.rpartition(", ")[0]) for stage, note in speeds}) == len(speeds) > 0
+    assert not any("may take longer" in note for note in left.notes)
+    short = Budget(left.seconds / 2, "seconds", "1min")
+    [said, *_] = replace(left, busy=4.0).held_to(short, tmp_path / "run").notes
+    assert said.startswith("The race may take longer than its budget of 1min: it takes about ")
+    assert said.endswith("and would keep to the budget when it is idle.")
 
 
 def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():

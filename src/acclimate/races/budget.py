@@ -19,6 +19,7 @@ RESERVE = {
     "seconds": 0.1,
     "flops": 0.02,
 }  # share of the budget that is not planned with, for costs that no estimate includes
+BUSY = 1.25  # times as long as on the idle machine: from here on it is said that the machine is busy
 
 _SPELT = {
     1.0: ("s", "sec", "secs", "second", "seconds"),

@@ -134,7 +134,8 @@ def costs_of(
     def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
         entries = enter(recipe, materials)
         jobs = left_of(entries, run, budgeted=True)
-        stages = estimate_of_jobs(jobs, recipe, materials, watch=watch).stages
+        estimate = estimate_of_jobs(jobs, recipe, materials, watch=watch)
+        stages, busy = estimate.stages, estimate.busy if unit == "seconds" else 1.0
         once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
         repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}}
         contestants = entries.contestants_of([job for job, _ in jobs])
@@ -151,7 +152,7 @@ def costs_of(
         # of a contestant whose fine-tunings or tests all are done, as much as of the others
         usual = {kind: float(np.mean([*of.values()])) if of else 0.0 for kind, of in means.items()}
         tuning, test = ({name: means[kind].get(name, usual[kind]) for name in entries.models} for kind in repeated)
-        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), tuning, test)
+        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), tuning, test, busy)
 
     return costs
 

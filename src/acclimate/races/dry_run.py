@@ -19,6 +19,7 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, first_line, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races.budget import BUSY, Budget
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
 from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
@@ -33,7 +34,6 @@ from acclimate.text.corpus import Corpus
 
 PROBES = "probes"  # their line in the plan
 UNCERTAIN = 0.3  # of the time: benchmarks/reports/2026-11-23-forecast.md
-BUSY = 1.25  # from which on a dry run says what the machine would take when idle
 MANY_ROWS = 50_000  # of training, from which on a race says beforehand how long it takes
 LONG = 3_600.0  # seconds from which on it names a way to shorten it
 REFIT = "on the usual split"  # line of the training whose checkpoint a race by cross-validation hands over
@@ -120,6 +120,19 @@ class DryRun:
             f"{f' by {self.workers} workers' if self.workers > 1 else ''}, give or take "
             f"{rough_duration(self.uncertain)}.{alone if self.busy > BUSY else ''}"
         )
+
+    def held_to(self, budget: Budget, out: Path) -> DryRun:
+        """Return the dry run with a note if its time is more than what is left of the budget. out: of the race"""
+        left = budget.amount - budget.spent(out)
+        if budget.unit != "seconds" or self.seconds <= left:
+            return self
+        idle = self.busy > BUSY and self.seconds / self.busy <= left
+        note = (
+            f"The race may take longer than its budget of {budget.stated}: it takes about "
+            f"{rough_duration(self.seconds)} on this machine as it is now"
+            f"{', and would keep to the budget when it is idle' if idle else ''}."
+        )
+        return replace(self, notes=(note, *self.notes))
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints; seconds, bytes, and numbers of jobs."""

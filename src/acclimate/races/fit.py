@@ -2,10 +2,10 @@
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
 three, then settings, then seeds are left out (never below two). Where that is not enough, contestants are left out, the
-last named first, then adapting is shortened to LITTLE of the budget, and at last fine-tuning to SHORTEST of its steps:
-what is fine-tuned too shortly says nothing about any adapting. The contestants that are left all
-begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is written down,
-so that a race that was stopped goes on as planned.
+last named first, then adapting is shortened to LITTLE of the budget, and at last fine-tuning to SHORTEST of its steps,
+then to FEWEST_STEPS: what is fine-tuned too shortly says nothing about any adapting. The contestants that are left
+all begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is written
+down, so that a race that was stopped goes on as planned.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from itertools import accumulate
 from typing import Any
 
 from acclimate.core.figures import listed
+from acclimate.core.steps import finetuning_steps
 from acclimate.methods import mlm
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.budget import RESERVE, Budget
+from acclimate.races.budget import BUSY, RESERVE, Budget
 from acclimate.races.outcome import FIRST_IMPRESSION
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.races.search import HALFWAY, tunings
+from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.training.plan import Plan
 
@@ -31,6 +33,7 @@ LITTLE = 0.25  # the same where all else that can be left out is left out
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
+FEWEST_STEPS = 30  # to which it is halved further; a fine-tuning of fewer steps learns nothing
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
 ENOUGH = 3  # seeds that are worth more than another setting
 
@@ -51,12 +54,14 @@ class Costs:
     fixed     the other jobs that are done once
     tuning    contestant -> one of its fine-tunings in full; the untouched model first
     test      contestant -> one look of it at the test set
+    busy      how many times as long everything takes now as on the machine when idle, which all amounts include
     """
 
     adapting: tuple[CostOfJob, ...]
     fixed: tuple[CostOfJob, ...]
     tuning: Mapping[str, float]
     test: Mapping[str, float]
+    busy: float = 1.0
 
     def part(self, kept: Sequence[str], length: float = 1.0) -> Costs:
         """Return the costs if only these contestants race, with that share of the steps of fine-tuning."""
@@ -64,7 +69,9 @@ class Costs:
             tuple(job for job in jobs if {*job.contestants} & {*kept}) for jobs in (self.adapting, self.fixed)
         )
         tuning = {name: length * self.tuning[name] for name in kept}
-        return Costs(adapting, fixed, tuning, {name: self.test[name] for name in kept})
+        return replace(
+            self, adapting=adapting, fixed=fixed, tuning=tuning, test={name: self.test[name] for name in kept}
+        )
 
     def before(self) -> tuple[float, float]:
         """Return what all of adapting takes, and all that is fixed."""
@@ -127,6 +134,7 @@ def cut_to_budget(
     costs: Costs,
     *,
     texts: Mapping[str, int],
+    rows: int = 0,
     spent: float = 0.0,
     besides: Sequence[str] = (),
 ) -> CutRecipe:
@@ -134,18 +142,19 @@ def cut_to_budget(
 
     costs    of all contestants that are fine-tuned; of those beside the untouched model the first ones stay longest
     texts    documents that each of `adapting_groups` sees
+    rows     number of training rows; 0: unknown
     besides  contestants that are not fine-tuned, which stay
 
     Raises ValueError where not even two contestants with one setting, two seeds and the shortest fine-tuning fit,
     saying how much would do.
     """
-    settings, names = recipe.settings(), _rivals(costs.tuning)
+    settings, names, busy = recipe.settings(), _rivals(costs.tuning), costs.busy > BUSY
     plans = [(len(names), 1.0, ADAPTING, *both) for both in _tried(recipe.seeds, len(settings))]
     plans += [(kept, 1.0, ADAPTING, 2, 1) for kept in range(len(names) - 1, 0, -1)]
     fewest = min(1, len(names))
     plans.append((fewest, 1.0, LITTLE, 2, 1))
     if not recipe.search.epochs:  # else each setting states its length
-        plans += [(fewest, length, LITTLE, 2, 1) for length in SHORTEST]
+        plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)]
     for kept, length, most, seeds, tried in plans:
         part = costs.part([UNTOUCHED, *names[:kept]], length)
         adapting, fixed = part.before()
@@ -158,17 +167,29 @@ def cut_to_budget(
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
             notes += _last_resorts(names, kept, cut, length)
+            if busy and len(notes) > 1:
+                notes.append(f"The machine is busy: when idle it would do {costs.busy:.1f} times as much in this time.")
             return CutRecipe(cut, tuple(notes), costs.part([*costs.tuning], length))
     # part and its amounts are those of the last plan, the smallest
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
+    enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit])
+    stated = "fewer epochs (search.epochs), fewer training rows (--rows), " if recipe.search.epochs else ""
+    idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here, and adapting may "
-        f"take a quarter of the budget. Give --budget of at least "
-        f"{budget.as_text(1.05 * _enough(least, adapting, RESERVE[budget.unit]))}, fewer training rows (--rows), "
-        f"or --probe-only, which fine-tunes nothing"
+        f"take a quarter of the budget. Give --budget of at least {budget.as_text(enough)}, {stated}shorter texts "
+        f"(--max-tokens), a smaller --model, or --probe-only, which fine-tunes nothing{idle}"
     )
+
+
+def _lengths(stated: FinetuneRecipe, rows: int) -> list[float]:
+    """Return the shares of its steps to which fine-tuning is shortened, until FEWEST_STEPS are left."""
+    lengths, steps = [*SHORTEST], finetuning_steps(stated, rows) if rows else 0
+    while steps * lengths[-1] / 2 >= FEWEST_STEPS:
+        lengths.append(lengths[-1] / 2)
+    return lengths
 
 
 def _rivals(names: Iterable[str]) -> list[str]:
@@ -180,7 +201,9 @@ def _shorter(stated: FinetuneRecipe, length: float) -> FinetuneRecipe:
     if length >= 1:
         return stated
     plan = stated.plan if stated.epochs else replace(stated.plan, steps=max(1, round(stated.plan.steps * length)))
-    looks = min(stated.looks, max(FEWEST_LOOKS, round(stated.looks * length)))
+    # so short a fine-tuning would spend its time on looks
+    fewest = FEWEST_LOOKS if length >= SHORTEST[-1] else 1
+    looks = min(stated.looks, max(fewest, round(stated.looks * length)))
     least, most = round(stated.least_steps * length), stated.most_epochs * length
     return replace(stated, epochs=stated.epochs * length, least_steps=least, most_epochs=most, plan=plan, looks=looks)
 
@@ -194,7 +217,8 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
         )
     if length < 1:
         notes.append(
-            f"Fine-tuning has {length:.1%} of its steps and {cut.finetune.looks} looks at dev, to fit the budget: "
+            f"Fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at dev, to fit the "
+            f"budget: "
             f"fewer than a sound verdict needs, {FIRST_IMPRESSION}"
         )
     return notes

@@ -111,11 +111,26 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
 def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
+    watch = _told_once(inputs.watch)
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
-        estimator = costs_of(limit.unit, inputs.watch) if limit else None
+        estimator = costs_of(limit.unit, watch) if limit else None
         made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
-        return dry_run_of(made, inputs.out, watch=inputs.watch)
+        left = dry_run_of(made, inputs.out, watch=watch)
+        return left.held_to(limit, inputs.out) if limit else left
+
+
+def _told_once(watch: Watch) -> Watch:
+    """Return the watch, which hears each speed once: the plan of a budget and the dry run ask for the same ones."""
+    told: set[tuple[str, str]] = set()
+
+    def listen(progress: Progress) -> None:
+        speed, _, _ = str(progress.values.get("note", "")).rpartition(", ")  # without where it is from
+        if not speed or (progress.stage, speed) not in told:
+            told.add((progress.stage, speed))
+            watch(progress)
+
+    return listen
 
 
 def forecast_of_race(
@@ -341,6 +356,7 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             costs,
             besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
             texts=texts_of(recipe, materials),
+            rows=materials.task.sizes["train"],
             spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
         )
         return {
