@@ -19,7 +19,9 @@ from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv
+from acclimate.reports.forgetting import TITLE
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS
+from acclimate.studies import write_tables
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS, reported_with
@@ -95,7 +97,8 @@ def test_losses_on_held_out_general_text_and_on_the_domain_stand_beside_the_scor
     raw = Raw(domain=tmp_path / "domain.txt", general=tmp_path / "general.txt")
     inputs = Inputs(tmp_path / "run", task=labelled(files), raw=raw, models=(str(files / "model"),))
     more = ('contestants=["TAPT", "TAPTER"]', "tapter.epochs=0.0", "tapter.max_tokens=32", "tapter.plan.steps=3")
-    recipe = stated(*more, "tapter.plan.batch=4", "tapter.skipgram.dim=8", "tapter.scale=given", "adapt_seeds=2")
+    more += ("tapter.plan.batch=4", "tapter.skipgram.dim=8", "tapter.scale=given")
+    recipe = stated(*more, "look_every=2", "adapt_seeds=2")
     made = design(recipe, inputs)
     assert [(each.name, [*each.jobs_by_row]) for each in made.losses] == [
         (heading, ["TAPT", "TAPTER"]) for heading in HEADINGS
@@ -115,6 +118,18 @@ def test_losses_on_held_out_general_text_and_on_the_domain_stand_beside_the_scor
     ]
     outcome = run(made, tmp_path / "run")
     assert not outcome.failed
+    [paths] = outcome.paths
+    assert paths.adaptations == 2
+    assert {row: [look.step for look in path] for row, path in paths.by_row.items()} == {
+        name: [0, 2, 3] for name in ("TAPT", "TAPTER")
+    }
+    assert paths.by_row["TAPT"][0] == paths.by_row["TAPTER"][0]
+    for heading, loss in ((HEADING, "general"), (DOMAIN_HEADING, "domain")):
+        [column] = [each for each in outcome.losses if each.name == heading]
+        for row, path in paths.by_row.items():
+            assert getattr(path[-1], loss) == pytest.approx(column.by_row[row].loss, rel=1e-3)
+    assert TITLE in write_tables(replace(outcome, study="tapter"), tmp_path)
+    assert "General against domain loss" in (tmp_path / "tapter.html").read_text()
     untouched = [column.by_row["untouched"].loss for column in outcome.losses]
     assert len({*untouched}) == len(HEADINGS)
     for column in outcome.losses:

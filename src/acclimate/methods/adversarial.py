@@ -75,6 +75,7 @@ from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import classifier_kind
 from acclimate.models.heads import masked_logits
 from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
@@ -178,7 +179,9 @@ class AdversarialRecipe(mlm.MlmRecipe):
     """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
 
 
-def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(
+    recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
+) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where reading="released" has no place to perturb in the model's family.
@@ -195,7 +198,7 @@ def adapt(recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched) -> 
             reading=recipe.reading,
         )
 
-    return mlm.adapt_with(recipe, out, objective, watch=watch)
+    return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
 
 
 def passes(recipe: AdversarialRecipe) -> float:

@@ -76,6 +76,7 @@ from acclimate.models.encoder import training_flops
 from acclimate.models.gates import PLACES, GatedPart, gate_shape, gated, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss
 from acclimate.training.pieces import Piece
 
@@ -285,7 +286,7 @@ class DgaRecipe(DomainRecipe):
                     raise ValueError(f"{name} = {stated!r} does nothing with {why}. Leave one of them out")
 
 
-def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
     """Compute importance, then train; writes `out/checkpoint` and `out/importance.json`. A run that was stopped goes
     on, one that ended is returned as it is.
 
@@ -307,7 +308,7 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
             knowledge=recipe.knowledge,
         )
 
-    return adapt_with(recipe, out, objective, watch=watch)
+    return adapt_with(recipe, out, objective, watch=watch, looks=looks)
 
 
 def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> dict[GatedPart, Tensor]:
@@ -388,4 +389,5 @@ METHOD = Method(
     earlier=earlier,
     check=check,
     unsuited=unsuited,
+    looks_at_heldout=True,
 )

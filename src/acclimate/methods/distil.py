@@ -55,6 +55,7 @@ from acclimate.methods.domain import (
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import longest_input, training_flops, word_embeddings
 from acclimate.models.loading import seeded
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
@@ -202,7 +203,9 @@ class DistilRecipe(DomainRecipe):
     """Weight of the distillation loss beside masked language modelling, above 0; the paper: 1."""
 
 
-def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(
+    recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
+) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where the model has no position for a distillation token behind rows of
@@ -216,14 +219,14 @@ def adapt(recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         return DistillationToken(start.model, teacher, text=recipe.text, weight=recipe.weight, seed=recipe.plan.seed)
 
     if recipe.teacher == "kd":
-        return mlm.adapt_with(recipe, out, objective, watch=watch)
+        return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
     most = longest_input(recipe.model) if recipe.model else None
     if most and recipe.max_tokens >= most:
         raise ValueError(
             f"{recipe.model} reads {most} tokens at once, too few for {recipe.max_tokens} and a distillation token. "
             f"Set max_tokens to at most {most - 1}"
         )
-    return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch)
+    return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch, looks=looks)
 
 
 def passes(recipe: DistilRecipe) -> float:
@@ -241,4 +244,5 @@ METHOD = Method(
     ),
     passes=passes,
     behind=lambda recipe: int(recipe.teacher == "deit"),  # the distillation token
+    looks_at_heldout=True,
 )

@@ -52,6 +52,7 @@ from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class LightRecipe(DomainRecipe):
     """A prompt's learning rate in place of the plan's, above 0; Lester et al.: .3."""
 
 
-def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text, or the model cannot be loaded, is of a family whose places for
@@ -141,7 +142,7 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
             return LightLoss(start.model)
         return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
 
-    done = adapt_with(recipe, out, objective, ready=ready, watch=watch)
+    done = adapt_with(recipe, out, objective, ready=ready, watch=watch, looks=looks)
     if recipe.kind == "adapter":
         note = "transformers alone loads this checkpoint without its adapters"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))
@@ -197,4 +198,5 @@ METHOD = Method(
     check=check,
     behind=prompt,
     prompt=prompt,
+    looks_at_heldout=True,
 )

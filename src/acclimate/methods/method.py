@@ -137,6 +137,7 @@ class Method:
         raced        the recipe as its job in a race has it, without what the race decides
         first        work before it that contestants share; None: none
         looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
+        looks_at_heldout  True if `adapt` takes `looks`, losses on held-out text to measure while it trains
         moves        True if the race measures how far word embeddings moved
         curves       term of its loss -> (title, unit) of the curve that pages draw of it
         modelling    term of its loss that is masked language modelling of the corpus
@@ -163,6 +164,7 @@ class Method:
     raced: Callable[[Any], Any] = _as_stated
     first: First | None = None
     looked: int = 0
+    looks_at_heldout: bool = False
     moves: bool = False
     curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     modelling: str = "mlm"

@@ -40,6 +40,7 @@ from acclimate.text.segments import segments
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
+from acclimate.training.looks import HeldOutLooks, LossPath
 from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
@@ -77,12 +78,14 @@ class MlmRecipe:
         check_length(self.epochs, self.plan)
 
 
-def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(recipe: MlmRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
+
+    looks: losses on held-out text that are measured while it trains, and written to `out/heldout.json`
 
     Raises ValueError where the corpus has no text or the model cannot be loaded.
     """
-    return adapt_with(recipe, out, lambda start: MaskedLanguageLoss(start.model), watch=watch)
+    return adapt_with(recipe, out, lambda start: MaskedLanguageLoss(start.model), watch=watch, looks=looks)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ def adapt_with(
     ready: Callable[[PreTrainedModel, PreTrainedTokenizerBase], PreTrainedTokenizerBase] | None = None,
     mark: Callable[[Batch], Batch] | None = None,
     watch: Watch = unwatched,
+    looks: HeldOutLooks | None = None,
 ) -> Checkpoint:
     """As `adapt`, with another loss on the masked batches.
 
@@ -117,13 +121,18 @@ def adapt_with(
     if done := finished(out, recipe, sources, extends=recipe.epochs == 0):
         return done
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
+    if looks is not None:  # at the model as it is, before it gets weights
+        LossPath(looks, model, tokenizer, out=out, watch=watch).begin()
     if ready is not None:
         tokenizer = ready(model, tokenizer)
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
-    run(objective(RunStart(model, tokenizer, tokens)), stream, plan, out, stage="adapt", watch=watch)
+    trained = objective(RunStart(model, tokenizer, tokens))
+    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
+    looked = path.at(plan.steps) if path else ()
+    run(trained, stream, plan, out, stage="adapt", watch=watch, after=path, looks=looked)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
@@ -254,5 +263,6 @@ METHOD = Method(
         Contestant("TAPT", "task", group="tapt", small=_SMALL, default=True, after=("DAPT",)),
         Contestant("DAPT", "domain", group="dapt", small=_SMALL, usual=_USUAL_ON_DOMAIN, default=True),
     ),
+    looks_at_heldout=True,
     curves={"mlm": ("Language modelling", "masked tokens, nats")},
 )

@@ -52,6 +52,7 @@ from acclimate.methods.domain import (
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.method import check_dropout as check_stated
 from acclimate.models.encoder import training_flops
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
@@ -146,7 +147,9 @@ class SequenceContrastRecipe(DomainRecipe):
     """Weight of the contrastive loss beside masked language modelling, above 0; the paper: 1."""
 
 
-def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(
+    recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
+) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does.
 
     Raises ValueError as that does, and where the model has no dropout and SimCSE's two passes would be the same.
@@ -157,7 +160,7 @@ def adapt(recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched
             check_passes_differ(start.model)
         return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)
 
-    return mlm.adapt_with(recipe, out, objective, watch=watch)
+    return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
 
 
 def passes(recipe: SequenceContrastRecipe) -> float:
@@ -189,4 +192,5 @@ METHOD = Method(
     passes=passes,
     caching=caching,
     check=check,
+    looks_at_heldout=True,
 )

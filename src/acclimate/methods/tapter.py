@@ -66,6 +66,8 @@ from acclimate.text.vectors.of_vocabulary import STOP_WORDS, Unseen, VocabularyV
 from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
 from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import finish
+from acclimate.training.looks import HeldOutLooks, LossPath
+from acclimate.training.loop import Step
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
@@ -252,9 +254,13 @@ class TapterRecipe:
             raise ValueError("train_vectors = false takes vectors as they are, but none are given. Add vectors=FILE")
 
 
-def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(
+    recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
+) -> Checkpoint:
     """Train vectors and model; writes `out/checkpoint`, `out/curve.json`, `out/regularised.json`, and the vectors to
     `out/vectors`. A run that was stopped goes on, one that ended is returned as it is.
+
+    looks: as of `mlm.adapt`
 
     Raises ValueError where a corpus has no text, or the model or the vectors cannot be loaded.
     """
@@ -309,6 +315,16 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         heldout = [mark(batch) for batch in batches]
     curve = LossCurve(objective, heldout, plan, recipe.looks, out)
     curve.begin()
+    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
+    if path:
+        path.begin()
+
+    looked = path.at(plan.steps) if path else set()
+
+    def after(step: Step) -> dict[str, float]:
+        terms = curve(step) if step.number in curve.steps else {}
+        return {**terms, **(path(step) if path and step.number in looked else {})}
+
     run(
         objective,
         lambda step: mark(masked(step)),
@@ -316,8 +332,8 @@ def adapt(recipe: TapterRecipe, out: Path, *, watch: Watch = unwatched) -> Check
         out,
         stage="adapt",
         watch=watch,
-        after=curve,
-        looks=curve.steps,
+        after=after,
+        looks={*curve.steps, *looked},
     )
     curve.write()
     if (out / VECTORS).is_dir():
@@ -467,6 +483,7 @@ METHOD = Method(
         then={"train_vectors": False},
     ),
     looked=DEV_SEGMENTS,
+    looks_at_heldout=True,
     moves=True,
     curves={"embedding": ("Distance to the vectors of fastText", "distance to fastText, squared")},
 )

@@ -54,6 +54,7 @@ from acclimate.methods.domain import SMALL, DomainRecipe, Frozen, by_row, masked
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
@@ -216,7 +217,9 @@ class TokenContrastRecipe(DomainRecipe):
             raise ValueError("taco compares rows of a step with each other, but plan.batch = 1. Set it to at least 2")
 
 
-def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+def adapt(
+    recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
+) -> Checkpoint:
     """Train and write `out/checkpoint`, as `mlm.adapt` does, without TaCL's teacher. Raises ValueError as that does."""
     temperature = TEMPERATURES[recipe.contrast] if recipe.temperature is None else recipe.temperature
 
@@ -229,9 +232,9 @@ def adapt(recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched) -
         return TokenAlignment(start.model, temperature=temperature, negatives=recipe.negatives, weight=recipe.weight)
 
     if recipe.contrast == "tacl":
-        return mlm.adapt_with(recipe, out, aware, watch=watch)
+        return mlm.adapt_with(recipe, out, aware, watch=watch, looks=looks)
     mark = partial(with_anchors, anchors=recipe.anchors, window=recipe.window, seed=recipe.plan.seed)
-    return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch)
+    return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch, looks=looks)
 
 
 def passes(recipe: TokenContrastRecipe) -> float:
@@ -260,4 +263,5 @@ METHOD = Method(
     ),
     passes=passes,
     caching=caching,
+    looks_at_heldout=True,
 )

@@ -25,6 +25,7 @@ from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestant
 from acclimate.reports.table import SUB_WORDS, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.run import PLACES
 
 if TYPE_CHECKING:
@@ -136,10 +137,12 @@ def adapted(
     materials: Materials,
     *,
     model: Job | None = None,
+    looks: HeldOutLooks | None = None,
 ) -> Job:
     """Return the job that adapts a model by a method.
 
     text   a corpus, or the job that retrieves one; None if the recipe reads none
+    looks  at losses on held-out text while it adapts, if the method can
     model  the job that makes the model to start from; None for the given model
     """
     task, known = materials.task, {field.name for field in fields(method.recipe)}
@@ -156,6 +159,10 @@ def adapted(
         places["task"] = task.path
     if "dev" in known and materials.heldout is not None:  # to look at while it trains
         contents["dev"], places["dev"] = materials.heldout.hash, materials.heldout.path
+    if looks is not None and method.looks_at_heldout:
+        stated["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens}
+        for name, place in looks.texts.items():
+            contents[f"{name}_heldout"], places[f"{name}_heldout"] = Corpus(place).hash, place
     before = _before(method, recipe, text, materials) if isinstance(text, Corpus) else None
     if before is not None:
         assert method.first is not None
@@ -201,13 +208,26 @@ def _by(job: Job, method: Method) -> Job:
     return replace(job, contents={**job.contents, "code": code}, places=places)
 
 
-def on_domain(label: str, method: str, recipe: Any, materials: Materials) -> Job:
+def looks_at(every: int, domain: Corpus | None, general: Corpus | None, *, max_tokens: int) -> HeldOutLooks | None:
+    """Return the looks at losses on held-out text of the domain and on general text; None if there are none, or if one
+    of the two texts is missing, without which what was learnt cannot be set against what was forgotten.
+
+    every: steps between two looks; 0: none
+    """
+    if not every or domain is None or general is None:
+        return None
+    return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens)
+
+
+def on_domain(label: str, method: str, recipe: Any, materials: Materials, *, looks: HeldOutLooks | None = None) -> Job:
     """Return the job that adapts the given model on raw text of the domain by a method of METHODS."""
     assert materials.domain is not None
-    return adapted(label, METHODS[method], recipe, materials.domain, materials)
+    return adapted(label, METHODS[method], recipe, materials.domain, materials, looks=looks)
 
 
-def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job | None) -> dict[str, Job]:
+def adaptations(
+    name: str, recipe: RaceRecipe, materials: Materials, base: Job | None, *, looks: HeldOutLooks | None = None
+) -> dict[str, Job]:
     """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
     model, done = base, list[str]()
@@ -223,7 +243,8 @@ def adaptations(name: str, recipe: RaceRecipe, materials: Materials, base: Job |
         if materials.fold is not None and contestant.needs != "domain":
             of_fold = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job
         label = "+".join(done) + of_fold
-        model = adapted(label, method, stated, text, materials, model=model)
+        looked = None if of_fold else looks  # what a fold adapts is not shown
+        model = adapted(label, method, stated, text, materials, model=model, looks=looked)
         chain["+".join(done)] = model
     return chain
 
@@ -487,12 +508,15 @@ class Entries:
         return {name: tuple(tested_probe(job, task) for job in jobs) for name, jobs in self.probes.items()}
 
 
-def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) -> Entries:
+def enter(
+    recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True, domain: Corpus | None = None
+) -> Entries:
     """Return the contestants' jobs. Raises ValueError where one lacks its text or the model cannot read the task.
 
     With fewer dev rows than `search.least_dev` nothing is searched.
 
     fine_tunes: False if contestants are only adapted and probed
+    domain: text of the domain for looks while models adapt; None: that of the materials
     """
     if materials.task.sizes["dev"] < recipe.search.least_dev:
         recipe = replace(recipe, search=SearchRecipe())
@@ -523,13 +547,14 @@ def enter(recipe: RaceRecipe, materials: Materials, *, fine_tunes: bool = True) 
     )
     # on a fold of a cross-validation one adaptation is fine-tuned, that of the repeat
     first = 0 if materials.fold is None else materials.fold.repeat % recipe.adapt_seeds
+    looks = looks_at(recipe.look_every, domain or materials.heldout, materials.general_heldout, max_tokens=longest[1])
     models: dict[str, Job | None] = {UNTOUCHED: base}
     further: dict[str, tuple[Job, ...]] = {}
     for name in names:
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
         elif name != BASELINE:
-            chain = adaptations(name, recipe, materials, base)
+            chain = adaptations(name, recipe, materials, base, looks=looks)
             models |= {link: drawn_again(job, first) for link, job in chain.items()}
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
             further[name] = tuple(job for job in later if job is not None)

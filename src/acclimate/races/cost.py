@@ -23,7 +23,17 @@ import numpy as np
 from acclimate.core import ranks, settings
 from acclimate.core.figures import listed
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import NOT_PREDICTED, Batch, Document, Progress, Split, Stream, Watch, unwatched
+from acclimate.core.types import (
+    HELDOUT_SEGMENTS,
+    NOT_PREDICTED,
+    Batch,
+    Document,
+    Progress,
+    Split,
+    Stream,
+    Watch,
+    unwatched,
+)
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, Method, finetune, mlm
@@ -317,6 +327,14 @@ class SpeedTest:
         if method.looked and "dev" in job.places:
             looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
+        if looks := job.settings.get("looks"):
+            number = 2 + (plan.steps - 1) // looks["every"]
+            read = [
+                self.tokens(place, looks["max_tokens"], HELDOUT_SEGMENTS, more=prompt)
+                for name, place in job.places.items()
+                if name.endswith("_heldout")
+            ]
+            reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
         seconds = before + self.loading + (trained + tokens * again) * speed.seconds + updates + reading

@@ -19,6 +19,7 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe
+from acclimate.reports.forgetting import LossPaths, path_of
 from acclimate.reports.table import (
     DOMAIN_HEADING,
     DOMAIN_MEANING,
@@ -162,6 +163,29 @@ class HeldOutLosses:
         return [self.before[1], *(job for jobs in self.jobs_by_row.values() for job in jobs)]
 
 
+@dataclass(frozen=True)
+class Adaptings:
+    """The jobs that adapt models, whose looks at held-out text are drawn as paths.
+
+    name         ", TASK" in a study of several tasks; "" elsewhere
+    jobs_by_row  row -> of each of its adaptations the jobs, in their order
+    """
+
+    name: str
+    jobs_by_row: Mapping[str, Sequence[Sequence[Job]]]
+
+    def paths(self, run: Path) -> LossPaths | None:
+        """Return the paths of those that looked, of the run in a directory; None if none did."""
+        found = {
+            row: path_of([[job.directory(run) for job in jobs] for jobs in adaptations])
+            for row, adaptations in self.jobs_by_row.items()
+            if adaptations
+        }
+        by_row = {row: path for row, path in found.items() if path}
+        number = max((len(self.jobs_by_row[row]) for row in by_row), default=1)
+        return LossPaths(self.name, by_row, number) if by_row else None
+
+
 def main_metric(metric: Metric) -> Sequence[Metric]:
     """Return the task's metric alone."""
     return (metric,)
@@ -184,6 +208,7 @@ class Design:
     metrics               a task's metric -> all that are reported of the same predictions, that metric first
     means                 over tasks
     losses                on held-out text, beside the scores
+    adaptings             what adapts, for the paths of losses on held-out text
     chosen_is_tested      of a study on dev: True if the row with the best mean on dev is tested in the end
     called                key of a model in the labels of jobs -> its name
     notes, absent         what was done to the data; dataset -> why it is left out
@@ -209,6 +234,7 @@ class Design:
     metrics: Callable[[Metric], Sequence[Metric]] = main_metric
     means: tuple[Mean, ...] = ()
     losses: tuple[HeldOutLosses, ...] = ()
+    adaptings: tuple[Adaptings, ...] = ()
     chosen_is_tested: bool = False
     called: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -247,6 +273,18 @@ def fine_tunings(
         model = models.get(seed) if isinstance(models, Mapping) else models
         tuned[seed] = fine_tuned(f"{label}, seed {seed}", seeded, model, materials)
     return tuned
+
+
+def adaptings_of(cells: Sequence[Cell], name: str = "") -> Adaptings:
+    """Return what adapts the models of cells: the jobs of their stage "adapting", of each adaptation once.
+
+    name: as of `Adaptings`
+    """
+    jobs_by_row = {}
+    for cell in cells:
+        chains = ([job for job in jobs if job.work.draws] for jobs in cell.costs["adapting"].values())
+        jobs_by_row[cell.row] = [*{tuple(job.name for job in chain): chain for chain in chains if chain}.values()]
+    return Adaptings(name, jobs_by_row)
 
 
 def heldout_columns(

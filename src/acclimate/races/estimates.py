@@ -33,6 +33,10 @@ def pretraining(speeds: SpeedTest, job: Job, share: float) -> Stage:
     return speeds.masked(job, corpus, stated, scratch.METHOD, before=speeds.preparing_of(corpus))
 
 
+# places of an adapting job that are no fields of its recipe
+READ_BESIDE = ("model", "code", "domain_heldout", "general_heldout")
+
+
 def adapting(speeds: SpeedTest, job: Job, share: float) -> Stage:
     """Return what an adaptation takes."""
     method, stated = adapting_of(job)
@@ -47,7 +51,7 @@ def adapting_of(job: Job) -> tuple[Method, Any]:
     method = method_called(job.settings["method"], job.places.get("code"))
     given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
     given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
-    given |= {name: str(place) for name, place in job.places.items() if name not in ("model", "code")}
+    given |= {name: str(place) for name, place in job.places.items() if name not in READ_BESIDE}
     return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
 
 

@@ -25,6 +25,7 @@ from acclimate.races import work
 from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
+from acclimate.reports.forgetting import LossPaths, path_of
 from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import (
     DOMAIN_HEADING,
@@ -100,6 +101,7 @@ def with_facts(
         results=results,
         against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
         losses=tuple(columns),
+        paths=_paths(tuned.entries, run),
         notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
         race=facts,
     )
@@ -163,6 +165,20 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     if any(example.spans for example in examples):
         return {**found, "asked of": "mentions"}
     return found
+
+
+def _paths(jobs: Entries, run: Path) -> tuple[LossPaths, ...]:
+    """Return the paths of the losses on held-out text of the contestants that looked at them while they adapted."""
+    directories = {
+        name: [
+            [job.directory(run) for job in adapting_jobs(name, jobs, seed=number) if job.work.name == work.ADAPT.name]
+            for number in range(1 + len(jobs.further.get(name, ())))
+        ]
+        for name in jobs.models
+    }
+    by_row = {name: path for name, several in directories.items() if (path := path_of(several))}
+    number = max((len(directories[name]) for name in by_row), default=1)
+    return (LossPaths("", by_row, number),) if by_row else ()
 
 
 def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:

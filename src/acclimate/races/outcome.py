@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.core.records import from_plain, to_plain
+from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
 from acclimate.jobs.lock import OUTCOME
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare
+from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
 from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.significance import Interval
@@ -238,6 +239,7 @@ class Outcome:
     searches        what each search tried
     chosen          of a study on dev: the cell that was tested in the end
     race            what else the page of a race says; None for other studies
+    paths           of the losses on held-out text while models adapted, where they looked
     study           as of Design
     """
 
@@ -256,6 +258,7 @@ class Outcome:
     absent: Mapping[str, str] = field(default_factory=dict)
     race: Facts | None = None
     study: str = ""
+    paths: tuple[LossPaths, ...] = field(default=(), metadata=LATER)
 
     @cached_property
     def cells(self) -> Mapping[Key, CellResult]:

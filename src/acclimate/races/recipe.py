@@ -220,6 +220,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     adapt_seeds: Adaptations = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    look_every: Count = 0
+    """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
+    for the path of both losses on the page; 0: no looks."""
     heldout_masks: HeldOutMasks = "words"
     """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
     an adaptation masks sub-words."""

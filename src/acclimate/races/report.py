@@ -28,7 +28,7 @@ from acclimate.races.outcome import (
     read_outcome,
     rows,
 )
-from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, sections
+from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
 from acclimate.races.verdict import by_folds, reach, spread, verdict, warnings
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
@@ -238,7 +238,7 @@ def race_page(report: RaceReport) -> Page:
         report.outcome.title,
         report.verdict,
         sections,
-        figures={"Plots": _plots(report), "Gold against predicted": scatters},
+        figures={**path_figures(report.outcome), "Plots": _plots(report), "Gold against predicted": scatters},
         alerts=report.alerts,
         remarks=report.remarks,
         facts=report.facts.task,

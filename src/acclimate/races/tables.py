@@ -22,6 +22,7 @@ from acclimate.core.types import Cost
 from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, Outcome, probe_row
 from acclimate.races.verdict import NAMED, established, verdict, warnings
+from acclimate.reports import forgetting
 from acclimate.reports.page import Drawing, Page, Section, TableCell
 from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
@@ -59,7 +60,7 @@ def write(
 
     special, figures: sections and drawings that only this study has
     """
-    page = replace(page_of(outcome, special), figures=figures(outcome))
+    page = replace(page_of(outcome, special), figures={**path_figures(outcome), **figures(outcome)})
     return write_page(page, outcome.name, out)
 
 
@@ -84,6 +85,7 @@ def sections(outcome: Outcome) -> list[Section]:
     """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
     models = dict.fromkeys(result.model for result in outcome.results)
     made = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
+    made += [forgetting.section(paths) for paths in outcome.paths]
     made.append(_probes(outcome))
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
     names = dict.fromkeys(each.name for each in outcome.against)
@@ -92,6 +94,23 @@ def sections(outcome: Outcome) -> list[Section]:
     if outcome.chosen is not None:
         made.append(_chosen(outcome))
     return [section for section in made if section.rows or section.lines or section.parts]
+
+
+def path_figures(outcome: Outcome) -> dict[str, list[Drawing]]:
+    """Return the drawings of general against domain loss, by the heading above them."""
+    if not outcome.paths:
+        return {}
+    # it imports matplotlib, which most tables do without
+    from acclimate.reports.plots import general_against_domain
+
+    drawn = {}
+    for paths in outcome.paths:
+        title = f"{forgetting.TITLE}{paths.name}"
+        lines = {row: [(look.domain, look.general) for look in path] for row, path in paths.by_row.items()}
+        drawn[title] = [
+            Drawing(f"General against domain loss{paths.name}", general_against_domain(lines, title), wide=True)
+        ]
+    return drawn
 
 
 ScoreTable = tuple[

@@ -22,6 +22,7 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, before, read_log
+from acclimate.training.looks import HeldOutLooks
 from acclimate.training.plan import Precision
 from acclimate.training.run import CHECKPOINT
 
@@ -64,12 +65,16 @@ def adapt(
     method: str,
     code: Path | None = None,
     retrieved: Path | None = None,
+    looks: Mapping[str, int] | None = None,
+    domain_heldout: Path | None = None,
+    general_heldout: Path | None = None,
     **places: str | Path,
 ) -> Result:
     """Adapt a contestant's encoder by its method.
 
     code       the file of a method that is none of METHODS
     retrieved  the directory of a job that retrieved the corpus
+    looks      numbers of `HeldOutLooks`, at the losses on domain_heldout and general_heldout while it trains
     places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
     """
     found = method_called(method, code)
@@ -77,7 +82,12 @@ def adapt(
     if retrieved is not None:
         given["corpus"] = str(retrieved / retrieving.CORPUS)
     stated = settings.from_mapping(found.recipe, {**recipe, **given})
-    return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch))
+    more: dict[str, Any] = {}
+    if looks is not None:
+        texts = {"domain": domain_heldout, "general": general_heldout}
+        read = {name: place for name, place in texts.items() if place is not None}
+        more["looks"] = HeldOutLooks(looks["every"], read, looks["max_tokens"])
+    return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch, **more))
 
 
 def first(
