@@ -18,13 +18,14 @@ from typer.testing import CliRunner, Result
 import toys
 from acclimate import cli
 from acclimate.core import files
-from acclimate.jobs.lock import LOCK
+from acclimate.jobs.lock import LOCK, write_lock
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.studies import FAILED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.vocabulary import train_tokenizer
+from acclimate.training.plan import Plan
 from toys import TOPICS, text
 
 TUNING = [f"finetune.{setting}" for setting in ("looks=1", "epochs=0.0", "plan.steps=2", "plan.batch=8")]
@@ -201,6 +202,39 @@ def test_a_result_that_is_not_the_locks_is_told_with_the_way_out(run, what, said
     assert said.format(label=label) in done.output
     assert "give the command again: acclimate study stilt model" in done.output
     assert contents(run) == before
+
+
+@pytest.mark.parametrize("run", ["evaluate"], indirect=True)
+@pytest.mark.parametrize("pattern", ["data/train.jsonl", "data/test.jsonl", "corpora/*/documents.arrow"])
+def test_verify_finds_a_changed_input_of_the_jobs(run, pattern):
+    assert typed("study", "verify", str(run)).exit_code == 0
+    [path] = run.glob(pattern)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    done = typed("study", "verify", str(run))
+    assert done.exit_code == 1
+    assert f"{path} is damaged" in done.output
+
+
+@pytest.mark.parametrize("run", ["evaluate"], indirect=True)
+@pytest.mark.parametrize("of", [slice(1, None), slice(0, -1), slice(0, 0)], ids=["first", "last", "all"])
+def test_verify_finds_looks_that_were_removed_and_takes_later_ones(run, of):
+    looks = run / "looks.jsonl"
+    lines = looks.read_text().splitlines(keepends=True)
+    looks.write_text("".join([*lines, lines[0]]))
+    assert typed("study", "verify", str(run)).exit_code == 0
+    looks.write_text("".join(lines[of]))
+    for _ in range(2):
+        done = typed("study", "verify", str(run))
+        assert (done.exit_code, done.output.count("looks.jsonl: looks at the test set")) == (1, 1)
+        write_lock(run, "acclimate evaluate", Plan())  # the same command, given again, does not hide it
+
+
+@pytest.mark.parametrize("run", ["evaluate"], indirect=True)
+def test_a_lock_of_a_run_before_looks_were_in_it_is_verified(run):
+    files.write_json(run / LOCK, {name: held for name, held in files.read_json(run / LOCK).items() if name != "looks"})
+    assert typed("study", "verify", str(run)).exit_code == 0
 
 
 @pytest.mark.parametrize("run", ["evaluate", "stilt"], indirect=True)

@@ -8,20 +8,24 @@ jobs          name -> its label, the hash of its settings, the SHA-256 of its re
               it again ends) and of the small files beside it, such as its costs
 begun         name -> the same without a result, of jobs that failed, diverged or were given up by a search
 outcome       file -> SHA-256 of what tables and pages are made of
+looks         file of the looks at a test set -> its size and SHA-256; later looks may follow. Earlier locks lack it
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.jobs.job import DIRECTORY, JOB, RESULT, read_plan, studies_in
+from acclimate.jobs.job import DIRECTORY, JOB, RESULT, RUNNING, read_plan, studies_in
 
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
 WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
+# in the directory of a study: its prepared task, the same for each fold, its raw text, and in each of these its tokens
+DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
 OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py writes
 
 
@@ -33,6 +37,7 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
     if not ranks.is_first():
         return
     check_results(out)
+    before = read_lock(out).get("looks", {}) if (out / LOCK).exists() else {}
     jobs, begun, versions, data = _jobs(out)
     lock = {
         "format": FORMAT,
@@ -44,6 +49,8 @@ def write_lock(out: Path, verb: str, recipe: Any) -> None:
         "jobs": jobs,
         "begun": begun,
         "outcome": {path.name: files.sha256_of(path) for path in sorted(out.glob(f"*{OUTCOME}"))},
+        # looks that were removed or changed stay known
+        "looks": _looks(out) | {name: about for name, about in before.items() if not _begins_with(out / name, about)},
     }
     files.write_json(out / LOCK, lock)
 
@@ -60,8 +67,7 @@ def check_results(out: Path) -> None:
         if expected["result"] and path.exists() and files.sha256_of_input(path) != expected["result"]:
             raise files.DamagedError(
                 f"{path} has changed since {LOCK} was written: it is not the result of {expected['label']} that the "
-                f"lock has. Remove {path.parent}: the command that started the study does this job again. To keep "
-                f"the changed result, remove {out / LOCK}"
+                f"lock has. Remove {path.parent}: the command that started the study does this job again"
             )
 
 
@@ -107,7 +113,12 @@ def read_lock(out: Path) -> dict[str, Any]:
             f"{out / LOCK} has format {lock.get('format')}, but this version reads format {FORMAT}. Read it with the "
             f"version of acclimate that wrote it, or run the study again"
         )
-    needed = {"jobs": {"label", "settings", "result"}, "begun": {"label"}, "outcome": set()}
+    needed = {
+        "jobs": {"label", "settings", "result"},
+        "begun": {"label"},
+        "outcome": set(),
+        "looks": {"bytes", "sha256"},
+    }
     for name, fields in needed.items():
         listed = lock.get(name, {})
         each = listed.values() if isinstance(listed, dict) and fields else ()
@@ -146,10 +157,48 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             sentences.append(f"{name}: {expected['label']} was done with other settings")
     if weights and (out / WINNER).is_dir() and (damage := _damage(out / WINNER)):
         sentences.append(f"{WINNER}: {damage}")
+    if weights:
+        sentences += [f"{place.relative_to(out)}: {damage}" for place in _inputs(out) if (damage := _damage(place))]
+        sentences += [
+            f"{name}: looks at the test set that the lock has are gone or changed"
+            for name, about in lock.get("looks", {}).items()
+            if not _begins_with(out / name, about)
+        ]
     for name, content in lock.get("outcome", {}).items():
         if not (out / name).exists() or files.sha256_of(out / name) != content:
             sentences.append(f"{name}: is gone, or not the one that the lock has")
     return sentences
+
+
+def _inputs(out: Path) -> Iterator[Path]:
+    """Yield the directories of what the jobs read: the prepared tasks, the corpora and their tokens."""
+    for place in _beside_jobs(out):
+        parts = place.relative_to(out).parts
+        of_inputs = parts[-1:] == (DATA,) or parts[-2:-1] in ((CORPORA,), (TOKENS,))
+        has_files = any(path.is_file() for path in place.iterdir())
+        if {DATA, CORPORA, FOLDS} & {*parts} and ((place / files.MANIFEST).exists() or (of_inputs and has_files)):
+            yield place
+
+
+def _looks(out: Path) -> dict[str, Any]:
+    """Return the size and the hash of each file of looks at a test set."""
+    from acclimate.tasks.prepared import LOOKS  # imports the metrics, which the commands that refuse a directory avoid
+
+    found = [place / LOOKS for place in _beside_jobs(out) if (place / LOOKS).exists()]
+    contents = {str(path.relative_to(out)): path.read_bytes() for path in found}
+    return {name: {"bytes": len(read), "sha256": files.sha256_of_bytes(read)} for name, read in contents.items()}
+
+
+def _beside_jobs(out: Path) -> Iterator[Path]:
+    """Yield `out` and the directories in it, but for jobs, the winner, and hidden ones."""
+    for place, names, _ in os.walk(out):
+        names[:] = sorted(name for name in names if name not in (DIRECTORY, RUNNING, WINNER) and name[0] != ".")
+        yield Path(place)
+
+
+def _begins_with(path: Path, about: Mapping[str, Any]) -> bool:
+    """True if the file of looks begins with those that the lock has."""
+    return path.exists() and files.sha256_of_bytes(path.read_bytes()[: about["bytes"]]) == about["sha256"]
 
 
 def _damage(directory: Path, names: Collection[str] | None = None) -> str:
