@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -91,6 +92,15 @@ def test_batch_may_be_larger_than_the_corpus(tokens):
     batch = masked_stream(tokens, batch=3 * count + 1, longest=LONGEST, seed=0)(1)
     assert len(batch) == 3 * count + 1
     assert set(originals(batch)) == set(expected_rows(tokens))
+
+
+def test_a_batch_that_cannot_fit_memory_is_refused_before_it_is_made(tokens, monkeypatch):
+    rows = masked_stream(tokens, batch=9, longest=LONGEST, seed=0)(0)
+    monkeypatch.setattr("acclimate.core.machines.memory", lambda: 10_000)
+    masked_stream(tokens, batch=2, longest=LONGEST, seed=0)
+    for make in (partial(masked_stream, tokens, longest=LONGEST), partial(rows_stream, rows)):
+        with pytest.raises(ValueError, match=r"a batch of 999 rows, .* This machine has .* GB\. Lower plan\.batch"):
+            make(batch=999, seed=0)
 
 
 def test_whole_words_are_masked_together(tokens):

@@ -222,3 +222,13 @@ def test_elsewhere_nothing_is_done(monkeypatch):
 
     monkeypatch.setattr(loop.platform, "libc_ver", lambda: ("", ""))
     assert not loop.keep_freed_memory()
+
+
+def test_a_piece_that_cannot_fit_memory_is_refused_before_the_first_step(monkeypatch):
+    case = conformance.OBJECTIVES["masked language, bert"]()
+    objective = case.objective(0.0)
+    before = [parameter.detach().clone() for parameter in objective.parameters()]
+    monkeypatch.setattr("acclimate.core.machines.memory", lambda: 1000)
+    with pytest.raises(ValueError, match=r"a piece of \d+ tokens takes .* GB .* machine has .*plan\.piece_tokens"):
+        next(train(objective, case.stream, PLAN, adamw(objective, PLAN)))
+    assert all(map(torch.equal, before, objective.parameters()))

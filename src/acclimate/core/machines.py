@@ -45,6 +45,11 @@ class Pool(Protocol):
         ...
 
 
+def memory() -> int:
+    """Return the bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 @contextlib.contextmanager
 def workers(cluster: str = "") -> Iterator[Pool]:
     """Yield the place where calls are done: this process ("") or a Ray cluster (HOST:PORT, or "auto": this machine's).

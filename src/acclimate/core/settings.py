@@ -33,7 +33,7 @@ class Range:
     least, most   bounds that are allowed themselves
     above, below  bounds that are not
     also          one more number that is allowed
-    why           what an error says in place of the bounds
+    why           what an error says in place of the bounds of a number that is too small
     hint          what an error says after the bounds, such as ", or take the method mlm"
     """
 
@@ -63,12 +63,14 @@ class Range:
         }
         if not all(rules.values()):
             bounds = " and ".join(rule for rule in rules if not rule.endswith("None"))
-            broken = f": {self.why}" if self.why else f" is out of range: {bounds}{self.hint}"
+            too_small = not (rules[f"at least {self.least}"] and rules[f"above {self.above}"])
+            broken = f": {self.why}" if self.why and too_small else f" is out of range: {bounds}{self.hint}"
             raise ValueError(f"{key} = {value}{broken}")
 
 
 Count = Annotated[int, Range(least=0)]
 Positive = Annotated[int, Range(least=1)]
+BatchSize = Annotated[int, Range(least=1, most=131_072)]  # twice the largest batch that BERT was trained with (LAMB)
 AboveZero = Annotated[float, Range(above=0)]
 Dropout = Annotated[float, Range(least=0, below=1)]
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from acclimate.core.settings import AboveZero, Dropout, Positive, Range, check_ranges
+from acclimate.core.settings import AboveZero, BatchSize, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import check_heeded, without_idle_settings
@@ -53,7 +53,7 @@ class Intermediate:
     dropout: Dropout | None = None  # dropout of hidden states and before the output layer, 0 to 1
     epochs: Epochs | None = None  # passes over the training rows
     steps: Positive | None = None  # number of steps, instead of epochs
-    batch: Positive | None = None  # rows of one optimiser step
+    batch: BatchSize | None = None  # rows of one optimiser step
     rate: AboveZero | None = None  # peak learning rate
     warmup: Annotated[float | None, Range(least=0, most=1)] = None
     """Share of the steps over which the rate rises from 0."""

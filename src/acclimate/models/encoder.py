@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import torch
 import transformers
 from torch import nn
 
+from acclimate.core import machines
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
@@ -179,7 +179,7 @@ def _check_memory(shape: Shape, vocabulary: int) -> None:
     """Raise ValueError where the weights alone would not fit this machine's memory."""
     hidden = shape.hidden
     weights = vocabulary * hidden + shape.layers * (4 * hidden**2 + 2 * hidden * (shape.intermediate or 4 * hidden))
-    needed, there = 4 * weights, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    needed, there = 4 * weights, machines.memory()
     if needed > there:
         raise ValueError(
             f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take "

@@ -11,13 +11,13 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
-from acclimate.core.settings import SEEDS, AboveZero, Count, Positive, Range, check_no_more, check_ranges
+from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load_method
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
-CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5, and at most 1,000"
+CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=1, most=1000)]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
@@ -38,7 +38,7 @@ class SearchRecipe:
     """Peak learning rates to try; none: only `finetune.plan.rate`. If you state them, no others are tried: what
     goes beyond them is off unless you turn it on beside them, in the same file or command."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
-    batches: tuple[Positive, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
+    batches: tuple[BatchSize, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"
     """"halving": short runs with one seed drop most settings, and those that are left run in full (races/search.py).
     "grid": every setting of every contestant runs in full with every seed. "tpe": Optuna draws `trials` settings with

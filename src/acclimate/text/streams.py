@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from acclimate.core import machines
 from acclimate.core.types import Batch, Stream
 from acclimate.text.masking import Replacement, mask_words
 from acclimate.text.rows import Rows, masked_segments
@@ -17,6 +18,7 @@ from acclimate.text.tokens import Tokens
 # The purpose of a generator is the last number of its seed. 0 is not used: numpy pads seeds with zeros, so [seed, n]
 # equals [seed, n, 0].
 _STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE, _ROW_MASKS, _BESIDE = 1, 2, 3, 4, 5
+_TOKEN_BYTES = 50  # of a batch in work and the next one: ids and labels as int64, and what masks are drawn with
 Window = Callable[[int], tuple[int, int]]  # step -> the first of its rows and the one after its last, over all epochs
 
 
@@ -39,10 +41,11 @@ def masked_stream(
     masked, random  shares of the predicted tokens that become the mask and a random token
 
     Batches carry tokens["labels"] and the names `document 17` (the place of the document in the corpus, from 0).
-    Raises ValueError if a setting is out of range.
+    Raises ValueError if a setting is out of range, and if a batch cannot fit this machine's memory.
     """
     _require_rows(batch)
     rows = masked_segments(tokens, longest=longest, whole_words=whole_words, masked=masked, random=random)
+    _require_room(batch, rows.mean_tokens)
     return sampled_rows(rows, even(batch), seed=seed, rate=rate)
 
 
@@ -121,9 +124,10 @@ def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
 
     rows   all rows of the training set, with their labels and names
     batch  rows of a step; an epoch that ends within a step is followed by the next one
-    Raises ValueError if there are no rows.
+    Raises ValueError if there are no rows, and if a batch cannot fit this machine's memory.
     """
     _require_rows(batch)
+    _require_room(batch, len(rows.ids) / max(1, len(rows)))
     rows_of_step = _rows_of_step(len(rows), batch, seed)
 
     def stream(step: int) -> Batch:
@@ -210,6 +214,16 @@ def joined(batches: Sequence[Batch]) -> Batch:
 def _require_rows(batch: int, name: str = "batch") -> None:
     if batch < 1:
         raise ValueError(f"{name} is {batch}, but it counts rows. Set it to 1 or more")
+
+
+def _require_room(batch: int, tokens: float) -> None:
+    """Raise ValueError if the rows of a step cannot fit this machine's memory. tokens: of a row, the mean"""
+    needed, there = _TOKEN_BYTES * tokens * batch, machines.memory()
+    if needed > there:
+        raise ValueError(
+            f"a batch of {batch:,} rows, with {tokens:,.0f} tokens each in the mean, takes {needed / 1e9:,.1f} GB for "
+            f"its numbers alone. This machine has {there / 1e9:,.1f} GB. Lower plan.batch"
+        )
 
 
 def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarray]:

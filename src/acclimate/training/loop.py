@@ -27,12 +27,14 @@ from typing import Any
 
 import torch
 from torch.distributed._composable.replicate import replicate
+from transformers import PreTrainedModel
 
-from acclimate.core import ranks
+from acclimate.core import machines, ranks
 from acclimate.core.types import Cost, Stream
 from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, layouts_of, name_texts
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
+from acclimate.training.pieces import Layout
 from acclimate.training.plan import Plan, device, loss_scaler, piece_tokens
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
 
@@ -107,7 +109,8 @@ def train(
 
     scaler  state of the loss scale of a run that goes on; None: a new one, if the precision needs one
 
-    Raises NotFiniteError where a loss or a gradient is not finite, before the weights move.
+    Raises NotFiniteError where a loss or a gradient is not finite, before the weights move, and ValueError before the
+    first step where a piece cannot fit this machine's memory.
     """
     where = device()
     scaler = loss_scaler(plan, where) if scaler is None else scaler
@@ -131,6 +134,8 @@ def train(
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
             pieces = layouts_of(objective, batch, piece_tokens(plan, where))
+            if step == start and where.type == "cpu":
+                _require_room(objective, pieces)
             losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
             if scaler is not None:
                 scaler.unscale_(optimiser)
@@ -169,6 +174,20 @@ def train(
                 documents=batch.names,
             )
     end(objective)
+
+
+def _require_room(objective: Objective, pieces: Sequence[Layout]) -> None:
+    """Raise ValueError if the outputs of the layers alone, of the largest piece, cannot fit this machine's memory."""
+    configs = [module.config for module in objective.modules() if isinstance(module, PreTrainedModel)]
+    if not configs:
+        return
+    tokens = max(piece.tokens for piece in pieces)
+    needed, there = 4 * tokens * configs[0].hidden_size * configs[0].num_hidden_layers, machines.memory()
+    if needed > there:
+        raise ValueError(
+            f"a piece of {tokens:,} tokens takes {needed / 1e9:,.1f} GB for the outputs of the layers alone. This "
+            f"machine has {there / 1e9:,.1f} GB. Lower plan.piece_tokens, or plan.batch"
+        )
 
 
 def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import torch
 
-from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
+from acclimate.core.settings import AboveZero, BatchSize, Count, Positive, Range, check_ranges
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Schedule = Literal["linear", "constant", "stable"]
@@ -32,7 +32,7 @@ class Plan:
 
     steps: Positive = 1000
     """Number of optimiser steps; ignored where `epochs` of the method is above 0."""
-    batch: Positive = 32  # rows of one optimiser step, over all pieces and processes together
+    batch: BatchSize = 32  # rows of one optimiser step, over all pieces and processes together
     rate: AboveZero = 1e-4  # peak learning rate
     warmup: Annotated[float, Range(least=0, most=1)] = 0.06
     """Share of the steps over which the rate rises from 0; `schedule` says what follows."""
