@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -43,11 +43,37 @@ def _settings_called(takes: str, option: str) -> str:
     return found[0] if found else ""
 
 
+def _refuse(error: Any) -> NoReturn:
+    """Print in one line what is wrong with what was typed, and exit with status 2. Typed without a verb, a group shows
+    its help instead.
+    """
+    from acclimate.reports.page import escaped
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    verb = " ".join(each.info_name for each in _contexts(error.ctx)[1:])
+    said = escaped(" ".join(error.format_message().split()).rstrip("."))
+    stop = "" if said.endswith("?") else "."
+    typer.echo(f"acclimate: {said}{stop} See {' '.join(filter(None, ('acclimate', verb)))} --help", err=True)
+    raise typer.Exit(2) from None
+
+
+def _contexts(innermost: Any) -> list[Any]:
+    """Return the contexts of the groups and the verb that were typed, the outermost first."""
+    return [*_contexts(innermost.parent), innermost] if innermost else []
+
+
 class _Verbs(TyperGroup):
     """The group of all verbs. It refuses a verb of version 0.1 and names the one to use instead. Of an option that is
     there under no such name but as a setting, it says how settings are stated; of a choice that an option does not
-    have, what its choices mean.
+    have, what its choices mean. Such an error is one line, like all others (docs/exit-codes.md).
     """
+
+    def make_context(self, *given: Any, **settings: Any) -> Any:
+        try:
+            return super().make_context(*given, **settings)
+        except _USAGE_ERROR as error:
+            _refuse(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -61,7 +87,7 @@ class _Verbs(TyperGroup):
             if NO_CHOICE in error.message:  # newer typer has pydantic's words before its own
                 said = getattr(getattr(error, "param", None), "help", "")
                 error.message = " ".join(filter(None, (error.message.removeprefix("Value error, "), said)))
-            raise
+            _refuse(error)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         old = next((name for name in (" ".join(args[:2]), args[0]) if name in MOVED), "")
