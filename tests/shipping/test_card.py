@@ -259,6 +259,8 @@ def test_the_int8_copy_is_told_with_what_it_loses_and_gains():
     assert "| size of the weights | 100 MB | 25.0 MB |" in page
     assert "Both say the same of 98.3% of the 60 test texts" in page
     assert "4.0 times smaller and 2.12 times as fast" in page
+    larger = render(made_up(int8=replace(INT8, size_float=INT8.size // 2)))
+    assert "2.0 times larger and 2.12 times as fast" in larger
     assert "onnx" not in render(made_up()).lower()
 
 

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from acclimate.cli.settings import schema
 from acclimate.cli.verb import EMBEDDED_TASKS, LISTED, apart, check_files, check_models, check_settings
 from acclimate.core.settings import check_no_more
 from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
-
-if TYPE_CHECKING:
-    pass
 
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 FILES = ("word_list", "vectors")  # settings of a method that name a file

@@ -85,6 +85,7 @@ def predict(
     from acclimate.data.as_files import HubChoice, rows_file
 
     rows = rows_file(file, HubChoice(split=split))  # refuses a split before torch is loaded
+    from acclimate.reports.page import amount
     from acclimate.shipping.predict import predict_file
 
     with session.watched() as watch:
@@ -102,8 +103,8 @@ def predict(
         )
     for row in made.skipped[:LEFT_OUT]:
         session.say(f"Left out: {row.place}: {row.reason}")
-    left_out = f", {made.left_out:,} rows left out" if made.left_out else ""
-    session.say(f"Predicted: {made.rows:,} rows{left_out}{'' if out == '-' else f', in {out}'}")
+    left_out = f", {amount(made.left_out, 'row')} left out" if made.left_out else ""
+    session.say(f"Predicted: {amount(made.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:

@@ -368,7 +368,7 @@ def _pieces(examined: Examination) -> Section:
     )
     lines = tuple(
         f"Words that break most often ({text.of}): "
-        + ", ".join(f"{word} ({pieces} pieces, {count:,} times)" for word, pieces, count in text.broken)
+        + ", ".join(f"{word} ({pieces} pieces, {amount(count, 'time')})" for word, pieces, count in text.broken)
         for text in examined.pieces
         if text.broken
     )

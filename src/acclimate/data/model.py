@@ -127,7 +127,7 @@ def on_rows(rows: int, recipe: Any) -> list[Finding]:
         passes = steps * batch / rows
         text = (
             f"{amount(rows, 'training row')} {'is' if rows == 1 else 'are'} few: a fine-tuning of {steps:,} steps of "
-            f"{batch} rows reads each of them {passes:.0f} times, and its score depends much on the seed."
+            f"{batch} rows reads each of them {amount(round(passes), 'time')}, and its score depends much on the seed."
         )
         way_out = (
             "Take five seeds or more, compare with the probes and with the baseline without an encoder, which few rows "
