@@ -190,6 +190,17 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
         assert (type(keywords[name]), keywords[name]) == (type(usual), usual), name
 
 
+def test_an_error_that_a_user_can_mend_has_no_long_traceback(monkeypatch):
+    with pytest.raises(ValueError, match="there is no such directory") as told:
+        acclimate.race([{"text": "a", "label": "b"}], model="./nowhere")
+    assert len(told.traceback) <= 3
+    assert told.value.__suppress_context__
+    monkeypatch.setenv("ACCLIMATE_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="there is no such directory") as told:
+        acclimate.race([{"text": "a", "label": "b"}], model="./nowhere")
+    assert len(told.traceback) > 3
+
+
 @pytest.mark.parametrize(
     ("keywords", "kind", "said"),
     [

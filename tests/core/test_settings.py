@@ -13,6 +13,7 @@ import pytest
 
 from acclimate.cli.settings import EVALUATION, schema, stand_in_of
 from acclimate.core import settings
+from acclimate.races.recipe import RaceRecipe, for_model
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,13 @@ def test_an_unknown_key_in_a_file_names_the_file(tmp_path):
     file.write_text("step = 3\n")
     with pytest.raises(ValueError, match=r"recipe\.toml: unknown setting 'step'; did you mean 'steps'\?"):
         settings.from_toml(Inner, file)
+
+
+def test_a_recipe_of_a_method_names_the_method_and_an_error_of_a_group_the_group():
+    with pytest.raises(ValueError, match=r"tapter/bioasq: this recipe is one of `acclimate adapt tapter`"):
+        settings.from_toml(RaceRecipe, Path("tapter/bioasq"))
+    with pytest.raises(ValueError, match=r"settings of tapt: epochs = \d+ and plan\.steps = 30 both set the length"):
+        settings.override(for_model(), ["tapt.plan.steps=30"])
 
 
 def test_a_digest_depends_on_values_and_not_on_order():

@@ -166,6 +166,8 @@ def test_the_hub_reads_its_metadata():
     assert data["pipeline_tag"] == "text-classification"
     assert data["base_model"] == "org/model"
     assert {"acclimate", "sequence", "onnx"} <= set(data["tags"])
+    beyond = ModelCard(render(made_up(pooling="mean"))).data.to_dict()
+    assert not {"library_name", "pipeline_tag"} & beyond.keys(), "transformers' own head would have random weights"
     assert "language" not in data
     assert "license" not in data
     [model] = data["model-index"]
@@ -221,6 +223,7 @@ def test_what_leaked_is_counted_and_scored_both_ways():
     leak = Leak("train", "test", "exact", 6, 6, 0.1)
     card = made_up()
     page = render(replace(card, leaks=[leak], leaked=6, rows_without=card.rows, verdict_without="Nothing is better."))
+    assert " ".join(page.split()).count("Without them DAPT scores the same, ") == 1
     assert "| train | test | exact | 6 | 10% |" in page
     assert "6 of the 60 test items stand in the training data. Without them DAPT scores" in page
     assert "and the verdict reads: Nothing is better." in page

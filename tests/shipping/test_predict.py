@@ -260,7 +260,8 @@ def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loade
 def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("texts,other\nword1,word2\n")
-    with pytest.raises(ValueError, match=r"no column 'text'; the nearest is 'texts'.*--text\. The race read 'text'"):
+    said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME .*\. The race read 'text'"
+    with pytest.raises(ValueError, match=said):
         predict_file(loaded, source, "-")
     assert len(predict(loaded, source, text="texts")) == 1
     for out, told in (

@@ -9,12 +9,14 @@ notebook; `progress=False` silences it, `progress=True` prints lines where there
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from acclimate.api.study import Study, study_in
 from acclimate.cli.options import HUB, LABELLED
@@ -46,8 +48,31 @@ if TYPE_CHECKING:
     from acclimate.shipping.writers import Predicted
 
 Separated = Literal["line", "blank"]
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
+def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Return the verb, whose errors that a user can mend lose the traceback of what lies within it.
+
+    They are those that the command line prints in one line. With ACCLIMATE_TRACEBACK=1 every error keeps it.
+    """
+
+    @functools.wraps(verb)
+    def run(*given: Arguments.args, **named: Arguments.kwargs) -> Result:
+        from acclimate.core.files import HeldError
+
+        try:
+            return verb(*given, **named)
+        except (ValueError, OSError, HeldError, ImportError) as error:
+            if os.environ.get("ACCLIMATE_TRACEBACK"):
+                raise
+            raise error.with_traceback(None) from None
+
+    return run
+
+
+@_in_short
 def race(
     task: Any,
     *,
@@ -184,6 +209,7 @@ def race(
     return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
 
 
+@_in_short
 def evaluate(
     model: Any = None,
     task: Any = None,
@@ -241,6 +267,7 @@ def evaluate(
     return race(**{**given, "model": EMBEDDED if model is None else model}, contestants=(), **settings)
 
 
+@_in_short
 def doctor(
     task: Any,
     *,
@@ -310,6 +337,7 @@ def doctor(
         return with_forecast(found, start, labelled, seeds=seeds, watch=shown)[0]
 
 
+@_in_short
 def adapt(
     method: str,
     *,
@@ -353,6 +381,7 @@ def adapt(
         return adapted(method, stated, place, separated=separated, watch=shown)
 
 
+@_in_short
 def predict(
     model: str | Path | Study,
     file: Any,
@@ -407,6 +436,7 @@ def predict(
         return predict_file(where, rows, out, **stated, watch=shown)
 
 
+@_in_short
 def ship(
     run: str | Path | Study,
     to: str | Path,
@@ -443,6 +473,7 @@ def ship(
     return shipped
 
 
+@_in_short
 def report(run: str | Path) -> Study:
     """Write page and tables of a finished race or study again, and return it.
 

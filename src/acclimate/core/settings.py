@@ -7,6 +7,7 @@ and other such dataclasses, which are tables in TOML, in lists too. An unknown k
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import hashlib
@@ -158,7 +159,8 @@ def from_mapping(
             if key in ranges:
                 ranges[key].check(f"{where}: {path}", converted[key])
     if base is not None:
-        return dataclasses.replace(base, **converted)  # type: ignore[type-var]
+        with _naming_the_group(where, prefix):
+            return dataclasses.replace(base, **converted)  # type: ignore[type-var]
     missing = [
         name
         for name, field in fields.items()
@@ -169,7 +171,19 @@ def from_mapping(
     if missing:
         names = ", ".join(f"'{prefix}{name}'" for name in missing)
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
-    return kind(**converted)
+    with _naming_the_group(where, prefix):
+        return kind(**converted)
+
+
+@contextlib.contextmanager
+def _naming_the_group(where: str, prefix: str) -> Iterator[None]:
+    """Put the name of a group before the errors of its class, which does not know in which group it stands."""
+    try:
+        yield
+    except ValueError as error:
+        if not prefix or prefix in str(error):
+            raise
+        raise ValueError(f"{where}: settings of {prefix[:-1]}: {error}") from None
 
 
 def _check_refused(kind: type, key: str, *, where: str, prefix: str = "") -> None:
@@ -204,6 +218,13 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
         raise ValueError(f"{path}: nested too deeply for settings. Write each as key = value in its group") from error
     except ValueError as error:  # tomllib's, or Python's for a number of thousands of digits
         raise ValueError(f"{path}: not valid TOML: {error}") from error
+    known = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if not path.is_file() and not values.keys() <= known:
+        method = path.parent.as_posix()
+        raise ValueError(
+            f"--recipe {path}: this recipe is one of `acclimate adapt {method}`, and has settings which "
+            f"this command has not. `acclimate recipes {path}` prints it"
+        )
     return from_mapping(kind, values, where=str(path), base=base)
 
 

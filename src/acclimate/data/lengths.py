@@ -242,8 +242,8 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
     ):
         beside = "" if general is None else f", {general.per_word:.2f} in general text"
         text = f"Under the model the texts break into {task_pieces.per_word:.2f} pieces a word{beside}: much of their"
-        way_out = "Adapting on text of the domain, or a model of the domain, should help; how many it would be under a"
-        way_out += " vocabulary of the domain says `acclimate data vocabulary`."
+        way_out = "Adapting on text of the domain, or a model of the domain, should help; `acclimate data vocabulary`"
+        way_out += " says how many it would be under a vocabulary of the domain."
         findings.append(Finding("note", f"{text} vocabulary is foreign to it.", way_out))
     return findings
 

@@ -303,7 +303,7 @@ def _outputs(
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
     pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
-    for piece in counted(pieces, watch, "test", total=len(pieces), unit="pieces", every=1):
+    for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
         padded = pad(rows, piece, where)
         logits = outputs_of(model, padded)
         if after_piece is not None:

@@ -367,9 +367,11 @@ def metadata(card: Card) -> ModelCardData:
         ),
     ]
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
+    # by these the hub and `pipeline` load the classifier, where transformers' head is another one with random weights
+    ordinary = not (card.beyond or card.adapters or card.pooling != "pooler")
     return ModelCardData(
-        library_name="transformers",
-        pipeline_tag=_pipeline(card.kind),
+        library_name="transformers" if ordinary else None,
+        pipeline_tag=_pipeline(card.kind) if ordinary else None,
         base_model=card.base or None,
         license=card.license or None,
         language=list(card.language) or None,

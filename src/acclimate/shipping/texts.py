@@ -32,7 +32,17 @@ from acclimate.jobs.lock import OUTCOME, WINNER
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.tables import WORD_LINES, ColumnError, Row, form_of, holds_questions, no_column, row_of, table_rows
+from acclimate.tasks.tables import (
+    WORD_LINES,
+    ColumnError,
+    Row,
+    form_of,
+    holds_questions,
+    no_column,
+    option_of,
+    row_of,
+    table_rows,
+)
 from acclimate.tasks.tags import text_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import (
@@ -355,9 +365,10 @@ def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions:
         if mentions and f"no column {SPANS!r}" in str(error):
             way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
+        told = ColumnError(error.what, error.column, option_of(role) if role else "")
         if role and role not in asking.stated and getattr(asking, role):
-            raise ColumnError(f"{error}. State it with --{role}. The race read {roles[role]!r}") from None
-        raise ColumnError(f"{error}{f'. State it with --{role}' if role else ''}") from None
+            raise ColumnError(f"{told}. The race read {roles[role]!r}") from None
+        raise told from None
 
 
 def ids_in(path: Path, asking: Asking) -> bool:

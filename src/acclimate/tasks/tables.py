@@ -438,7 +438,7 @@ def no_column(place: str, column: str, present: Sequence[str], hint: str = "", *
 
 def option_of(role: str) -> str:
     """Return how a user names the column of this role."""
-    return f"--{role}, in Python {role}="
+    return f'--{role} NAME (in Python {role}="NAME")'
 
 
 def stem(path: Path) -> str:
