@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,11 +62,15 @@ def test_an_environment_that_states_half_of_a_group_is_refused(environment, said
         ranks.start()
 
 
-def _in_two(place: Path, work: Callable[[int], object]) -> list[str]:
-    """Return what two processes that `fork` makes say: what `work` returns for each rank, or its error."""
+def _free_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+        return str(free.getsockname()[1])
+
+
+def _in_two(place: Path, work: Callable[[int], object]) -> list[str]:
+    """Return what two processes that `fork` makes say: what `work` returns for each rank, or its error."""
+    port = _free_port()
 
     def run(number: int) -> None:
         stated = {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "MASTER_PORT": port}
@@ -108,6 +114,28 @@ def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tm
 
     said = _in_two(tmp_path, wait)[0]
     assert said.startswith("Process 0 of 2 got no answer from process 1."), said
+
+
+def _stopped_or_waiting(place: Path, port: str, number: int) -> None:
+    stated = {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "MASTER_PORT": port}
+    os.environ.update(stated | {"MASTER_ADDR": "127.0.0.1", "ACCLIMATE_STEP_SECONDS": "2"})
+    sys.stderr = (place / f"{number}.txt").open("w")
+    ranks.start()
+    if number:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    ranks.wait()
+
+
+def test_a_rank_that_is_stopped_outside_a_step_is_named_by_those_that_wait(tmp_path):
+    context = multiprocessing.get_context("fork")
+    port = _free_port()
+    waits, stops = [context.Process(target=_stopped_or_waiting, args=(tmp_path, port, number)) for number in (0, 1)]
+    waits.start()
+    stops.start()
+    waits.join(60)
+    stops.kill()
+    assert waits.exitcode == 2
+    assert (tmp_path / "0.txt").read_text().startswith("acclimate: Process 0 of 2 got no answer from process 1. End")
 
 
 def test_a_rank_ends_with_what_launched_it(monkeypatch):

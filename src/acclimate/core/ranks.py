@@ -8,9 +8,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,9 +24,13 @@ T = TypeVar("T")
 
 PATIENCE = timedelta(days=7)  # others wait while the first makes tokens or a vocabulary, which may take hours
 STEP_SECONDS = 100.0  # the same within a step, where all do the same; $ACCLIMATE_STEP_SECONDS sets another
+BEATS = 20  # signs of life in STEP_SECONDS that a process may miss before the others take it for lost
 ANSWER_SECONDS = 5.0  # within which all that wait say so
 STATED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")  # by torchrun, for each process
 _waiting: list[Any] = []  # the group for waits of PATIENCE, once `start` was called
+_living: list[threading.Thread] = []  # gives signs of life, until `stop` sets the next
+_ended = threading.Event()
+_ENDED = b"ended"  # the last sign
 
 
 def world() -> int:
@@ -53,8 +58,10 @@ def is_first() -> bool:
 def start() -> None:
     """Join the group of processes that torchrun started, with NCCL on GPUs and gloo on CPUs.
 
-    If torchrun ends, however, this process ends within seconds. Raises ValueError if the environment states several
-    processes but not all that torchrun states.
+    If torchrun ends, however, this process ends within seconds; and if another process gives no sign of life for
+    $ACCLIMATE_STEP_SECONDS, even where it may work for hours, this one names it and ends.
+
+    Raises ValueError if the environment states several processes but not all that torchrun states.
     """
     if world() == 1:
         return
@@ -77,6 +84,47 @@ def start() -> None:
     patience = timedelta(seconds=max(1.0, settings.from_environment("ACCLIMATE_STEP_SECONDS", STEP_SECONDS)))
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
     _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
+    _ended.clear()
+    pause = patience.total_seconds() / BEATS
+    _living[:] = [threading.Thread(target=_live, args=(_store(patience), pause), daemon=True)]
+    _living[0].start()
+
+
+def _store(patience: timedelta) -> Any:
+    """Return a connection to the store of keys that all processes share."""
+    import torch.distributed as dist
+
+    place = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(*place, is_master=False, timeout=patience)  # type: ignore[attr-defined]
+
+
+def _live(store: Any, pause: float) -> None:
+    """Give a sign of life after each pause until `stop`; end this process, naming them, where others miss BEATS signs.
+
+    A process that is stopped or whose machine is lost gives none; one that works does, from this thread. Pauses are
+    counted, not seconds: all processes may have been stopped together.
+    """
+    keys = {number: f"acclimate lives {number}" for number in range(world())}
+    seen, missed = dict.fromkeys(keys, b""), dict.fromkeys(keys, 0)
+    beat = 0
+    try:
+        while not _ended.wait(pause):
+            beat += 1
+            store.set(keys[rank()], str(beat))
+            for number, key in keys.items():
+                sign = store.get(key) if store.check([key]) else b""
+                missed[number] = missed[number] + 1 if sign == seen[number] != _ENDED else 0
+                seen[number] = sign
+            if lost := [number for number in keys if missed[number] >= BEATS]:
+                print(
+                    f"acclimate: {_without_answer([n for n in keys if n not in lost], lost)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                os._exit(2)
+        store.set(keys[rank()], _ENDED)
+    except RuntimeError as gone:  # the process that keeps the store has ended
+        logging.getLogger(__name__).info(f"the store of the processes: {gone}")
 
 
 def _end_with(launcher: int) -> None:
@@ -91,16 +139,9 @@ def unanswered(error: RuntimeError) -> Exception:
     lost = ("timed out", "connection closed", "connection reset", "broken pipe")
     if world() == 1 or not any(words in str(error).lower() for words in lost):
         return error
-    import torch.distributed as dist
-
     waiting, others = [rank()], []
     try:
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            os.environ["MASTER_ADDR"],
-            int(os.environ["MASTER_PORT"]),
-            is_master=False,
-            timeout=timedelta(seconds=ANSWER_SECONDS),
-        )
+        store = _store(timedelta(seconds=ANSWER_SECONDS))
         store.set(f"acclimate waits {rank()}", "")
         time.sleep(ANSWER_SECONDS)
         waiting = [number for number in range(world()) if store.check([f"acclimate waits {number}"])]
@@ -109,7 +150,12 @@ def unanswered(error: RuntimeError) -> Exception:
         RuntimeError
     ) as unreachable:  # the process that keeps the store has ended, so which did not answer is unknown
         logging.getLogger(__name__).info(f"the store of the processes: {unreachable}")
-    return ValueError(
+    return ValueError(_without_answer(waiting, others))
+
+
+def _without_answer(waiting: Sequence[int], others: Sequence[int]) -> str:
+    """Return what is said of processes that wait for others, and the way out. others: empty if they are unknown"""
+    return (
         f"Process {', '.join(map(str, waiting))} of {world()} got no answer from process "
         f"{', '.join(map(str, others)) or 'another'}. End what is left of the run, and give the same command again: "
         f"it goes on from its last state. Where steps are slow, set ACCLIMATE_STEP_SECONDS to more seconds"
@@ -122,6 +168,9 @@ def stop() -> None:
         return
     import torch.distributed as dist
 
+    _ended.set()
+    for thread in _living:  # its last sign is not to be cut off
+        thread.join(ANSWER_SECONDS)
     if dist.is_initialized():
         # Trained objectives refer to the group, in cycles, and so does torch's cache of sharded ones. If the group
         # still exists when Python ends, its threads ask for a lock that is never released, and abort the process.
