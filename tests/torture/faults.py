@@ -312,11 +312,14 @@ def damaged(bench: Bench, tries: int, *, finished: bool) -> Iterator[Try]:
         yield Try(tried.failed and f"{tried.failed} ({about})", tried.how)
 
 
+PREDICT = ["predict", "out", "in/test.jsonl", "--out", "predicted.jsonl"]
+
+
 def looked_at(bench: Bench, tries: int) -> Iterator[Try]:
-    """Harm one file of a finished race, and verify, report and ship it: the same numbers, or the file is named."""
+    """Harm one file of a finished race, and verify, report, ship or predict: the same, or the file is named."""
     place = bench.fresh("looked-at")
     race = VICTIMS["race"]
-    commands = (["study", "verify", "out"], ["report", "out"], ["ship", "out", "--to", "shipped"])
+    commands = (["study", "verify", "out"], ["report", "out"], ["ship", "out", "--to", "shipped"], PREDICT)
     for number in range(tries):
         race.emptied(place)
         shutil.rmtree(place / "shipped", ignore_errors=True)
@@ -336,6 +339,8 @@ def looked_at(bench: Bench, tries: int) -> Iterator[Try]:
         matters = differences(whole, results(place)) and changed
         if ended.failed or (ended.status and not named):
             yield Try(f"{' '.join(command)} ({about}): {ended}")
+        elif command is PREDICT and matters and ended.status == 0 and path.parent.name == "winner" and _verified(path):
+            yield Try(f"predict uses a changed model ({about})")
         elif command[1] == "verify" and matters and ended.status == 0 and _verified(path):
             yield Try(f"study verify finds nothing ({about})")
         else:
