@@ -283,6 +283,15 @@ def test_where_nothing_was_fine_tuned_the_spread_over_items_is_that_of_probes(to
     assert found.detectable == replace(design, items=100, seeds=4, comparisons=2).detectable()
 
 
+def test_few_test_texts_are_not_mended_by_the_seeds_that_a_race_has_anyway():
+    few = examine(labelled(examples("train", 100), examples("dev", 20), examples("test", 3)), seeds=5, comparisons=4)
+    assert "no gain that adaptation usually brings is detectable" in few.reach
+    assert "with 5 seeds, gains" not in few.reach
+    [advice] = [each.way_out for each in few.findings if each.what.startswith("With 3 test texts and 5 seeds")]
+    assert "abel more test texts" in advice or "abel many more test texts" in advice
+    assert "Take 5 seeds" not in few.as_text()
+
+
 def test_doctor_and_race_take_the_same_number_of_seeds_by_default():
     of_verb = inspect.signature(doctor_verb).parameters["seeds"].default
     defaults = {inspect.signature(function).parameters["seeds"].default for function in (examine, gather, made_ready)}

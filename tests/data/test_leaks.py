@@ -257,8 +257,9 @@ def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
     test = examples("test", 20)
     train = [replace(test[0], id="exact"), replace(test[1], id="near", text=one_word_changed(test[1].text))]
     parts = splits(train=train, dev=[replace(test[2], id="in dev")])
-    before = examine(labelled(parts["train"], parts["dev"], parts["test"]))
-    after = after_removal(before)
+    given = labelled(parts["train"], parts["dev"], parts["test"])
+    before = examine(given)
+    after = after_removal(before, removed(given, before))
     assert (before.dropped, after.dropped) == (False, True)
     assert "--leaks drop" in before.as_text()
     assert "--leaks drop" not in after.as_text()
@@ -270,6 +271,25 @@ def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
     assert len(after.findings) == len(before.findings)
     assert after.leaked == before.leaked
     assert Examination.from_json(json.loads(json.dumps(after.to_json()))) == after
+
+
+def test_after_removal_the_dev_texts_in_train_are_counted_again():
+    """Of three dev texts in train two are gone with the row that holds a test text too."""
+    test, dev = examples("test", 20), examples("dev", 20)
+    both = [replace(test[n], id=f"both {n}", text=f"{test[n].text} {dev[n].text}") for n in range(2)]
+    given = labelled([*examples("train", 60), *both, replace(dev[2], id="dev alone")], dev, test)
+    before = examine(given)
+    after = after_removal(before, removed(given, before))
+    told = [[each.what for each in found.findings if "choices made by dev" in each.what] for found in (before, after)]
+    assert [text[0].partition(" (")[0] for text in told] == ["3 of the 20 dev texts", "1 of the 20 dev texts"]
+
+
+def test_where_the_split_put_near_copies_on_both_sides_the_doctor_names_group():
+    test = examples("test", 20)
+    copies_in_train = [replace(row, id=f"copy {row.id}") for row in test[:5]]
+    given = labelled([*examples("train", 60), *copies_in_train], examples("dev", 20), test)
+    assert "--group" not in examine(given).as_text()
+    assert "--group" in examine(replace(given, divided=("test",))).as_text()
 
 
 def test_removing_refuses_to_lose_a_class():

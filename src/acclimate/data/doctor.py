@@ -56,6 +56,8 @@ SHORTEST = 3  # letters of the shortest label whose name is searched
 SPLIT_AGAIN = "Split again, or say why the test set should differ."
 PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
 REMOVE = "--leaks drop"  # option of the command line for `removed`
+LEAVE_OUT = "Leave those rows out of train."  # of train, those that hold a dev text
+MANY_LEAKED = 0.1  # share of a split that was split off, from which on the doctor names --group
 MANY_REJECTED = 0.05  # share of rejected rows that is a finding
 SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
 LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adaptation gains more
@@ -123,6 +125,7 @@ def examine(
         *on_model,
         *(on_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
         *on_leaks(in_rows, scans, sizes, folds),
+        *([] if folds else _on_divided(labelled, in_rows["train"])),
         *on_copies(twice),
         *_on_labelled(labelled, counts, folds),
     ]
@@ -329,7 +332,8 @@ def _reach(
         both = design.item_variance + design.residual_variance
         design = dataclasses.replace(design, item_variance=both, residual_variance=0.0, seed_variance=0.0)
     least = design.detectable()
-    if least > HOPELESS and not folds:
+    hopeless = least > HOPELESS and not folds
+    if hopeless and seeds < SEEDS and design.detectable(seeds=SEEDS) <= HOPELESS:
         better = f"with {SEEDS} seeds, gains of {100 * design.detectable(seeds=SEEDS):.1f} points are"
         reach = f"With {seeds} seeds no gain that adaptation usually brings is detectable; {better}. {basis}"
         text = (
@@ -338,6 +342,9 @@ def _reach(
         )
         return least, reach, [Finding("warning", text, f"Take {SEEDS} seeds.")]
     reach = f"{design.advice()} {basis}"
+    if hopeless:
+        reach = f"With {items:,} test texts and {seeds} seeds no gain that adaptation usually brings is detectable."
+        reach = f"{reach} {basis}"
     if folds:
         reach = f"{reach} The {len(gold):,} labelled rows, scored in {folds} folds, count as {items:,} test items."
     if least < LARGE:
@@ -354,6 +361,8 @@ def _reach(
         way = f"score all {len(scored):,} labelled rows by cross-validation (race --folds {FOLDS}, without --budget)"
         ways.append((way, design.detectable(items=by_rows)))
     worth = " or ".join(way for way, then in ways if then < WORTH * least)
+    # so few that twice as many hardly help
+    worth = worth or ("label many more test texts" if hopeless else "")
     return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
 
 
@@ -405,12 +414,25 @@ def _on_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> 
         f"{source} too, exactly or nearly ({amount(rows, 'row')} there); {same:,} of them with the same label"
     )
     if split == "dev":
-        return Finding(
-            "warning", f"{text}: choices made by dev favour what remembers.", "Leave those rows out of train."
-        )
+        return Finding("warning", f"{text}: choices made by dev favour what remembers.", LEAVE_OUT)
     if source == "dev":
         return Finding("note", f"{text}.", _removal("dev", rows))
     return Finding("warning", f"{text}: on these a model is right by remembering.", _removal("train", rows))
+
+
+def _on_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
+    """Return a finding that names --group where many of the texts that were split off have near copies in train."""
+    shares = {
+        split: len(in_train.leaked(split)) / len(labelled.splits[split])
+        for split in SEALED
+        if split in labelled.divided and labelled.splits[split]
+    }
+    many = [split for split, part in shares.items() if part >= MANY_LEAKED]
+    if not many or labelled.columns.group is not None:
+        return []
+    text = f"The split of {' and '.join(many)} from train put near copies on both sides."
+    way_out = "If a column says which rows belong together, name it with --group: its rows then stay on one side."
+    return [Finding("note", text, way_out)]
 
 
 def _removal(split: Split, rows: int) -> str:
@@ -457,17 +479,23 @@ def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict
     return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
 
 
-def after_removal(examination: Examination) -> Examination:
-    """Return the examination after `removed`: the advice to remove rows becomes a note that they were removed."""
+def after_removal(examination: Examination, labelled: Labelled) -> Examination:
+    """Return the examination after `removed`, which returned `labelled`: the advice to remove rows becomes a note that
+    they were removed, and the dev texts in train are counted again.
+    """
     done = {}
     for split in ("train", "dev"):
         rows = len(examination.leaked.get(split, ()))
         removed_rows = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
         done[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} taken out."
-    findings = (
-        Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding
-        for finding in examination.findings
-    )
+    findings: list[Finding] = []
+    for finding in examination.findings:
+        if finding.way_out == LEAVE_OUT:
+            found = leaks.found_in_rows("train", labelled.splits["train"], Sealed(labelled.splits))
+            items = len(found.leaked("dev"))
+            findings += [_on_rows(found, "dev", items, len(labelled.splits["dev"]))] if items else []
+        else:
+            findings.append(Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding)
     return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
 
 

@@ -277,7 +277,7 @@ def sections_of_data(examined: Examination, *, most_labels: int = MOST_LABELS) -
 def _title(examined: Examination) -> str:
     task = examined.task
     parts = [KINDS.get(task["kind"], task["kind"])]
-    parts += [f"{task['labels']} labels"] if "labels" in task else []
+    parts += [f"{task['labels']} {'tags' if task['kind'] == 'tokens' else 'labels'}"] if "labels" in task else []
     parts += [metric_text(task["metric"])] + ([f"model {task['model']}"] if "model" in task else [])
     return f"acclimate doctor: {task['name']} ({', '.join(parts)})"
 
@@ -313,6 +313,11 @@ def _labels(examined: Examination, most: int) -> Section:
         rows.append(("rows", *(cell for size in sizes for cell in (size, ""))))
     columns = ("label", *(cell for split in examined.label_counts for cell in (split, "share")))
     more = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
+    if rows and examined.task["kind"] == "tokens":
+        named = "entities of a type" if examined.task["metric"] == "entity_f1" else "a tag"
+        more += (f"Sentences with {named}; one sentence may count in several lines.",)
+    elif rows and examined.task["kind"] == "multilabel":
+        more += ("A text may have several labels, and counts in the line of each.",)
     return Section("Labels", columns, tuple(rows), more, most=most + 1)
 
 

@@ -108,7 +108,8 @@ def made_ready(
     if examination.errors:
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
     if leaks == "drop":
-        labelled, examination = removed(labelled, examination), after_removal(examination)
+        labelled = removed(labelled, examination)
+        examination = after_removal(examination, labelled)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
     if (learnt := on_model(model, task.hashes)) is not None:
         examination = replace(examination, findings=(learnt, *examination.findings))
