@@ -40,10 +40,22 @@ def test_doctor(toy_inputs):
 
 def test_the_dry_run_of_a_race(toy_race):
     left = printed(*toys.race_command(toy_race.inputs, toy_race.run), "--dry-run", "--json")
-    assert left.keys() == keys_of("acclimate race --dry-run")
+    assert left.keys() == keys_of("--dry-run")
     assert left["jobs_left"] == 0 < left["jobs_done"]
     assert left["seconds"] == 0
     assert {line["label"] for line in left["lines"]} >= {"untouched", "TAPT", "DAPT", "TF-IDF"}
+
+
+def test_the_dry_runs_of_an_evaluation_and_of_a_study(toy_race, tmp_path):
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    files = [f"{toy_race.inputs}/train.jsonl", "--dev", f"{toy_race.inputs}/dev.jsonl"]
+    files += ["--test", f"{toy_race.inputs}/test.jsonl", "--dry-run", "--json", "--out", tmp_path / "run"]
+    verbs = (["evaluate", base / "checkpoint"], ["study", "dga"])
+    options = ([], ["--model", base / "checkpoint", "--corpus", f"{toy_race.inputs}/domain.txt"])
+    for verb, more in zip(verbs, options, strict=True):
+        left = printed(*verb, *files, *more, *(["--general", toy_race.inputs / "general.txt"] if more else []))
+        assert left.keys() == keys_of("--dry-run")
+        assert left["jobs_left"] > 0 == left["jobs_done"]
 
 
 def test_a_race_prints_one_document_at_its_end(toy_race, tmp_path):

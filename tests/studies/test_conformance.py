@@ -151,7 +151,7 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
         return Inputs(place, models=models, data=data)
 
     recipe = settings.override(study.recipe(), [*SMALL[study.name], *more])
-    plan = dry_run_study(study, recipe, inputs(out), out)
+    plan = dry_run_study(study, recipe, inputs(out), out).as_text()
     left = [*out.rglob("*")] if out.exists() else []
     design = study.design(recipe, inputs(out))
     victim, lost = victims(design)
@@ -186,7 +186,7 @@ def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
     assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
     assert re.search(r"Together .* on this machine.* Memory .*; \d+ jobs are left, 0 are done", plain(studied.plan))
-    after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out)
+    after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out).as_text()
     assert "Together 0 s" in after
     assert "0 jobs are left" in plain(after)
 

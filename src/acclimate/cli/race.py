@@ -277,6 +277,7 @@ def evaluate(
     data: options.DataOption = None,
     out: options.OutOption = Path("runs/evaluate"),
     dry_run: options.DryRunOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace

@@ -43,6 +43,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
         data: options.DataOption = None,
         out: options.OutOption = out,
         dry_run: options.DryRunOption = False,
+        json: options.JsonOption = False,
     ) -> None:
         given = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
         _run(session, named, models=() if model is None else (model,), **given)
@@ -60,6 +61,7 @@ def _on_models(named: Study, out: Path) -> Callable[..., None]:
         data: options.Benchmark = None,
         out: options.OutOption = out,
         dry_run: options.DryRunOption = False,
+        json: options.JsonOption = False,
     ) -> None:
         _run(session, named, models=tuple(session.listed()[0]), data=data)
 
@@ -76,6 +78,7 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
         data: options.Benchmark = None,
         out: options.OutOption = out,
         dry_run: options.DryRunOption = False,
+        json: options.JsonOption = False,
     ) -> None:
         _run(session, named, raw=raw, data=data)
 
@@ -85,17 +88,23 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
 def _run(session: Session, named: Study, **given: Any) -> None:
     """Run a study, or say what it would still do and cost."""
     from acclimate.data.sources import Inputs
-    from acclimate.studies import FAILED, dry_run_study, run_study
+    from acclimate.studies import FAILED, documents_of, dry_run_study, run_study
 
     out = session.parameters["out"]
     recipe = session.recipe(named.recipe())
     if session.parameters["dry_run"]:
         with TemporaryDirectory() as place:
-            session.say(dry_run_study(named, recipe, Inputs(Path(place), **given), out))
+            left = dry_run_study(named, recipe, Inputs(Path(place), **given), out)
+        if session.parameters["json"]:
+            session.give(left.as_document())
+        else:
+            session.say(left.as_text())
         return
     with session.watched() as watch:
         done = run_study(named, recipe, Inputs(out, **given, watch=watch), out, before=session.tell_findings)
     session.say(done.text)
+    if session.parameters["json"]:
+        session.give({"directory": str(out), "studies": documents_of(out)})
     session.status = FAILED if done.failed else 0
 
 

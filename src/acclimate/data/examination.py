@@ -312,7 +312,7 @@ def _labels(examined: Examination, most: int) -> Section:
         sizes = (f"{examined.splits.get(split, 0):,}" for split in examined.label_counts)
         rows.append(("rows", *(cell for size in sizes for cell in (size, ""))))
     columns = ("label", *(cell for split in examined.label_counts for cell in (split, "share")))
-    more = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
+    more: tuple[str, ...] = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
     if rows and examined.task["kind"] == "tokens":
         named = "entities of a type" if examined.task["metric"] == "entity_f1" else "a tag"
         more += (f"Sentences with {named}; one sentence may count in several lines.",)

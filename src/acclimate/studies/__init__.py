@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from acclimate.data.sources import Inputs
+    from acclimate.races.dry_run import DryRun
     from acclimate.races.outcome import Outcome
     from acclimate.reports.page import Drawing, Section
 
@@ -151,12 +152,12 @@ def run_study(
     return StudyEnd(f"{text}\nReport: {out / design.name}.html", failed)
 
 
-def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> str:
+def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> DryRun:
     """Return which jobs the study would still run in `out`, and their cost. Tries a few steps; writes nothing there."""
     from acclimate.races.dry_run import dry_run
 
     with TemporaryDirectory() as place:
-        return dry_run(study.design(recipe, replace(inputs, out=Path(place))), out).as_text()
+        return dry_run(study.design(recipe, replace(inputs, out=Path(place))), out)
 
 
 def write_tables(outcome: Outcome, out: Path) -> str:
