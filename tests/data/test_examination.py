@@ -106,3 +106,15 @@ def test_the_page_is_the_same_every_time_and_leaves_out_what_is_empty(whole):
 
 def test_errors_are_the_findings_that_stop_a_race(whole):
     assert [finding.level for finding in whole.errors] == ["error"]
+
+
+def test_the_page_says_what_the_table_of_tagged_words_counts():
+    found = Examination(
+        task={"name": "names", "kind": "tokens", "metric": "entity_f1", "labels": "11"},
+        files=(),
+        splits={"train": 4},
+        label_counts={"train": {"Disease": 4, "Drug": 3}},
+    )
+    page = " ".join(found.as_text().split())
+    assert "11 tags" in page
+    assert "Sentences with entities of a type; one sentence may count in several lines." in page

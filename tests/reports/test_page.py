@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from acclimate.reports.page import WIDTH, Drawing, Item, Page, Section, TableCell, escaped, page, wrapped
+from acclimate.reports.page import NARROWEST, WIDTH, Drawing, Item, Page, Section, TableCell, escaped, page, wrapped
 
 WIDE = "数据集" * 60
 
@@ -103,3 +103,11 @@ def test_the_first_sentence_of_the_verdict_is_the_heading_and_the_others_follow(
         in text
     )
     assert '<p class="verdict"' not in Page("A race", "TAPT is better.", MADE.sections).as_html()
+
+
+def test_a_text_is_as_wide_as_the_terminal_and_in_a_file_as_wide_as_ever(monkeypatch):
+    shown = Page("A title", "A word. " * 60, [])
+    for columns, width in (("60", NARROWEST), ("95", 95), ("300", WIDTH)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert width - 10 < max(map(len, shown.as_text().splitlines())) <= width
+        assert WIDTH - 10 < max(map(len, shown.as_text(WIDTH).splitlines())) <= WIDTH

@@ -126,7 +126,7 @@ class AttentionAnalysis:
         return f"{figures}. With random weights: {control}."
 
     def as_text(self) -> str:
-        """Return the counts for a terminal, at most 110 columns wide."""
+        """Return the counts for a terminal, as `reports.page.page` does."""
         return page(COMMAND, [self.totals(), self.layers()])
 
     def page(self) -> Page:

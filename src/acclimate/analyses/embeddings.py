@@ -114,7 +114,7 @@ class EmbeddingsAnalysis:
         return f"Mean distance of the word embeddings from those of {self.models[0]}: {distances}."
 
     def as_text(self) -> str:
-        """Return the tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, as `reports.page.page` does."""
         return page(TITLE, [section for section in self.sections() if section.rows or section.lines])
 
     def sections(self) -> list[Section]:

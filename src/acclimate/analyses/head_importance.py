@@ -121,7 +121,7 @@ class ImportanceAnalysis:
         )
 
     def as_text(self) -> str:
-        """Return the tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, as `reports.page.page` does."""
         parts = [self.read(), *map(self.agreement, self.agreements), self.protected(), *self.listed()]
         return page("acclimate analyse importance", parts)
 

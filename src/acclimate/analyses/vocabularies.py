@@ -151,7 +151,7 @@ class VocabulariesAnalysis:
         )
 
     def as_text(self) -> str:
-        """Return the tables for a terminal, at most 110 columns wide."""
+        """Return the tables for a terminal, as `reports.page.page` does."""
         parts = [self.compared(), self.found(LISTED), self.broken()]
         sentences = " ".join(filter(None, (self.advice(), self.way_out())))
         return page(

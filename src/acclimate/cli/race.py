@@ -214,6 +214,7 @@ def _race(
     from acclimate.data.sources import Inputs
     from acclimate.jobs.job import check_format
     from acclimate.races import race
+    from acclimate.races.report import text_of
 
     out = session.parameters["out"]
     if session.parameters["dry_run"]:
@@ -239,7 +240,8 @@ def _race(
         report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
         of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
         followed = learning_curve.follow(stated, materials, out, **of_race, watch=watch) if curves else None
-    _show(session, out)
+    session.say(text_of(report))
+    _tell_winner(session, out)
     if followed is not None:
         session.say(followed.text)
     if session.parameters.get("json"):
@@ -307,14 +309,6 @@ def report(session: Session, run: options.RunDirectory, json: options.JsonOption
     session.say(write_again(run))
     if json:
         session.give({"directory": str(run), "studies": documents_of(run)})
-    _tell_winner(session, run)
-
-
-def _show(session: Session, run: Path) -> None:
-    """Print the table of a race, and where its report and winner are."""
-    from acclimate.races.report import TEXT
-
-    session.say((run / TEXT).read_text(encoding="utf-8"))
     _tell_winner(session, run)
 
 

@@ -255,7 +255,7 @@ class Examination:
 
 
 def as_text(examined: Examination) -> str:
-    """Return the page for the terminal, at most 110 columns wide and without control characters."""
+    """Return the page for the terminal, as `reports.page.page` does, without control characters."""
     return page(_title(examined), sections(examined))
 
 
@@ -313,10 +313,10 @@ def _labels(examined: Examination, most: int) -> Section:
         rows.append(("rows", *(cell for size in sizes for cell in (size, ""))))
     columns = ("label", *(cell for split in examined.label_counts for cell in (split, "share")))
     more: tuple[str, ...] = (f"and {len(names) - most:,} more labels",) if len(names) > most else ()
-    if rows and examined.task["kind"] == "tokens":
+    if rows and examined.task.get("kind") == "tokens":
         named = "entities of a type" if examined.task["metric"] == "entity_f1" else "a tag"
         more += (f"Sentences with {named}; one sentence may count in several lines.",)
-    elif rows and examined.task["kind"] == "multilabel":
+    elif rows and examined.task.get("kind") == "multilabel":
         more += ("A text may have several labels, and counts in the line of each.",)
     return Section("Labels", columns, tuple(rows), more, most=most + 1)
 

@@ -33,6 +33,7 @@ from acclimate.data.corpus_scan import leave_out
 from acclimate.data.leaks import NEAR, Sealed, text_and_pair
 from acclimate.data.materials import corpus_at, note_on
 from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown_queries
+from acclimate.reports.page import WIDTH
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.index import MOST
 from acclimate.text.bm25.selection import Query, Selection, open_selection, sample_like, select
@@ -368,6 +369,6 @@ def _finished(out: Path, stated: dict[str, Any], watch: Watch) -> Retrieved:
     selection = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
     facts = stated | {"asked": of_queries(selection)}
     facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
-    files.write_text(out / REPORT, as_text(facts))
+    files.write_text(out / REPORT, as_text(facts, WIDTH))
     files.write_record(out / FACTS, facts)
     return open_retrieved(out)

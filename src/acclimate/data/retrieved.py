@@ -154,10 +154,10 @@ def shown_from(entries: Sequence[Mapping[str, Any]]) -> tuple[QueryShown, ...]:
     return tuple(from_plain(QueryShown, entry) for entry in entries)
 
 
-def as_text(facts: Mapping[str, Any]) -> str:
-    """Return the page for the terminal. facts: the content of facts.json."""
+def as_text(facts: Mapping[str, Any], width: int = 0) -> str:
+    """Return the page for the terminal. facts: the content of facts.json; width: as of `reports.page.page`"""
     sections = [_query_section(facts), _left_out(facts), _sources(facts), _lengths(facts), *_examples(facts)]
-    return page(_title(facts), sections)
+    return page(_title(facts), sections, width)
 
 
 def _title(facts: Mapping[str, Any]) -> str:

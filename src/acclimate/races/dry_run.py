@@ -154,7 +154,7 @@ class DryRun:
         }
 
     def as_text(self) -> str:
-        """Return a table for the terminal, at most 110 columns wide."""
+        """Return a table for the terminal, as `reports.page.page` does."""
         rows = []
         for line in self.lines:
             counts = f"{line.trained:,}", str(line.seeds or "-"), str(line.tunings)

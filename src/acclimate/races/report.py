@@ -34,6 +34,7 @@ from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_pred
 from acclimate.reports.page import (
     ABSENT,
     MOST,
+    WIDTH,
     Drawing,
     Item,
     Page,
@@ -103,7 +104,7 @@ def write_race_pages(run: Path) -> RaceReport:
     page = race_page(report)
     if ranks.is_first():
         write_page(run / PAGE, page)
-        write_text(run / TEXT, replace(page, sections=tables_of(report)).as_text())
+        write_text(run / TEXT, text_of(report, WIDTH))
         write_text(run / SHEET, as_csv(report.outcome))
     ranks.wait()
     return report
@@ -243,6 +244,13 @@ def race_page(report: RaceReport) -> Page:
         remarks=report.remarks,
         facts=report.facts.task,
     )
+
+
+def text_of(report: RaceReport, width: int = 0) -> str:
+    """Return the verdict and the tables of a race for a terminal. width: as of `reports.page.page`"""
+    tables = tables_of(report)
+    page = Page(report.outcome.title, report.verdict, tables, alerts=report.alerts, remarks=report.remarks)
+    return page.as_text(width)
 
 
 def tables_of(report: RaceReport) -> list[Section]:

@@ -23,7 +23,7 @@ from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, Outcome, probe_row
 from acclimate.races.verdict import NAMED, established, verdict, warnings
 from acclimate.reports import forgetting
-from acclimate.reports.page import Drawing, Page, Section, TableCell
+from acclimate.reports.page import WIDTH, Drawing, Page, Section, TableCell
 from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
 from acclimate.statistics.significance import Comparison, Interval, interval
 from acclimate.tasks.metrics import metric_named
@@ -66,12 +66,11 @@ def write(
 
 def write_page(page: Page, name: str, out: Path) -> str:
     """Write a study's page as `out/NAME.txt` and `.html`, with its sheets, and return the text."""
-    text = page.as_text()
     if ranks.is_first():
-        files.write_text(out / f"{name}.txt", text)
+        files.write_text(out / f"{name}.txt", page.as_text(WIDTH))
         page.write(out / f"{name}.html")
     ranks.wait()
-    return text
+    return page.as_text()
 
 
 def page_of(outcome: Outcome, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> Page:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
@@ -24,7 +25,8 @@ from rich.text import Text
 from acclimate.core import files
 from acclimate.text.untrusted import printable
 
-WIDTH = 110  # columns of a terminal
+WIDTH = 110  # columns of a text in a file, and at most of one on a terminal
+NARROWEST = 80  # columns that a text has at least
 INDENT = "  "
 LONGEST_CELL = 150  # characters of a cell on a terminal; more are cut
 ABSENT = "\N{EN DASH}"
@@ -174,11 +176,11 @@ class Page:
         first, stop, others = self.verdict.partition(". ")
         return first + stop.strip(), others
 
-    def as_text(self) -> str:
-        """Return the page for a terminal: at most WIDTH columns, no colours, a line feed at its end."""
+    def as_text(self, width: int = 0) -> str:
+        """Return the page for a terminal, as `page` does."""
         said = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
         shown = [each for each in self.sections if each.rows or each.lines or each.items or each.parts]
-        return page(self.title, [Section("", lines=tuple(filter(None, said))), *shown])
+        return page(self.title, [Section("", lines=tuple(filter(None, said))), *shown], width)
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
@@ -194,11 +196,15 @@ class Page:
         return tuple(path.with_name(name) for name in texts)
 
 
-def page(title: str, sections: Sequence[Section]) -> str:
-    """Return the sections as a terminal shows them: at most WIDTH columns, no colours, a line feed at the end."""
-    lines = wrapped(escaped(title), WIDTH)
+def page(title: str, sections: Sequence[Section], width: int = 0) -> str:
+    """Return the sections as a terminal shows them: no colours, a line feed at the end.
+
+    width: columns at most; 0: those of the terminal, from NARROWEST to WIDTH, and WIDTH where there is none
+    """
+    width = width or min(WIDTH, max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns))
+    lines = wrapped(escaped(title), width)
     for section in sections:
-        lines += _on_terminal(section)
+        lines += _on_terminal(section, width)
     return "\n".join(lines) + "\n"
 
 
@@ -261,20 +267,20 @@ def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
 # How a terminal shows a section
 
 
-def _on_terminal(section: Section) -> Iterator[str]:
+def _on_terminal(section: Section, width: int) -> Iterator[str]:
     if section.fold:
         return
     yield ""
-    yield from wrapped(escaped(section.title), WIDTH)
+    yield from wrapped(escaped(section.title), width)
     if section.rows:
-        yield from _table(section)
+        yield from _table(section, width)
     items = [f"{each.level}: {each.text} {each.beside}" if isinstance(each, Item) else each for each in section.items]
     for sentence in (*section.lines, *items[: section.most], *_left_out(section)):
-        first, *others = wrapped(escaped(sentence), WIDTH - 2 * len(INDENT)) or [""]
+        first, *others = wrapped(escaped(sentence), width - 2 * len(INDENT)) or [""]
         yield f"{INDENT}{first}".rstrip()
         yield from (f"{2 * INDENT}{line}" for line in others)
     for part in section.parts:
-        yield from _on_terminal(part)
+        yield from _on_terminal(part, width)
 
 
 def _left_out(section: Section) -> Iterator[str]:
@@ -291,13 +297,13 @@ def wrapped(text: str, width: int) -> list[str]:
     return [line.plain.strip() for line in lines]
 
 
-def _table(section: Section) -> list[str]:
+def _table(section: Section, width: int) -> list[str]:
     table = Table(box=None, padding=(0, len(INDENT), 0, 0), pad_edge=False, show_header=True)
     for name, numbers in zip(section.columns, _of_numbers(section), strict=True):
         table.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
     for row in section.rows[: section.most]:
         table.add_row(*(Text(beginning(escaped(str(cell)), LONGEST_CELL)) for cell in row))
-    console = _console(WIDTH - len(INDENT))
+    console = _console(width - len(INDENT))
     console.print(table)
     return [f"{INDENT}{line}".rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 

@@ -165,12 +165,12 @@ def write_tables(outcome: Outcome, out: Path) -> str:
     from acclimate.races import report, tables
 
     if outcome.race is not None:
-        report.write_race_pages(out)
+        raced = report.write_race_pages(out)
         if (out / "learning-curve.outcome.json").exists():
             from acclimate.studies import learning_curve
 
             learning_curve.add_to_race_page(out)
-        return (out / report.TEXT).read_text(encoding="utf-8")
+        return report.text_of(raced)
     if outcome.study == LEARNING_CURVE:
         from acclimate.studies import learning_curve
 
