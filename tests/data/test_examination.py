@@ -114,6 +114,14 @@ def test_the_page_says_what_the_table_of_tagged_words_counts():
         files=(),
         splits={"train": 4},
         label_counts={"train": {"Disease": 4, "Drug": 3}},
+        quantiles={},
+        lengths=None,
+        pieces=(),
+        corpora=(),
+        leaks=(),
+        copies=(),
+        leaked={},
+        findings=(),
     )
     page = " ".join(found.as_text().split())
     assert "11 tags" in page
