@@ -84,7 +84,7 @@ class Weights:
 
     def _look(self) -> Look:
         with finetune.folded(self.run.model, self.run.scale):
-            return self.run.look()
+            return self.run.look(self.run.dev)
 
     @torch.no_grad()
     def scores(self, looks: Sequence[int]) -> tuple[float, float]:

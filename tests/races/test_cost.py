@@ -16,7 +16,7 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races import dry_run as dry_runs
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.contestants import enter
-from acclimate.races.cost import Stage, costs_of, estimate, notes_on_reading
+from acclimate.races.cost import Stage, costs_of, estimate, notes_on
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
 from acclimate.races.fit import CostOfJob, Costs
@@ -158,10 +158,18 @@ def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_pat
         assert "pretrain" not in {stage.label for stage in found.stages}
 
 
+def test_it_is_said_what_gradient_caching_costs():
+    plain, cached = Stage("TAPT", "adapting", 1, 1, 10.0), Stage("DGA", "adapting", 1, 1, 40.0, dearer=0.25)
+    assert notes_on([plain]) == []
+    [told] = notes_on([plain, cached])
+    assert told.startswith("DGA: all rows of a batch are compared")
+    assert "a step costs 25% more" in told
+
+
 def test_it_is_said_where_looks_at_dev_take_most_of_the_time():
     learns, looks = Stage("a", "tuning", 1, 1, 10.0, reading=2.0), Stage("b", "tuning", 1, 1, 30.0, reading=28.0)
-    assert notes_on_reading([learns]) == []
-    [told] = notes_on_reading([learns, looks])
+    assert notes_on([learns]) == []
+    [told] = notes_on([learns, looks])
     assert told.startswith("75% of the time goes into looks at dev and the test, more than into training")
     assert "(finetune.looks and tapter.looks)" in told
 

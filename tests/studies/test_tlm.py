@@ -12,6 +12,7 @@ import toys
 from acclimate.core import files, settings
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import with_needs
+from acclimate.methods import finetune
 from acclimate.races.contestants import enter
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome, path_of, read_outcome
@@ -199,7 +200,9 @@ def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Map
     """A search, done twice; its text and the looks at the test set after the first time."""
     out = tmp_path_factory.mktemp("tlm") / "run"
     found = made("search", toy_inputs, out, (), "rho_1s=[3,1]")
-    text = write(run(found, out), out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetune.Tuning, "learnt", lambda tuning: True)  # which nothing does in a few steps
+        text = write(run(found, out), out)
     task = next(iter(found.cells)).task
     looks = task.looks()
     return out, run(found, out), text, looks, task

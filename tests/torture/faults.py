@@ -567,7 +567,7 @@ FAULTS = (
     ),
     Fault(
         "looked-at",
-        "The same, and `study verify`, `report` or `ship` follows",
+        "The same, and `study verify`, `report`, `ship` or `predict` follows",
         "`study verify` finds every changed result and weight; the others name the file, or it is none that they read",
         300,
         looked_at,

@@ -21,7 +21,8 @@ HEAD = """# Reliability
 
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
-tenth of the tries, `--state FILE` goes on where a run was stopped. `pytest -m slow tests/test_torture.py` tries a small share with a fixed seed.
+tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, a twentieth of the cheap tries
+runs with a fixed seed (`tests/test_torture.py`), with `-m slow` a tenth of nearly all.
 
 "The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
 (clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.

@@ -42,7 +42,13 @@ from acclimate.methods.finetune import SPANS, Tuning
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
+from acclimate.models.encoder import (
+    configuration_of,
+    load_masked_language_model,
+    load_tokenizer,
+    new_encoder,
+    save_model,
+)
 from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import CostOfJob, Costs
@@ -55,7 +61,7 @@ from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training import trials
 from acclimate.training.kernels import arithmetic
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.plan import Plan, device, piece_tokens
+from acclimate.training.plan import Plan, coupled_tokens, device
 from acclimate.training.trials import Speed
 
 if TYPE_CHECKING:
@@ -75,6 +81,7 @@ class Stage:
 
     kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
+    dearer   share by which gradient caching makes a step dearer, where a batch does not fit memory at once; else 0
     least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
              job does not stop early
     """
@@ -86,6 +93,7 @@ class Stage:
     seconds: float
     share: float = 1.0
     reading: float = 0.0
+    dearer: float = 0.0
     least: Stage | None = None
     most: Stage | None = None
 
@@ -165,6 +173,20 @@ def costs_of(
         return Costs(tuple(once["adapting"]), tuple(once["fixed"]), tuning, test, busy)
 
     return costs
+
+
+def notes_on(planned: Sequence[Stage]) -> list[str]:
+    """Return what makes these jobs dear: looks that take more time than training, and batches that do not fit memory
+    where all their rows are compared.
+    """
+    found = notes_on_reading(planned)
+    if dearer := {stage.label: stage.dearer for stage in planned if stage.dearer}:
+        found.append(
+            f"{listed([*dearer])}: all rows of a batch are compared with each other, and they do not fit memory at "
+            f"once. So each goes through the model twice, and a step costs {max(dearer.values()):.0%} more. A smaller "
+            f"plan.batch costs less."
+        )
+    return found
 
 
 def notes_on_reading(planned: Sequence[Stage]) -> list[str]:
@@ -319,7 +341,9 @@ class SpeedTest:
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        cut = tokens / plan.steps > piece_tokens(plan, device())
+        config = configuration_of(self.base)
+        sizes = {"layers": config.num_hidden_layers, "hidden": config.hidden_size}
+        cut = tokens / plan.steps > coupled_tokens(plan, device(), **sizes)
         again = method.caching(recipe) if cut else 0.0
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))
@@ -339,7 +363,9 @@ class SpeedTest:
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
         seconds = before + self.loading + (trained + tokens * again) * speed.seconds + updates + reading
         seconds += self._writing(1)
-        return Stage(job.label, "adapting", tokens + earlier, trained * speed.flops, seconds, reading=reading)
+        dearer = again / method.passes(recipe) if again else 0.0
+        amounts = (tokens + earlier, trained * speed.flops, seconds)
+        return Stage(job.label, "adapting", *amounts, reading=reading, dearer=dearer)
 
     def tuning(self, job: Job, share: float) -> Stage:
         """Return the stage of the first share of a fine-tuning; 1: the whole job. It may stop early."""

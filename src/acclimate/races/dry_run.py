@@ -21,7 +21,7 @@ from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import BUSY, Budget
 from acclimate.races.contestants import Entries
-from acclimate.races.cost import Stage, estimate_of_jobs, notes_on_reading
+from acclimate.races.cost import Stage, estimate_of_jobs, notes_on
 from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
 from acclimate.races.estimates import shares_run, tuning_of
 from acclimate.races.outcome import best_on_dev, path_of, read_outcome
@@ -243,7 +243,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     least, most, stopping = _ends([stage for _, stage in stages], tunings, workers)
     beyond = "A rate beyond those listed, which dev may ask for, is not counted."
     further = [beyond] if tunings and _may_extend(design) else []
-    notes = [*notes_on_reading([stage for _, stage in stages]), *notes, *stopping, *further]
+    notes = [*notes_on([stage for _, stage in stages]), *notes, *stopping, *further]
     return DryRun(
         design=design,
         lines=found,

@@ -17,13 +17,14 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
 from acclimate.training.kernels import arithmetic
 from acclimate.training.objective import VIEWS, Objective
 from acclimate.training.pieces import Layout, in_order, pack, pad, pieces_of_rows, together
-from acclimate.training.plan import Plan
+from acclimate.training.plan import Plan, coupled_tokens, piece_tokens
 from acclimate.training.shards import is_sharded, let_go
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
@@ -33,13 +34,26 @@ class NotFiniteError(ValueError):
     """A loss or gradient is not finite. The weights are still those of the step before."""
 
 
-def layouts_of(objective: Objective, batch: Batch, most: int) -> list[Layout]:
-    """Return the layouts of the step's pieces, of at most `most` tokens each."""
+def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.device) -> list[Layout]:
+    """Return the layouts of the step's pieces, of at most `piece_tokens` each, or all in one (`coupled_tokens`)."""
+    most = piece_tokens(plan, where)
     if objective.shares_lines:
         return pack(batch.lengths, most)
-    whole = together(batch.lengths)
-    # more than one piece needs gradient caching, whose second forward pass costs more than the padding that is saved
-    return [whole] if objective.couples_rows and whole.tokens <= most else pieces_of_rows(batch.lengths, most)
+    if objective.couples_rows:
+        # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
+        whole, together_most = together(batch.lengths), most
+        if config := config_of(objective):
+            sizes = {"layers": config.num_hidden_layers, "hidden": config.hidden_size}
+            together_most = coupled_tokens(plan, where, **sizes)
+        if whole.tokens <= together_most:
+            return [whole]
+    return pieces_of_rows(batch.lengths, most)
+
+
+def config_of(objective: Objective) -> PreTrainedConfig | None:
+    """Return the configuration of the encoder that an objective trains; None if it trains another module."""
+    configs = [module.config for module in objective.modules() if isinstance(module, PreTrainedModel)]
+    return configs[0] if configs else None
 
 
 def accumulate(

@@ -7,7 +7,7 @@
 One step, with the file that does each part:
 
     batch = stream(step)                           the rows of the step, a function of its number   (text/, tasks/)
-    pieces = layouts_of(objective, batch, most)    the rows, laid out in pieces of few tokens       (pieces.py)
+    pieces = layouts_of(objective, batch, plan)    the rows, laid out in pieces of few tokens       (pieces.py)
     losses = accumulate(objective, batch, pieces)  the gradient of the whole step                   (gradients.py)
     clip(...), optimiser.step()                    the weights move                                 (here)
 """
@@ -27,15 +27,14 @@ from typing import Any
 
 import torch
 from torch.distributed._composable.replicate import replicate
-from transformers import PreTrainedModel
 
 from acclimate.core import machines, ranks
 from acclimate.core.types import Cost, Stream
-from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, layouts_of, name_texts
+from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, config_of, layouts_of, name_texts
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Layout
-from acclimate.training.plan import Plan, device, loss_scaler, piece_tokens
+from acclimate.training.plan import Plan, device, loss_scaler
 from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, unsharded
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
@@ -133,7 +132,7 @@ def train(
             waiting = ahead.submit(stream, step + 1) if step + 1 < plan.steps else None
 
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
-            pieces = layouts_of(objective, batch, piece_tokens(plan, where))
+            pieces = layouts_of(objective, batch, plan, where)
             if step == start and where.type == "cpu":
                 _require_room(objective, pieces)
             losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
@@ -178,11 +177,11 @@ def train(
 
 def _require_room(objective: Objective, pieces: Sequence[Layout]) -> None:
     """Raise ValueError if the outputs of the layers alone, of the largest piece, cannot fit this machine's memory."""
-    configs = [module.config for module in objective.modules() if isinstance(module, PreTrainedModel)]
-    if not configs:
+    config = config_of(objective)
+    if config is None:
         return
     tokens = max(piece.tokens for piece in pieces)
-    needed, there = 4 * tokens * configs[0].hidden_size * configs[0].num_hidden_layers, machines.memory()
+    needed, there = 4 * tokens * config.hidden_size * config.num_hidden_layers, machines.memory()
     if needed > there:
         raise ValueError(
             f"a piece of {tokens:,} tokens takes {needed / 1e9:,.1f} GB for the outputs of the layers alone. This "

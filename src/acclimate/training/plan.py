@@ -9,7 +9,12 @@ from typing import Annotated, Literal
 
 import torch
 
+from acclimate.core import machines, ranks
 from acclimate.core.settings import AboveZero, BatchSize, Count, Positive, Range, check_ranges
+
+# bytes that four passes hold for a token until they go backward, by layer and hidden unit: 68 a pass in float32
+# (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2023, without attention scores)
+HELD = 4 * 68
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Schedule = Literal["linear", "constant", "stable"]
@@ -138,3 +143,14 @@ def loss_scaler(plan: Plan, where: torch.device) -> torch.amp.GradScaler | None:
 def piece_tokens(plan: Plan, where: torch.device) -> int:
     """Return the plan's `piece_tokens`, or the device's: on a CPU so few that activations stay near the cache."""
     return plan.piece_tokens or (2_048 if where.type == "cpu" else 65_536)
+
+
+def coupled_tokens(plan: Plan, where: torch.device, *, layers: int, hidden: int) -> int:
+    """Return the most tokens of a piece whose rows are compared with each other. In several pieces all rows go through
+    the model twice (gradients.py), which costs more than leaving the cache: so a process alone, on a CPU, takes as many
+    as HELD bytes a unit, layer and token allow in half of the machine's memory.
+    """
+    usual = piece_tokens(plan, where)
+    if plan.piece_tokens or where.type != "cpu" or ranks.world() > 1:
+        return usual
+    return max(usual, machines.memory() // 2 // (HELD * layers * hidden))
