@@ -813,7 +813,7 @@ def start_of(
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
     target_R = probe.probe_targets(rows)
     groups_R = probe.groups_of(task.examples("train"), probe.examples_of_states(rows))
-    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R)
+    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=watch)
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (

@@ -49,7 +49,18 @@ from safetensors.numpy import load, save
 from scipy.optimize import minimize
 
 from acclimate.core import files
-from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
+from acclimate.core.types import (
+    MENTIONS,
+    NOT_PREDICTED,
+    TAGS,
+    Batch,
+    Example,
+    Label,
+    Progress,
+    Watch,
+    counted,
+    unwatched,
+)
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
@@ -148,7 +159,9 @@ def probe(
     read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
-    layer, losses = fit(states, target_R, task.kind, labels, groups_R=groups_of(train, examples_of_states(rows)))
+    layer, losses = fit(
+        states, target_R, task.kind, labels, groups_R=groups_of(train, examples_of_states(rows)), watch=watch
+    )
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
@@ -240,7 +253,7 @@ def states_of(
         for name in read_outs
     }
     pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
-    for layout in counted(pieces, watch, "probe", total=len(pieces), unit="pieces", every=1):
+    for layout in counted(pieces, watch, "probe", total=len(pieces), unit="batches", every=1):
         piece = pad(rows, layout, where)
         inputs = inputs_of(encoder, piece)
         with arithmetic(Plan(precision=precision), where):
@@ -294,6 +307,7 @@ def fit(
     labels: int,
     *,
     groups_R: np.ndarray | None = None,
+    watch: Watch = unwatched,
 ) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     """Return the layer on the read-out and at the strength that cross-validation chose, fitted on all rows; and
     read-out -> its least loss there, infinite where no fold could judge it.
@@ -310,10 +324,12 @@ def fit(
     kept = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
     fold_R = folds_of(target_R[kept], None if groups_R is None else groups_R[kept])
     fits: dict[ReadOut, tuple[float, float]] = {}
+    done = iter(range(1, len(states) * FOLDS + 2))
     for name, states_RD in states.items():
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
         for fold in range(FOLDS):
+            watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
             held = fold_R == fold
             if not held.any() or held.all():
                 continue
@@ -337,6 +353,7 @@ def fit(
     x_RD = (states[read_out] - centre_D) / scale_D
     strengths = [stronger for stronger in STRENGTHS if stronger >= strength]  # each fit starts from the one before
     *_, (weight_CD, bias_C) = _path(x_RD, wanted_RC, kind, strengths, STEPS)
+    watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
     least = {name: loss for name, (loss, _) in fits.items()}
