@@ -218,7 +218,11 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "dga/heads-intermediate",
                 "dga/heads-intermediate-output",
                 "dga/heads-intermediate-output-embeddings",
+                "dga/update",
+                "dga/without-mask",
             ),
+            note="Two contestants that the paper has not: `DGA (update)` masks Adam's updates, `DGA (w/o mask)` has the "
+            "contrast alone.",
         ),
         Row(
             "section 4.3",

@@ -54,6 +54,11 @@ def ratio(moved, free, name, rows=HEAD):
     return float(moved[name][rows].abs().median() / free[name][rows].abs().median())
 
 
+def test_without_a_mask_importance_changes_no_step():
+    moved, free = trained(important_head(1.0), "none"), trained(important_head(0.0))
+    assert all(torch.equal(moved[name], free[name]) for name in free)
+
+
 @pytest.mark.parametrize("reading", ["gradient", "update"])
 def test_with_importance_one_the_head_stays_put_and_all_else_moves(reading):
     moved = trained(important_head(1.0), reading)

@@ -46,6 +46,8 @@ PLACES = {  # contestant -> the recipe of its row
     "DGA (w/o contrast)": "dga/without-contrast",
     "DGA (random mask)": "dga/random-mask",
     "DGA (domain-specific)": "dga/domain-specific",
+    "DGA (update)": "dga/update",
+    "DGA (w/o mask)": "dga/without-mask",
 }
 SMALL = (
     "seeds=2",

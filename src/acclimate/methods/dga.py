@@ -87,7 +87,7 @@ IMPORTANCE = "importance.json"  # in the directory of a run
 BATCH = 32  # rows of which importance is computed at once
 PASSES_OF_IMPORTANCE = 4 / 3  # a row, in passes of training: two forward, and one backward to the gates alone
 
-MaskReading = Literal["gradient", "head_output", "update"]
+MaskReading = Literal["gradient", "head_output", "update", "none"]
 Anchor = Literal["own", "mlm"]
 Knowledge = Literal["full", "domain"]
 
@@ -96,7 +96,7 @@ class SoftMask:
     """Eq. 9: multiplies the gradients of a model's parts, or their updates, by 1 - I.
 
     importance  part -> I^norm in [0, 1], shaped as `models.gates.gate_shape` says
-    reading     see Readings, above
+    reading     see Readings, above; "none" leaves gradients and updates as they are
 
     An objective calls `on_gradients` and `on_update` from its methods of that name. Under "head_output" the model gets
     hooks that stay on it. Raises ValueError for importances out of range or of another shape.
@@ -111,7 +111,7 @@ class SoftMask:
                     f"{part}: importances from {float(values.min()):g} to {float(values.max()):g} cannot mask, which "
                     "takes 0 to 1. Normalise them (methods/importance.py)"
                 )
-        factors = {part: 1 - values for part, values in importance.items()}  # 1 - I of Eq. 9
+        factors = {part: 1 - values for part, values in importance.items() if reading != "none"}  # 1 - I of Eq. 9
         if reading == "head_output":
             scale_gradients(model, factors)  # hooks at the parts' outputs: Eq. 9 in the backward pass
             self.weights = output_columns(model, factors["heads"]) if "heads" in factors else []
@@ -239,7 +239,8 @@ class DgaRecipe(DomainRecipe):
     parts: tuple[GatedPart, ...] = ("heads",)
     """Parts of the model that are protected from change: heads, intermediate, output, embeddings (Table 3)."""
     reading: MaskReading = "gradient"
-    """What Eq. 9 multiplies by 1 - importance: the "gradient" of a head, its "head_output" or its "update"."""
+    """What Eq. 9 multiplies by 1 - importance: the "gradient" of a head, its "head_output" or its "update"; with
+    "none" nothing is masked, and the contrast is alone."""
     importance: Literal["proxy", "random"] = "proxy"
     """How the importance of heads is computed: by Eq. 6 to 8 (proxy), or drawn at random (Table 3)."""
     normalisation: How = "paper"

@@ -65,7 +65,7 @@ from acclimate.training.plan import Plan
 ContestantName = Literal[
     "MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA", "DGA (H, I)",
     "DGA (H, I, O)", "DGA (H, I, O, E)", "DGA (w/o contrast)", "DGA (random mask)", "Ensemble (LM+MLM)",
-    "DGA (domain-specific)",
+    "DGA (domain-specific)", "DGA (update)", "DGA (w/o mask)",
 ]  # fmt: skip
 TABLE_2: tuple[ContestantName, ...] = (
     "MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA",
@@ -92,6 +92,8 @@ ADAPTED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "DGA (w/o contrast)": ("dga", {"contrast": 0.0}),
     "DGA (random mask)": ("dga", {"importance": "random"}),
     "DGA (domain-specific)": ("dga", {"knowledge": "domain"}),
+    "DGA (update)": ("dga", {"reading": "update"}),
+    "DGA (w/o mask)": ("dga", {"reading": "none"}),
 }
 # contestants of Table 3 -> settings that they do not read
 UNREAD: Mapping[str, tuple[str, ...]] = {
@@ -114,7 +116,8 @@ class DgaStudyRecipe:
     contestants: tuple[ContestantName, ...] = TABLE_2
     """Ways of adapting that are compared with the untouched model. Further ones: `"DGA (H, I)"`, `"DGA (H, I, O)"`,
     `"DGA (H, I, O, E)"`, `"DGA (w/o contrast)"`, `"DGA (random mask)"`, `"Ensemble (LM+MLM)"`, `"DGA (domain-
-    specific)"`."""
+    specific)"`; and two that the paper has not: `"DGA (update)"`, which masks updates, and `"DGA (w/o mask)"`, which
+    contrasts and masks nothing."""
     tasks: tuple[str | LabelledFiles, ...] = ()
     """Further tasks beside the one named before: names of datasets of `--data`, or labelled files. Each is a column,
     and each row has its mean over all tasks."""
