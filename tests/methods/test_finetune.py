@@ -21,6 +21,7 @@ import toys
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of, unwatched
 from acclimate.methods import finetune, task_loss
+from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
@@ -102,6 +103,8 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
     expected = [whole[place] for place in some]
     assert sampled == (pytest.approx(expected, abs=1e-5) if kind == "score" else expected)
 
+    constant = constant_on_dev(task, tuning.looked_at.examples)
+    assert tuning.looks.constant == constant
     assert finetune.looked_at(replace(recipe, dev_sample=0), task) == task.sizes["dev"]
     assert finetune.looked_at(finetune.FinetuneRecipe(), task) == task.sizes["dev"], "no larger than 1,000"
     finetune.adapt(recipe, tmp_path / "run")
@@ -201,7 +204,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     for choose in ("best", "last"):
         scores = iter([-0.1, 0.9, 0.9, 0.8])  # the last one is of the chosen weights, in float32
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
-        monkeypatch.setattr(finetune, "constant_on_dev", lambda task: -1.0)
+        monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: -1.0)
         seen = {}
 
         def watch(told, seen=seen):

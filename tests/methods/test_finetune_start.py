@@ -233,7 +233,7 @@ def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant
 ):
     """As of entities: with a fresh head the score is 0 for long, while the loss falls."""
     task = toy_task("sequence")
-    monkeypatch.setattr(finetune, "constant_on_dev", lambda task: 0.4)
+    monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: 0.4)
     made_up = iter([(0.3, 2.0), (0.0, 1.9), (0.1, 1.8), (0.0, 1.7), (0.0, 1.6), (0.5, 1.7), (0.4, 1.5), (0.45, 1.4)])
     monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(*next(made_up), ["x"]))
     recipe = recipe_for(encoder, task, looks=10, patience=2, plan=replace(PLAN, steps=20), retry=False)
@@ -448,7 +448,7 @@ def test_a_record_that_does_not_say_which_attempt_counts_is_refused(tmp_path):
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):
     task = toy_task("sequence")
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
-    monkeypatch.setattr(finetune, "constant_on_dev", lambda task: 1.0)
+    monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: 1.0)
     finetune.adapt(recipe, tmp_path)
     assert files.read_record(tmp_path / finetune.LEARNT)["learnt"] is True
 

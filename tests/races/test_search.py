@@ -105,6 +105,20 @@ def test_a_slow_setting_can_still_win_where_others_have_left_the_constant_answer
     assert won.count(3e-5) > 0.97 * len(won)
 
 
+def test_a_setting_that_diverges_takes_no_place_of_one_that_has_learnt():
+    settings = rated(1e-5, 3e-5, 1e-4, 1.0)
+    dev = {1e-5: 0.8, 3e-5: 0.75, 1e-4: 0.7}
+    played: dict[float, set[float]] = {}
+
+    def play(candidate: Candidate, seed: int, share: float) -> DevResult:
+        rate = candidate.setting.recipe.plan.rate
+        played.setdefault(rate, set()).add(share)
+        return DevResult(dev[rate], 100, loss=1.0) if rate in dev else DIVERGED
+
+    search(["untouched"], settings, 2, play, how="halving", finalists=None, hopeless=never, constant=0.5)
+    assert {rate for rate, shares in played.items() if 1.0 in shares} == {1e-5, 3e-5}
+
+
 @pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])
 def test_a_winner_at_an_end_of_the_rates_is_told_however_it_was_found(how, finalists):
     recipe = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 9e-5)))

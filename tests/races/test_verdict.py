@@ -279,7 +279,7 @@ def test_a_verdict_says_which_runs_learnt_nothing_and_half_of_them_are_too_many(
     raced = [untouched(), rival("DAPT", 0.031, p=0.002)]
     seeds = len(raced[0].seeds)
     said = verdict(race_of(raced, failing={"untouched": 1}))
-    assert said.endswith(f"; of the fine-tunings, 1 of {seeds} of untouched learnt nothing and count in the means.")
+    assert said.endswith(f"; fine-tunings that learnt nothing count in the means of untouched (1 of {seeds}).")
     said = verdict(race_of(raced, failing={"untouched": seeds // 2 + seeds % 2}))
     assert said.startswith("The untouched model learnt nothing, so nothing is compared with it")
 

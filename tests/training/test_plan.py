@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from acclimate.training.plan import Plan, autocast_type, piece_tokens
+from acclimate.training.plan import Plan, autocast_type, coupled_tokens, piece_tokens
 
 CPU = torch.device("cpu")
 
@@ -64,3 +64,11 @@ def test_precision_and_pieces_by_device():
     assert piece_tokens(Plan(), CPU) == 2_048
     assert piece_tokens(Plan(), torch.device("cuda", 0)) == 65_536
     assert piece_tokens(Plan(piece_tokens=7), CPU) == 7
+
+
+def test_rows_that_are_compared_get_a_larger_piece_of_a_cpu_by_the_plan_alone():
+    """Dropout is drawn by piece: neither memory nor the number of processes may decide."""
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert coupled_tokens(Plan(), cpu) == 2 * piece_tokens(Plan(), cpu) == 4096
+    for stated, where in ((Plan(piece_tokens=100), cpu), (Plan(), gpu)):
+        assert coupled_tokens(stated, where) == piece_tokens(stated, where)

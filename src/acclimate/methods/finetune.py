@@ -513,6 +513,14 @@ def looked_at(recipe: FinetuneRecipe, task: Prepared) -> int:
     return min(dev, max(recipe.dev_sample, train)) if recipe.dev_sample else dev
 
 
+def dev_sample_of(recipe: FinetuneRecipe, task: Prepared) -> list[Example]:
+    """Return the dev examples that a look reads, the same ones for all contestants and seeds."""
+    dev, size = [*task.examples("dev")], looked_at(recipe, task)
+    if size == len(dev):
+        return dev
+    return [dev[int(place)] for place in np.sort(np.random.default_rng(0).choice(len(dev), size, replace=False))]
+
+
 def constant_loss(rows: Batch, kind: str) -> float:
     """Return the least mean loss over labelled rows of outputs that are the same for all rows: the entropy of the
     labels (of each of several labels), or the variance of standardised numbers. Infinite for spans, whose places are of
@@ -576,10 +584,8 @@ class Tuning:
         dev = task.examples("dev")
         self.dev = self._labelled(dev, encoded(task, "dev", dev, self.tokenizer, spans=SPANS[self.pooling]))
         self.looked_at = self.dev
-        size = looked_at(recipe, task)
-        if size < len(dev):
-            places = np.sort(np.random.default_rng(0).choice(len(dev), size, replace=False))
-            some = [dev[int(place)] for place in places]
+        some = dev_sample_of(recipe, task)
+        if (size := len(some)) < len(dev):
             rows = encode_rows(some, self.tokenizer, task.max_tokens, task.kind, spans=SPANS[self.pooling])
             self.looked_at = self._labelled(some, rows)
             note = f"a look at dev reads {size:,} of its {len(dev):,} examples; the chosen weights are scored on all"
@@ -588,7 +594,7 @@ class Tuning:
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
         keep = recipe.averaged if recipe.choose == "best" else 0
-        self.looks = DevLooks(out, keep=keep, constant=constant_on_dev(task))
+        self.looks = DevLooks(out, keep=keep, constant=constant_on_dev(task, some))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
         learnt = as_trained(examples, self.recipe.tag_scheme)
@@ -688,7 +694,7 @@ class Tuning:
         of the steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a
         kind of task without such an answer, decides nothing.
         """
-        if dev_score(self.out) <= self.looks.constant < 1.0:
+        if dev_score(self.out) <= constant_on_dev(self.task) < 1.0:
             return False
         log = read_log(self.out)
         last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
@@ -888,7 +894,7 @@ class DevLooks:
     another number of threads, so the best of the looks whose weights are kept need not be the best of all scores.
 
     keep      number of best looks whose weights are kept; 0: the last weights are chosen
-    constant  dev score of the best constant answer
+    constant  score of the best constant answer on what a look reads
     """
 
     def __init__(self, out: Path, *, keep: int, constant: float = -math.inf) -> None:

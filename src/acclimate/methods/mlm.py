@@ -121,16 +121,17 @@ def adapt_with(
     if done := finished(out, recipe, sources, extends=recipe.epochs == 0):
         return done
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
-    if looks is not None:  # at the model as it is, before it gets weights
-        LossPath(looks, model, tokenizer, out=out, watch=watch).begin()
+    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
+    if path:  # at the model as it is, before it gets weights
+        path.begin()
     if ready is not None:
         tokenizer = ready(model, tokenizer)
+        path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
     trained = objective(RunStart(model, tokenizer, tokens))
-    path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
     looked = path.at(plan.steps) if path else ()
     run(trained, stream, plan, out, stage="adapt", watch=watch, after=path, looks=looked)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)

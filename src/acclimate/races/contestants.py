@@ -209,13 +209,22 @@ def _by(job: Job, method: Method) -> Job:
 
 
 def looks_at(every: int, domain: Corpus | None, general: Corpus | None, *, max_tokens: int) -> HeldOutLooks | None:
-    """Return the looks at losses on held-out text of the domain and on general text; None if there are none, or if one
-    of the two texts is missing, without which what was learnt cannot be set against what was forgotten.
+    """Return the looks at losses on held-out text of the domain and on general text; None if there are none.
 
     every: steps between two looks; 0: none
+
+    Raises ValueError if one of the two texts is missing, without which what was learnt cannot be set against what was
+    forgotten.
     """
-    if not every or domain is None or general is None:
+    if not every:
         return None
+    if missing := [name for name, text in (("the domain", domain), ("general domains", general)) if text is None]:
+        raise ValueError(
+            f"look_every = {every} looks at losses on held-out text of the domain and on general text, but there is "
+            f"no text of {' and '.join(missing)} to hold out. State --corpus and --general, or look_every=0"
+        )
+    assert domain is not None
+    assert general is not None
     return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens)
 
 

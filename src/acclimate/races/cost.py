@@ -43,7 +43,6 @@ from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import (
-    configuration_of,
     load_masked_language_model,
     load_tokenizer,
     new_encoder,
@@ -81,7 +80,7 @@ class Stage:
 
     kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
-    dearer   share by which gradient caching makes a step dearer, where a batch does not fit memory at once; else 0
+    dearer   share by which gradient caching makes a step dearer, where a batch is more than one piece; else 0
     least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
              job does not stop early
     """
@@ -176,15 +175,15 @@ def costs_of(
 
 
 def notes_on(planned: Sequence[Stage]) -> list[str]:
-    """Return what makes these jobs dear: looks that take more time than training, and batches that do not fit memory
-    where all their rows are compared.
+    """Return what makes these jobs dear: looks that take more time than training, and batches of several pieces where
+    all their rows are compared.
     """
     found = notes_on_reading(planned)
     if dearer := {stage.label: stage.dearer for stage in planned if stage.dearer}:
         found.append(
-            f"{listed([*dearer])}: all rows of a batch are compared with each other, and they do not fit memory at "
-            f"once. So each goes through the model twice, and a step costs {max(dearer.values()):.0%} more. A smaller "
-            f"plan.batch costs less."
+            f"{listed([*dearer])}: all rows of a batch are compared with each other, and a batch is more than one "
+            f"piece. So each row goes through the model twice, and a step costs {max(dearer.values()):.0%} more. A "
+            f"larger plan.piece_tokens, where memory allows it, or a smaller plan.batch costs less."
         )
     return found
 
@@ -341,9 +340,7 @@ class SpeedTest:
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        config = configuration_of(self.base)
-        sizes = {"layers": config.num_hidden_layers, "hidden": config.hidden_size}
-        cut = tokens / plan.steps > coupled_tokens(plan, device(), **sizes)
+        cut = plan.batch * float(np.max(lengths)) > coupled_tokens(plan, device())  # a line for each row, with padding
         again = method.caching(recipe) if cut else 0.0
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))

@@ -240,7 +240,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     found = tuple(replace(each, label=design.named(each.label)) for each in lines.values())
     done = max(0, len(with_needs(everything)) - len(waiting))
     tunings = [tuning_of(each.job) for each in waiting.values() if each.job.work.trains == "task"]
-    least, most, stopping = _ends([stage for _, stage in stages], tunings, workers)
+    least, most, stopping = _ends(stages, tunings, workers)
     beyond = "A rate beyond those listed, which dev may ask for, is not counted."
     further = [beyond] if tunings and _may_extend(design) else []
     notes = [*notes_on([stage for _, stage in stages]), *notes, *stopping, *further]
@@ -323,14 +323,14 @@ def _rows_left(entries: Entries, out: Path) -> float:
     return rows
 
 
-def _ends(stages: Sequence[Stage], tunings: Sequence[FinetuneRecipe], workers: int) -> tuple[float, float, list[str]]:
-    """Return the seconds of all stages, shared by the workers, if each fine-tuning stops as soon as it may, and if none
-    stops early, and a sentence that says so; no sentence where none may stop.
+def _ends(
+    stages: Sequence[tuple[_Waiting, Stage]], tunings: Sequence[FinetuneRecipe], workers: int
+) -> tuple[float, float, list[str]]:
+    """Return the seconds until all is done if each fine-tuning stops as soon as it may, and if none stops early, and a
+    sentence that says so; no sentence where none may stop.
     """
-    least, most = (
-        sum((stage if end is None else end).seconds for stage, end in ends) / workers
-        for ends in ([(stage, stage.least) for stage in stages], [(stage, stage.most) for stage in stages])
-    )
+    ends = [[(each.job, (getattr(stage, end) or stage).seconds) for each, stage in stages] for end in ("least", "most")]
+    least, most = (max(sum(seconds for _, seconds in end) / workers, _longest(end)) for end in ends)
     shares = [shares_run(stated.patience, stated.looks)[1] for stated in tunings if stated.patience]
     if not shares:
         return least, most, []

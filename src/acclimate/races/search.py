@@ -23,7 +23,7 @@ any more, which `hopeless` decides. The untouched model is in every round.
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
 comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes. The
-last place among several that go on is for the one of them with the least loss: it may only be slower than the others.
+last place among several that go on is for the one with the least loss of these: it may only be slower than the others.
 With `common` a candidate stands on dev as the mean over all contestants with its setting, so all choose the same one.
 Without a budget no candidate leaves before its warm-up and LEAST more steps.
 
@@ -312,6 +312,7 @@ class Rounds:
         candidates = ranked(name, means)
         number = math.ceil(len(candidates) * share)
         best, later = candidates[:number], [each for each in candidates[number:] if not means[each].learnt]
+        later = [each for each in later if math.isfinite(means[each].less_loss)]  # not one that diverged or failed
         if len(best) > 1 and later and means[best[-1]].learnt:
             best[-1] = later[0]
         return best
@@ -712,8 +713,9 @@ def _found(
         return SearchResult((), (), "")
     names, recipe, task = [*entries.models], entries.recipe, entries.materials.task
     given: dict[str, Any] = {"give_up": give_up, "ahead": ahead}
-    if judges:
-        given["constant"] = constant_on_dev(task)
+    if judges:  # early on, a sample of dev is read, on which another answer may score more
+        looked = finetune.dev_sample_of(recipe.finetune, task)
+        given["constant"] = max(constant_on_dev(task), constant_on_dev(task, looked))
     if finalists is None:  # a budget may be too small for LEAST steps of everything
         given["first_cut"] = first_cut(recipe, task.sizes["train"])
     if not recipe.search.draws:

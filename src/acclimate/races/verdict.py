@@ -186,8 +186,8 @@ def _of_race(outcome: Outcome) -> str:
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
     shown = {row.contestant for row in taught}
     judged = [each for each in outcome.results if each.row in shown and each.encoder and not each.probe and each.learnt]
-    if partly := [f"{_untaught(each)} of {each.row}" for each in judged if each.untaught]:
-        clauses.append(f"of the fine-tunings, {listed(partly)} learnt nothing and count in the means")
+    if partly := [f"{each.row} ({_untaught(each)})" for each in judged if each.untaught]:
+        clauses.append(f"fine-tunings that learnt nothing count in the means of {listed(partly)}")
     if cut:
         clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:

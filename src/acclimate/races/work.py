@@ -5,6 +5,7 @@ A result holds no times, so a study that was killed and continued writes the sam
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -214,7 +215,7 @@ def probed(
         "learnt": found.learnt,
         "read_out": found.layer.read_out,
         "strength": found.layer.strength,
-        "losses": dict(found.losses),
+        "losses": {name: loss if math.isfinite(loss) else None for name, loss in found.losses.items()},
         "tokens": found.tokens,
     }
 

@@ -41,11 +41,8 @@ def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.devi
         return pack(batch.lengths, most)
     if objective.couples_rows:
         # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
-        whole, together_most = together(batch.lengths), most
-        if config := config_of(objective):
-            sizes = {"layers": config.num_hidden_layers, "hidden": config.hidden_size}
-            together_most = coupled_tokens(plan, where, **sizes)
-        if whole.tokens <= together_most:
+        whole = together(batch.lengths)
+        if whole.tokens <= coupled_tokens(plan, where):
             return [whole]
     return pieces_of_rows(batch.lengths, most)
 

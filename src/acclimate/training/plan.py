@@ -9,12 +9,9 @@ from typing import Annotated, Literal
 
 import torch
 
-from acclimate.core import machines, ranks
 from acclimate.core.settings import AboveZero, BatchSize, Count, Positive, Range, check_ranges
 
-# bytes that four passes hold for a token until they go backward, by layer and hidden unit: 68 a pass in float32
-# (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2023, without attention scores)
-HELD = 4 * 68
+COUPLED = 4_096  # tokens of a piece on a CPU whose rows are compared with each other
 
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 Schedule = Literal["linear", "constant", "stable"]
@@ -145,12 +142,10 @@ def piece_tokens(plan: Plan, where: torch.device) -> int:
     return plan.piece_tokens or (2_048 if where.type == "cpu" else 65_536)
 
 
-def coupled_tokens(plan: Plan, where: torch.device, *, layers: int, hidden: int) -> int:
+def coupled_tokens(plan: Plan, where: torch.device) -> int:
     """Return the most tokens of a piece whose rows are compared with each other. In several pieces all rows go through
-    the model twice (gradients.py), which costs more than leaving the cache: so a process alone, on a CPU, takes as many
-    as HELD bytes a unit, layer and token allow in half of the machine's memory.
+    the model twice (gradients.py), which costs more than leaving the cache, so it is larger than others.
+
+    Neither memory nor the number of processes decides: dropout is drawn by piece, and the same plan gives the same run.
     """
-    usual = piece_tokens(plan, where)
-    if plan.piece_tokens or where.type != "cpu" or ranks.world() > 1:
-        return usual
-    return max(usual, machines.memory() // 2 // (HELD * layers * hidden))
+    return max(piece_tokens(plan, where), 0 if plan.piece_tokens or where.type != "cpu" else COUPLED)
