@@ -8,6 +8,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that needs a download is a test that fails on a train
 os.environ["MPLBACKEND"] = "Agg"
+os.environ["COLUMNS"] = "110"  # pages on the terminal are as wide as in files
 os.fsync = lambda handle: None  # the machine does not go down, and each file would wait for the disk
 
 import atexit  # noqa: E402

@@ -228,6 +228,14 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     assert files.read_record(tmp_path / "chosen.json")["averaged"] == [4]
 
 
+def test_a_record_that_a_fine_tuning_left_and_that_is_gone_is_named_with_the_way_out(encoder, toy_task, tmp_path):
+    out = tmp_path / "run"
+    finetune.adapt(recipe_for(encoder, toy_task("sequence")), out)
+    (out / "predicted_dev.json").unlink()
+    with pytest.raises(files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run: the same command"):
+        finetune.predicted_dev(out)
+
+
 def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant_answer(
     encoder, toy_task, tmp_path, monkeypatch
 ):

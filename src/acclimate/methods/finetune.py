@@ -1002,12 +1002,20 @@ def drop_best(out: Path) -> None:
 
 def dev_score(out: Path) -> float:
     """Return the dev score of the checkpoint that was chosen."""
-    return float(files.read_record(last_attempt(out) / CHOSEN)["dev"])
+    return float(_left_by(out, CHOSEN)["dev"])
 
 
 def predicted_dev(out: Path) -> list[Label]:
     """Return the predictions of the checkpoint for dev, in its order."""
-    return [label_of(label) for label in files.read_record(last_attempt(out) / PREDICTED_DEV)]
+    return [label_of(label) for label in _left_by(out, PREDICTED_DEV)]
+
+
+def _left_by(out: Path, name: str) -> Any:
+    """Return the record that the fine-tuning in `out` left at its end."""
+    path = last_attempt(out) / name
+    if not path.exists():
+        raise files.DamagedError(f"{path} is missing. Remove {out}: the same command does this run again")
+    return files.read_record(path)
 
 
 class Begun(NamedTuple):
