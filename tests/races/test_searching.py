@@ -44,7 +44,7 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
         return Job(f"fine-tune {name}, {setting.name}, seed {seed}", TUNE, stated)
 
     recipe = RaceRecipe(seeds=2, search=search)
-    task = SimpleNamespace(examples=lambda split: [], kind="span", sizes={"train": 100})
+    task = SimpleNamespace(examples=lambda split: [], kind="span", sizes={"train": 100, "dev": 0})
     materials = SimpleNamespace(task=task, fold=None)
     given: Any = SimpleNamespace(
         recipe=recipe,

@@ -33,7 +33,7 @@ def test_dgas_fine_tuning_is_the_papers():
     assert DgaStudyRecipe().finetune == replace(row, model="", looks=1)
     assert (DgaStudyRecipe().seeds, DgaStudyRecipe().names) == (5, TABLE_2)
     assert settings.override(DgaStudyRecipe(), ["ablations=true"]).names == (*TABLE_2, *TABLE_3)
-    assert {*TABLE_2, *TABLE_3} == {*ADAPTED, ENSEMBLE}
+    assert {*TABLE_2, *TABLE_3} == {*ADAPTED, ENSEMBLE} - {"DGA (update)", "DGA (w/o mask)"}, "which the paper has not"
     assert {method for method, _ in ADAPTED.values()} <= {*METHODS}
 
 
