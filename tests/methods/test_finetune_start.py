@@ -103,7 +103,10 @@ def test_under_an_mlp_a_probe_chooses_what_is_read_but_not_the_pooler_and_the_he
     recipe = recipe_for(tmp_path / "nsp", task, pooler="kept")
     tunings = {}
     for layer, told in notes.items():  # the linear layer's probe first, in this process: an MLP does not begin as it
-        watch = lambda step, told=told: told.append(step.values.get("note", ""))  # noqa: E731
+
+        def watch(step, told=told):
+            told.append(step.values.get("note", ""))
+
         tunings[layer] = Tuning(replace(recipe, sequence_layer=layer), task, tmp_path / layer, watch)
     read_outs = {layer: " ".join(told) for layer, told in notes.items()}
     assert "pooler" in read_outs["linear"]
