@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.common.exceptions import NoAlertPresentException
+from selenium.common.exceptions import NoAlertPresentException, WebDriverException
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -373,11 +373,15 @@ def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browse
     try:
         browser.get(pages["six"].as_uri())
 
-        def found(selector: str) -> int:
-            # asked for each time: the number of a node does not outlast what the browser still does to the document
+        def asked(selector: str) -> list[list[int]]:
             document: dict[str, Any] = browser.execute_cdp_cmd("DOM.getDocument", {"depth": 0})
-            asked = {"nodeId": document["root"]["nodeId"], "selector": selector}
-            return len(browser.execute_cdp_cmd("DOM.querySelectorAll", asked)["nodeIds"])
+            about = {"nodeId": document["root"]["nodeId"], "selector": selector}
+            return [browser.execute_cdp_cmd("DOM.querySelectorAll", about)["nodeIds"]]
+
+        def found(selector: str) -> int:
+            # the number of a node does not outlast what the browser still does to the document: asked for again then
+            again = WebDriverWait(browser, 10, ignored_exceptions=[WebDriverException])
+            return len(again.until(lambda _: asked(selector))[0])
 
         assert found("table.sortable tbody tr") > 50
         assert found("svg.plot") >= 5
