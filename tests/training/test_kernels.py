@@ -1,10 +1,13 @@
 """Attention and dropout as a CPU computes them: torch's numbers, up to rounding and to which numbers are dropped."""
 
+from contextlib import nullcontext
+
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
-from acclimate.training.kernels import arithmetic, factors
+from acclimate.training.kernels import arithmetic, block_diagonal, factors
 from acclimate.training.plan import Plan
 
 CPU = torch.device("cpu")
@@ -46,6 +49,77 @@ def test_attention_in_float32_is_torchs_to_the_bit_where_nothing_is_dropped():
     wanted = functional.scaled_dot_product_attention(*inputs())
     with arithmetic(Plan(precision="float32"), CPU):
         assert torch.equal(functional.scaled_dot_product_attention(*inputs()), wanted)
+
+
+def rows_on_lines() -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+    """Two lines of 50 tokens: the mask under which rows see themselves, where rows begin, and their lengths."""
+    lengths, firsts = np.array([9, 30, 8, 24, 1, 12]), np.array([0, 9, 39, 50, 74, 75])
+    row = np.full(100, -1)
+    for number, (first, length) in enumerate(zip(firsts, lengths, strict=True)):
+        row[first : first + length] = number
+    row = torch.from_numpy(row.reshape(2, 50))
+    return row[:, None, :, None] == row[:, None, None, :], firsts, lengths
+
+
+@pytest.mark.parametrize(("precision", "within"), [("float32", 1e-5), ("bfloat16", 0.05)])
+def test_rows_that_attend_one_by_one_have_the_values_and_gradients_of_torchs_attention_under_the_mask(
+    precision, within
+):
+    mask, firsts, lengths = rows_on_lines()
+    real = torch.zeros(100, dtype=torch.bool)
+    for first, length in zip(firsts, lengths, strict=True):
+        real[first : first + length] = True
+    torch.manual_seed(0)
+    exact = [torch.randn(2, H, 50, D, requires_grad=True) for _ in range(3)]
+    ours = [tensor.detach().clone().requires_grad_() for tensor in exact]
+    wanted = functional.scaled_dot_product_attention(*exact, attn_mask=mask).transpose(1, 2).flatten(0, 1)
+    with arithmetic(Plan(precision=precision), CPU):
+        known = block_diagonal(mask, firsts, lengths)
+        found = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1).float()
+    torch.testing.assert_close(found[real], wanted[real], atol=within, rtol=within)
+    assert (found[~real] == 0).all()
+    found[real].square().sum().backward()
+    wanted[real].square().sum().backward()
+    for one, other in zip(ours, exact, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=2 * within, rtol=within)
+
+
+def test_what_is_computed_from_a_mask_of_rows_is_a_mask_like_others():
+    mask, firsts, lengths = rows_on_lines()
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, H, 50, D) for _ in range(3)]
+    hidden = torch.ones(50, dtype=torch.bool)
+    hidden[3] = False
+    wanted = functional.scaled_dot_product_attention(*tensors, attn_mask=mask & hidden)
+    with arithmetic(Plan(precision="float32"), CPU):
+        changed = block_diagonal(mask, firsts, lengths) & hidden
+        torch.testing.assert_close(functional.scaled_dot_product_attention(*tensors, attn_mask=changed), wanted)
+
+
+@pytest.mark.parametrize("shape", [(2, 300), (500,), (1,)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_a_linear_layer_has_the_values_and_gradients_of_torchs(shape, biased):
+    torch.manual_seed(0)
+    layer, layers = torch.nn.Linear(96, 160, bias=biased), []
+    x = torch.randn(*shape, 96)
+    for replaced in (False, True):
+        layer.zero_grad()
+        given = x.clone().requires_grad_()
+        with arithmetic(Plan(precision="float32"), CPU) if replaced else nullcontext():
+            found = layer(given)
+        found.square().sum().backward()
+        layers.append([found, given.grad, *(each.grad.clone() for each in layer.parameters())])
+    for ours, theirs in zip(*layers, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-3)
+
+
+def test_a_linear_layer_has_gradients_for_what_is_trained_alone():
+    layer, x = torch.nn.Linear(96, 160), torch.randn(1_000, 96)
+    layer.weight.requires_grad_(False)
+    with arithmetic(Plan(precision="float32"), CPU):
+        layer(x).sum().backward()
+    assert layer.weight.grad is None
+    torch.testing.assert_close(layer.bias.grad, torch.full((160,), 1_000.0))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

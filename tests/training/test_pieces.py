@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.training.pieces import ROUND, Layout, pack, pad, pieces_of_rows, together
+from acclimate.training.pieces import LINE, ROUND, Layout, pack, pad, pieces_of_rows, together
 
 CPU = torch.device("cpu")
-CUTS = [pieces_of_rows, pack]
+by_row = partial(pack, by_row=True)
+CUTS = [pieces_of_rows, pack, by_row]
 
 
 def short(count: int, seed: int = 0) -> np.ndarray:
@@ -68,6 +71,14 @@ def test_no_two_rows_lie_in_the_same_place_and_none_runs_over_its_line(cutting, 
 @pytest.mark.parametrize("batch", [16, 32, 64, 256])
 def test_where_rows_of_unequal_length_may_share_lines_padding_is_under_5_percent(batch):
     assert share_of_padding(pack, abstracts, batch) < 0.05
+
+
+@pytest.mark.parametrize("rows", [short, abstracts])
+def test_lines_of_rows_that_attend_one_by_one_are_long_and_full(rows):
+    assert share_of_padding(by_row, rows, 32) < 0.01
+    [piece] = by_row(np.full(16, 100), 2_048)
+    assert (piece.lines, piece.width) == (1, 1_600)
+    assert {piece.width for piece in by_row(documents(1_000), 10**6)} <= set(range(1_900, LINE + 1))
 
 
 def test_where_each_row_has_a_line_padding_is_under_5_percent_of_large_batches():

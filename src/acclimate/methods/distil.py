@@ -55,6 +55,7 @@ from acclimate.methods.domain import (
 from acclimate.methods.method import Contestant, Method
 from acclimate.models.encoder import longest_input, training_flops, word_embeddings
 from acclimate.models.loading import seeded
+from acclimate.training.kernels import block_diagonal
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
@@ -169,7 +170,9 @@ def without_distillation_token(piece: Piece) -> Piece:
     seen_LW = piece[DISTILLATION] == 0
     if "lengths" in piece:  # rows share lines: the mask says for each pair of tokens whether one sees the other
         mask_L1WW = piece["attention_mask"] & seen_LW[:, None, None, :]
-        return {**piece, "attention_mask": mask_L1WW, "lengths": piece["lengths"] - 1}
+        lengths_R = piece["lengths"] - 1
+        mask_L1WW = block_diagonal(mask_L1WW, piece["firsts"].cpu().numpy(), lengths_R.cpu().numpy())
+        return {**piece, "attention_mask": mask_L1WW, "lengths": lengths_R}
     mask_LW = piece.get("attention_mask", torch.ones_like(piece["input_ids"]))
     return {**piece, "attention_mask": mask_LW * seen_LW}
 

@@ -21,7 +21,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
-from acclimate.training.kernels import arithmetic
+from acclimate.training.kernels import arithmetic, attends_by_row
 from acclimate.training.objective import VIEWS, Objective
 from acclimate.training.pieces import Layout, in_order, pack, pad, pieces_of_rows, together
 from acclimate.training.plan import Plan, coupled_tokens, piece_tokens
@@ -38,7 +38,7 @@ def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.devi
     """Return the layouts of the step's pieces, of at most `piece_tokens` each, or all in one (`coupled_tokens`)."""
     most = piece_tokens(plan, where)
     if objective.shares_lines:
-        return pack(batch.lengths, most)
+        return pack(batch.lengths, most, by_row=attends_by_row(plan, where))
     if objective.couples_rows:
         # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
         whole = together(batch.lengths)

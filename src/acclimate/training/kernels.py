@@ -1,17 +1,25 @@
-"""The precision of a forward pass, and attention and dropout as a CPU computes them fast.
+"""The precision of a forward pass, and attention, dropout and linear layers as a CPU computes them fast.
 
 PyTorch's attention on a CPU is one fused kernel where nothing is dropped: its backward pass in bfloat16 takes three to
 six times as long as the same products one after the other. Where attention weights are dropped it goes back to separate
 products, and there, as in all dropout, drawing a random float32 for each number takes most of the time. Sixteen random
 bits do as well, and a compiled loop draws and compares them in one pass: a tenth of what the passes take in PyTorch.
 
-Shape suffixes: B rows, H heads, Q queries, K keys, D numbers of a head.
+Rows that share a line see themselves alone (training/pieces.py). Attention over the whole line would compute what the
+mask then hides, so here it goes row by row, rows of about one length together.
+
+PyTorch multiplies float32 matrices by MKL, though oneDNN, which it has as well, needs a tenth less time for two of the
+three products of a linear layer, and a third less for the one of a head with a large vocabulary.
+
+Shape suffixes: B rows, H heads, Q queries, K keys, D numbers of a head; of a linear layer: N positions, I and O numbers
+that go in and out; T tokens of a piece, padding included, and P places of its rows side by side, each padded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,13 +36,20 @@ LANES = 4  # such numbers in a word of 64 bits
 STRIDE = np.uint64(0x9E3779B97F4A7C15)  # between the states of splitmix64
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes of a number -> whole numbers as wide
 HIDDEN = -1e30  # score of a key that a query may not see; bfloat16 has it
+ROWS = "rows_that_see_themselves"  # attribute of a mask
+ALIKE = 0.8  # rows of at least this share of the longest attend together
+GRAIN = 8  # widths of rows that attend together are multiples of it, so that there are few shapes
+LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
 
 
 def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
-    """In the block, compute attention and dropout on a CPU as below. Compiled code keeps PyTorch's: the compiler makes
-    kernels itself.
-    """
-    return CpuKernels() if where.type == "cpu" and not plan.compile else nullcontext()
+    """In the block, compute attention, dropout and linear layers on a CPU as below."""
+    return CpuKernels() if attends_by_row(plan, where) else nullcontext()
+
+
+def attends_by_row(plan: Plan, where: torch.device) -> bool:
+    """Return whether the kernels of this file are used. Compiled code keeps PyTorch's: the compiler makes kernels."""
+    return where.type == "cpu" and not plan.compile
 
 
 @contextmanager
@@ -46,7 +61,7 @@ def arithmetic(plan: Plan, where: torch.device) -> Iterator[None]:
 
 
 class CpuKernels(TorchFunctionMode):
-    """In the block, `scaled_dot_product_attention` and `dropout` of torch are those of this file."""
+    """In the block, `scaled_dot_product_attention`, `dropout` and `linear` of torch are those of this file."""
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -106,25 +121,149 @@ def attention(  # noqa: PLR0917  torch's signature
     attn_mask  booleans, True where a query sees a key, or numbers to add to the scores; it broadcasts to (B, H, Q, K)
     """
     narrow = torch.is_autocast_enabled("cpu")
-    if not (narrow or dropout_p) or is_causal or enable_gqa or query.dim() != 4 or query.device.type != "cpu":
+    rows: Rows | None = getattr(attn_mask, ROWS, None)
+    slow = rows is not None or narrow or dropout_p  # in torch's kernel
+    if not slow or is_causal or enable_gqa or query.dim() != 4 or query.device.type != "cpu":
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
     kind = torch.get_autocast_dtype("cpu") if narrow else query.dtype
     query, key, value = query.to(kind), key.to(kind), value.to(kind)
     with torch.autocast("cpu", enabled=False):
-        scores_BHQK = (query * (query.shape[-1] ** -0.5 if scale is None else scale)) @ key.transpose(2, 3)
-        if attn_mask is not None:
-            if attn_mask.dtype == torch.bool:
-                attn_mask = torch.zeros(attn_mask.shape, dtype=kind).masked_fill_(~attn_mask, HIDDEN)
-            scores_BHQK = scores_BHQK.add_(attn_mask.to(kind))  # in place: no gradient needs the scores before
-        weights_BHQK = scores_BHQK.softmax(-1)
-        if dropout_p:
-            weights_BHQK = dropout(weights_BHQK, dropout_p)
-        return weights_BHQK @ value
+        query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if rows is None:
+            return _attention(query, key, value, attn_mask, dropout_p)
+        return _attention_by_row(query, key, value, rows, dropout_p)
+
+
+def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> Tensor:
+    scores_BHQK = query.contiguous() @ key.contiguous().transpose(2, 3)
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, HIDDEN)
+        scores_BHQK = scores_BHQK.add_(mask.to(query.dtype))  # in place: no gradient needs the scores before
+    weights_BHQK = scores_BHQK.softmax(-1)
+    if dropout_p:
+        weights_BHQK = dropout(weights_BHQK, dropout_p)
+    return weights_BHQK @ value.contiguous()
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows of a piece lie: in its lines laid flat, and side by side, in groups of rows of about one length.
+
+    groups   (rows, width, mask) of each group, which has rows * width of the P places; mask (rows, 1, 1, width) is True
+             at real tokens, None where nothing is padding
+    there_P  of each place, the token that stands there; T for none
+    back_T   of each token, its place; P for none
+    """
+
+    groups: list[tuple[int, int, Tensor | None]]
+    there_P: Tensor
+    back_T: Tensor
+
+
+def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) -> Tensor:
+    """Let `attention` know that under this mask, (L, 1, W, W), each row sees itself alone. Return the mask.
+
+    It is known on a CPU, where it serves. Whatever is computed from the mask is a tensor like others.
+
+    firsts_R   where the first token of each row stands in the flattened (L * W)
+    lengths_R  tokens of each row
+    """
+    if mask.device.type != "cpu":
+        return mask
+    tokens = mask.shape[0] * mask.shape[2]
+    order = np.argsort(-lengths_R, kind="stable")
+    there, groups, first = [], [], 0
+    while first < len(order):
+        longest = int(lengths_R[order[first]])
+        width = -(-longest // GRAIN) * GRAIN
+        last = first + int(np.count_nonzero(lengths_R[order[first:]] >= ALIKE * longest))
+        some = order[first:last]
+        real = np.arange(width) < lengths_R[some, None]
+        there.append(np.where(real, firsts_R[some, None] + np.arange(width), tokens).ravel())
+        groups.append((len(some), width, None if real.all() else torch.from_numpy(real)[:, None, None, :]))
+        first = last
+    there_P = np.concatenate(there)
+    back_T = np.full(tokens + 1, len(there_P))
+    back_T[there_P] = np.arange(len(there_P))
+    setattr(mask, ROWS, Rows(groups, torch.from_numpy(there_P), torch.from_numpy(back_T[:tokens])))
+    return mask
+
+
+def _attention_by_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, dropout_p: float) -> Tensor:
+    lines, heads, width, size = query.shape
+    sizes = [count * longest for count, longest, _ in rows.groups]
+    flat = (tensor.transpose(1, 2).reshape(lines * width, heads * size) for tensor in (query, key, value))
+    parts = (torch.split(_moved_by(tensor, rows.there_P, rows.back_T), sizes) for tensor in flat)
+    found = []
+    for (count, longest, mask), *tensors in zip(rows.groups, *parts, strict=True):
+        q, k, v = (tensor.view(count, longest, heads, size).transpose(1, 2) for tensor in tensors)
+        found.append(_attention(q, k, v, mask, dropout_p).transpose(1, 2).reshape(count * longest, heads * size))
+    return _moved_by(torch.cat(found), rows.back_T, rows.there_P).view(lines, width, heads, size).transpose(1, 2)
+
+
+def _moved_by(matrix: Tensor, source: Tensor, back: Tensor) -> Tensor:
+    """Return the rows of a matrix in other places: row i is row `source[i]`, or 0 if that is beyond the last one.
+
+    back  undoes it
+    """
+    moved: Tensor = _Moved.apply(matrix, source, back)  # type: ignore[no-untyped-call]
+    return moved
+
+
+class _Moved(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, source: Tensor, back: Tensor) -> Tensor:
+        ctx.save_for_backward(source, back)
+        return _moved(matrix, source)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        _, back = ctx.saved_tensors
+        return _moved(gradient, back), None, None
+
+
+def _moved(matrix: Tensor, source: Tensor) -> Tensor:
+    nowhere = (source == len(matrix)).nonzero().squeeze(1)
+    return matrix.index_select(0, source.clamp(max=len(matrix) - 1)).index_fill_(0, nowhere, 0)
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return input weight^T + bias as torch's linear does, in float32 by oneDNN. input (..., I), weight (O, I)."""
+    plain = type(input) is Tensor and type(weight) in {Tensor, torch.nn.Parameter}
+    exact = plain and input.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    large = input.numel() * len(weight) >= LEAST_PRODUCT
+    if not (exact and large and input.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
+        return functional.linear(input, weight, bias)
+    product: Tensor = _Linear.apply(input, weight, bias)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(input, weight)
+        return _product(input, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        input, weight = ctx.saved_tensors
+        to_input, to_weight, to_bias = ctx.needs_input_grad
+        gradient_NO = gradient.flatten(0, -2)
+        to_input_NI = _product(gradient, weight.t(), None) if to_input else None
+        to_weight_OI = gradient_NO.t() @ input.flatten(0, -2) if to_weight else None  # here MKL is as fast or faster
+        return to_input_NI, to_weight_OI, gradient_NO.sum(0) if to_bias else None
+
+
+def _product(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, "none", [], "")
+    return product
 
 
 _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.scaled_dot_product_attention: attention,
     functional.dropout: dropout,
+    functional.linear: linear,
 }

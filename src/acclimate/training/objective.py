@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
-from acclimate.training.kernels import arithmetic
+from acclimate.training.kernels import arithmetic, attends_by_row
 from acclimate.training.pieces import Piece, in_order, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
@@ -124,7 +124,11 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
     objective.to(where).eval()
     sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
     for batch in batches:
-        layouts = (pack if objective.shares_lines else pieces_of_rows)(batch.lengths, piece_tokens(plan, where))
+        most = piece_tokens(plan, where)
+        if objective.shares_lines:
+            layouts = pack(batch.lengths, most, by_row=attends_by_row(plan, where))
+        else:
+            layouts = pieces_of_rows(batch.lengths, most)
         views = []
         for layout in layouts:
             with arithmetic(plan, where):

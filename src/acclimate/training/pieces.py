@@ -1,7 +1,8 @@
 """Cut the batch of a step into pieces that go through the model one after the other, with next to no padding.
 
 Rows of text are short and of very different length. If the model can keep rows apart (models/heads.py), several share a
-line (`pack`): each attends to itself only and counts its positions from 0, so it gets the result of a row alone.
+line (`pack`): each attends to itself only and counts its positions from 0, so it gets the result of a row alone. On a
+CPU lines are long, because attention is computed row by row there (kernels.py), and next to nothing is padding.
 Otherwise each row has a line to itself, and a piece holds rows of about one length (`pieces_of_rows`).
 
 Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +21,7 @@ import torch
 from torch import Tensor
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
+from acclimate.training.kernels import block_diagonal
 
 Piece = dict[str, Tensor]
 
@@ -28,6 +31,7 @@ LIKE = 0.85  # rows of at least this share of the longest are of about one lengt
 SEARCHED = 512  # rows: in larger batches any width packs well, and a search would cost more than it saves
 WIDEST = 2  # times the longest row
 ATTENTION = 1500  # tokens: about the width of a line at which attention costs as much as everything else
+LINE = 2_048  # tokens of a line whose rows attend one by one: its mask, which they don't need, takes W * W bytes
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 # of `pad`
 ROUND = 16  # predicted positions are filled up to a multiple of it for the same reason; it halves the memory of a run
@@ -83,20 +87,43 @@ def _one_row_a_line(rows: np.ndarray, lengths: np.ndarray) -> Layout:
     return Layout(rows, np.arange(len(rows)), np.zeros(len(rows), np.int64), len(rows), int(lengths[rows].max()))
 
 
-def pack(lengths: np.ndarray, most: int) -> list[Layout]:
+def pack(lengths: np.ndarray, most: int, *, by_row: bool = False) -> list[Layout]:
     """Return pieces of at most `most` tokens, of one width and about equal height, in which rows share lines.
 
-    Rows go, longest first, to the line where they leave the least room. The width is the one that costs least, between
-    padding (narrow lines fill worse) and attention (quadratic in the width), up to WIDEST times the longest row.
+    by_row  attention is computed row by row (kernels.py), so long lines cost no more than short ones. Elsewhere the
+            width is the one that costs least, between padding (narrow lines fill worse) and attention (quadratic in the
+            width), up to WIDEST times the longest row.
     """
-    longest = int(lengths.max())
-    narrowest = -(-longest // GRAIN) * GRAIN
-    widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
-    tried = [(width, _filled_lines(lengths, width)) for width in [*widths] or [narrowest]]
-    width, lines = min(tried, key=lambda one: len(one[1]) * one[0] * (ATTENTION + one[0]))
+    if by_row:
+        width, lines = _even_lines(lengths, min(most, LINE))
+    else:
+        longest = int(lengths.max())
+        narrowest = -(-longest // GRAIN) * GRAIN
+        widths = range(narrowest, int(WIDEST * longest) + 1, GRAIN) if len(lengths) <= SEARCHED else []
+        tried = [(width, _filled_lines(lengths, width)) for width in [*widths] or [narrowest]]
+        width, lines = min(tried, key=lambda one: len(one[1]) * one[0] * (ATTENTION + one[0]))
     count = -(-len(lines) // max(1, most // width))
     bounds = np.linspace(0, len(lines), count + 1).round().astype(int)
     return [_layout_of_lines(lines[first:last], lengths, width) for first, last in pairwise(bounds)]
+
+
+def _even_lines(lengths: np.ndarray, widest: int) -> tuple[int, list[list[int]]]:
+    """Return the width of as few and as equal lines as hold all rows, at most `widest`, and the rows of each line.
+
+    Every row goes, longest first, to the emptiest line. A row longer than `widest` makes a line alone.
+    """
+    order = np.argsort(-lengths, kind="stable").tolist()
+    for count in range(min(len(lengths), -(-int(lengths.sum()) // widest)), len(lengths) + 1):
+        lines: list[list[int]] = [[] for _ in range(count)]
+        filled = [(0, line) for line in range(count)]
+        for row in order:
+            tokens, line = filled[0]
+            lines[line].append(row)
+            heapreplace(filled, (tokens + int(lengths[row]), line))
+        width = max(tokens for tokens, _ in filled)
+        if width <= widest or count == len(lengths):
+            break
+    return -(-width // GRAIN) * GRAIN, lines
 
 
 def _filled_lines(lengths: np.ndarray, width: int) -> list[list[int]]:
@@ -154,7 +181,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     arrays = {"input_ids": put(rows.ids, batch.pad), "firsts": first_R}
     if layout.shared:
         # padding counts as one more row: a position that attends to nothing would make its softmax NaN
-        row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1)
+        row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1).astype(np.int32)
         arrays["attention_mask"] = row_LW[:, None, :, None] == row_LW[:, None, None, :]
         arrays["position_ids"] = put(within, 0)
         arrays["lengths"] = lengths
@@ -169,7 +196,10 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
         else:
             arrays[name] = put(values, NOT_PREDICTED if name == TAGS else 0)
     arrays.update(rows.rows)
-    return {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
+    tensors = {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
+    if layout.shared:
+        tensors["attention_mask"] = block_diagonal(tensors["attention_mask"], first_R, lengths)
+    return tensors
 
 
 def in_order(values: Sequence[Tensor], layouts: Sequence[Layout], rows: int) -> Tensor:
