@@ -205,6 +205,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         scores = iter([-0.1, 0.9, 0.9, 0.8])  # the last one is of the chosen weights, in float32
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
         monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: -1.0)
+        monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
         seen = {}
 
         def watch(told, seen=seen):

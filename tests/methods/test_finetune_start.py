@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ import toys
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
+from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss, as_given, predict
 from acclimate.models.classifier import load_finetuned
@@ -223,6 +225,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     """Scores that are made up: after the second look none is better, and the third of these ends it."""
     task = toy_task("sequence")
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
+    monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")  # whose answers are made up too
     monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
@@ -264,6 +267,7 @@ def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, 
         return finetune.Look(score, 1.0, [f"look {len(weights)}"])
 
     monkeypatch.setattr(Tuning, "look", look)
+    monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
     done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "better")
     kept = load_finetuned(done.path).state_dict()
     for name, value in weights[1].items():
@@ -355,9 +359,18 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=True)
     notes = []
     finetune.adapt(recipe, tmp_path, watch=lambda told: notes.append(told.values.get("note", "")))
-    about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": "again"}
-    assert files.read_record(tmp_path / "learnt.json") == about
-    assert "it has learnt nothing: once more with twice the steps, at three times the rate" in notes
+    about = files.read_record(tmp_path / "learnt.json")
+    why = about.pop("why")
+    assert about == {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": "again"}
+    told = (
+        r"on dev it has -?\d+\.\d points, the same answer to every text \d+\.\d|"
+        r"at best it has \d+\.\d points on dev, which guesses reach too: \d+\.\d one time in twenty|"
+        r"its loss on train ends at [\d.]+, and that of constant outputs is [\d.]+"
+    )
+    assert re.fullmatch(told, why)
+    again = "once more with twice the steps, at three times the rate"
+    assert any(re.fullmatch(rf"it has learnt nothing \(({told})\): {again}", note) for note in notes)
+    assert not [*tmp_path.rglob("look-*.json")]
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
     assert len(again) == 8
@@ -444,7 +457,9 @@ def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_tas
     recipe = recipe_for(encoder, toy_task("sequence"), head="fresh", pooling="pooler", plan=plan, retry=True)
     done = finetune.adapt(recipe, tmp_path)
     about = {"learnt": False, "again": True, "attempt_rate": 3.0, "counts": ""}
-    assert files.read_record(tmp_path / "learnt.json") == about
+    found = files.read_record(tmp_path / "learnt.json")
+    assert found.pop("why")
+    assert found == about
     found = finetune.load_tested(done, toy_task("sequence"))
     assert found[2]
     assert len(finetune.predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
@@ -454,6 +469,27 @@ def test_a_record_that_does_not_say_which_attempt_counts_is_refused(tmp_path):
     files.write_record(tmp_path / finetune.LEARNT, {"learnt": True, "again": True})
     with pytest.raises(ValueError, match="'counts' is missing: another release wrote this"):
         finetune.last_attempt(tmp_path)
+
+
+def test_a_run_whose_looks_only_guess_has_learnt_nothing_though_it_beats_the_constant_answer(
+    encoder, toy_task, tmp_path, monkeypatch
+):
+    """Its loss on train falls too: as of a run that knows the training rows by heart."""
+    task, random, looked = toy_task("sequence"), np.random.default_rng(2), Tuning.look
+    gold = [example.label for example in task.examples("dev")]
+
+    def guessed(tuning, dev, precision="float32"):
+        given = random.permutation(gold).tolist()
+        return looked(tuning, dev, precision)._replace(score=tuning.task.score(gold, given), predicted=given)
+
+    monkeypatch.setattr(Tuning, "look", guessed)
+    plan = replace(PLAN, steps=60, rate=1e-2)
+    recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=False, looks=10)
+    finetune.adapt(recipe, tmp_path)
+    assert max(score for _, score in files.read_record(tmp_path / finetune.DEV)) > constant_on_dev(task)
+    found = files.read_record(tmp_path / finetune.LEARNT)
+    assert found["learnt"] is False
+    assert "which guesses reach too" in found["why"]
 
 
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):

@@ -133,7 +133,7 @@ def benchmark(models, data, catalogue, tmp_path_factory) -> Run:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.Tensor, "backward", counted)
-        patch.setattr(finetune.Tuning, "learnt", lambda tuning: True)  # which nothing does in a few steps
+        patch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in a few steps
         patch.setitem(vars(work.FINE_TUNE), "do", lambda **given: called(fine_tune, 1.0, given))
         patch.setitem(vars(work.FINE_TUNE), "begin", lambda **given: called(begin, given["share"], given))
         with pytest.raises(KeyboardInterrupt):

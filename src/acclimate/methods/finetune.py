@@ -75,6 +75,7 @@ from safetensors.torch import save
 from scipy.special import entr
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.figures import points
 from acclimate.core.prompt import prompt_length
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.steps import finetuning_steps
@@ -137,6 +138,7 @@ from acclimate.models.task_layers import (
     Transitions,
     pooling_of,
 )
+from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.rows import WORD, cut_off, emptied, encode_rows, encoded, with_labels
@@ -158,10 +160,12 @@ if TYPE_CHECKING:
 BEST = "best-{}-{}.safetensors"
 CHOSEN = "chosen.json"  # steps of the looks that were chosen, and what their weights score on dev in float32
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
+LOOKED = "look-{}.json"  # the predictions of a look, by its step; while it runs
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
-LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, again: whether it had a second attempt, and if so,
-# attempt_rate: its rate in multiples of the first one's, and counts: "" if that first attempt counts all the same}
+LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, why: if not, the reason, again: whether it had a
+# second attempt, and if so, attempt_rate: its rate in multiples of the first one's, and counts: "" if that first
+# attempt counts all the same}
 LAST = 10  # steps at least whose loss says whether anything was learnt
 RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt: multiple, or divisor, of the rate, and multiple of the steps
 RISE = 0.1  # of the loss at the start, by which a tenth of the steps lies above it where the rate was too high
@@ -360,7 +364,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     predictions for dev to `out/predicted_dev.json`. Never opens the test set.
 
     The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`. `out/learnt.json` says
-    whether the run learnt anything (`Tuning.learnt`). With `retry`, a run that learnt nothing is repeated in
+    whether the run learnt anything (`Tuning.nothing_learnt`). With `retry`, a run that learnt nothing is repeated in
     `out/again` with RETRY_STEPS times the steps: at the rate divided by RETRY_RATE if its loss was not finite or rose
     (`Tuning.rose`), else at RETRY_RATE times the rate. The second attempt counts, unless its loss is not finite.
 
@@ -381,12 +385,15 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
             second = Tuning(once_more(recipe, rate), task, out / AGAIN, unwatched)
         second.watch = watch
         how = "a third of the rate, as its loss rose" if rate < 1 else "three times the rate"
-        note = f"it has learnt nothing: once more with twice the steps, at {how}"
+        why = f" ({tuning.why})" if learnt is not None else ""
+        note = f"it has learnt nothing{why}: once more with twice the steps, at {how}"
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         learnt_again = _finished(second, raises=learnt is None)
         tuning = tuning if learnt_again is None else second
         counts = "" if learnt_again is None else AGAIN
         about = {"learnt": bool(learnt_again), "again": True, "attempt_rate": rate, "counts": counts}
+    if not about["learnt"]:
+        about["why"] = tuning.why
     if ranks.is_first():
         files.write_record(out / LEARNT, about)
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
@@ -543,6 +550,7 @@ class Tuning:
 
     def __init__(self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch) -> None:
         self.recipe, self.task, self.out, self.watch = recipe, task, out, watch
+        self.why = ""  # why it learnt nothing, once it has ended
         self.tokenizer = load_tokenizer(recipe.model)
         # so that truncation with the checkpoint's tokenizer cuts where training did
         self.tokenizer.model_max_length = task.max_tokens + prompt_length(self.tokenizer)
@@ -687,18 +695,28 @@ class Tuning:
         """Train to the end, choose, and return whether anything was learnt."""
         self.train()
         self.choose()
-        return bool(ranks.agree(self.learnt() if ranks.is_first() else True))
+        self.why = ranks.agree(self.nothing_learnt() if ranks.is_first() else "")
+        return not self.why
 
-    def learnt(self) -> bool:
-        """Return whether the chosen weights score above the best constant answer on dev, and the loss of the last tenth
-        of the steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect, or a
-        kind of task without such an answer, decides nothing.
+    def nothing_learnt(self) -> str:
+        """Return why the run has learnt nothing; "" if it has learnt something.
+
+        It has where the chosen weights score above the best constant answer on dev, the best look stands out from what
+        its answers reach when they are dealt out at random (tasks/chance.py), and the loss of the last tenth of the
+        steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect decides
+        nothing, nor does the loss of a kind of task without constant outputs.
         """
-        if dev_score(self.out) <= constant_on_dev(self.task) < 1.0:
-            return False
+        found, constant = dev_score(self.out), constant_on_dev(self.task)
+        if constant < 1.0:
+            if found <= constant:
+                return f"on dev it has {points(found)} points, the same answer to every text {points(constant)}"
+            if why := guesses(self.task, self.looked_at.examples, self.looks.chosen_from(self.recipe.choose)):
+                return why
         log = read_log(self.out)
-        last = [line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]
-        return bool(np.mean(last) < constant_loss(self.rows, self.task.kind))
+        last = float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]))
+        if last < (constant := constant_loss(self.rows, self.task.kind)):
+            return ""
+        return f"its loss on train ends at {last:.4g}, and that of constant outputs is {constant:.4g}"
 
     def rose(self, losses: Sequence[float]) -> bool:
         """Return True if the rate was too high of a run that began with these weights, by the losses of its steps: over
@@ -902,6 +920,10 @@ class DevLooks:
         self.scores: dict[int, float] = dict(files.read_record(out / DEV)) if (out / DEV).exists() else {}
         self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
+        self.predicted = {  # step -> predictions for what a look reads
+            int(file.stem.partition("-")[2]): [label_of(label) for label in files.read_record(file)]
+            for file in out.glob(LOOKED.format("*"))
+        }
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
         for file in self._places("*")[::-1]:
             if files.sha256_of(file)[:16] != file.stem.rpartition("-")[2]:
@@ -915,7 +937,8 @@ class DevLooks:
         score, self.now = look.score, step
         self.losses[step] = look.loss
         files.write_record(self.out / DEV_LOSS, sorted(self.losses.items()))
-        self.scores[step] = score
+        self.scores[step], self.predicted[step] = score, look.predicted
+        files.write_record(self.out / LOOKED.format(step), look.predicted)
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
             if step in ranked:
@@ -944,6 +967,13 @@ class DevLooks:
 
         best = max(steps, key=standing) if steps else 0  # the first of equals
         return int(ranks.agree(sum(step > best for step in steps)))
+
+    def chosen_from(self, choose: Literal["best", "last"]) -> list[list[Label]]:
+        """Return the predictions of the looks that were chosen from: all of them, or the last one's."""
+        if not self.predicted:
+            raise files.DamagedError(f"{self.out} has no predictions of its looks at dev. {self._way_out()}")
+        looks = [self.predicted[step] for step in sorted(self.predicted)]
+        return looks if choose == "best" else looks[-1:]
 
     @torch.no_grad()
     def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> list[int]:
@@ -995,8 +1025,9 @@ def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def drop_best(out: Path) -> None:
+    """Remove the weights and the predictions of looks."""
     if ranks.is_first():
-        for file in out.glob(BEST.format("*", "*")):
+        for file in [*out.glob(BEST.format("*", "*")), *out.glob(LOOKED.format("*"))]:
             file.unlink()
 
 

@@ -67,6 +67,7 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
+from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, with_labels
 from acclimate.tasks.tags import fallback
@@ -117,8 +118,8 @@ class Probe:
 
     losses  read-out -> its least loss on the folds left out
     dev     score on dev; predicted_dev: its predictions, in dev's order
-    learnt  False if it does no better than a constant answer: its dev score is not above that of the best one, or its
-            loss on rows left out is not below that of constant outputs
+    learnt  False if it does no better than a constant answer or than guesses (tasks/chance.py): its dev score is not
+            above theirs, or its loss on rows left out is not below that of constant outputs
     tokens  that the encoder read, of train and dev
     """
 
@@ -170,7 +171,8 @@ def probe(
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
     constant = constant_on_dev(task)
-    above = score > constant or constant >= 1.0  # where a constant answer is perfect, dev decides nothing
+    # where a constant answer is perfect, dev decides nothing
+    above = constant >= 1.0 or (score > constant and not guesses(task, dev, [predicted]))
     below = layer.loss < _constant_loss(target_R, task.kind, labels) or math.isinf(layer.loss)  # dev alone decides
     return Probe(
         layer=layer,

@@ -1,7 +1,7 @@
 """What a study or race has established, in sentences, and what its scores do not say.
 
 A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
-says whether it learnt anything (methods/finetune.py::Tuning.learnt): `Score.learnt`. A cell of which half of
+says whether it learnt anything (methods/finetune.py::Tuning.nothing_learnt): `Score.learnt`. A cell of which half of
 the runs or more did not is named, and it is compared with nothing (races/compare.py).
 """
 
@@ -376,7 +376,7 @@ def _supported(row: ContestantRow) -> bool:
 
 def warnings(outcome: Outcome) -> list[str]:
     """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing, and on
-    probes that do no better than a constant answer.
+    probes that do no better than a constant answer or guesses.
     """
     judged = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
     trained = [result for result in judged if not result.probe]
@@ -402,7 +402,10 @@ def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
         return
     why = "Differences between such scores, those of 0 too, say nothing."
     if above:
-        why = "On dev, or by the loss in training, none was better than constant answers, so they are not compared."
+        why = (
+            "On dev, or by the loss in training, none was better than constant answers and guesses, so they are not "
+            "compared."
+        )
     yield (
         f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
         f"to every text {points(constant)}. {why} Train longer (finetune.epochs) or at another rate (search.rates, "
@@ -434,17 +437,20 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
 
 
 def _of_probes(outcome: Outcome, probes: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences that name the probes that do no better than a constant answer."""
+    """Yield sentences that name the probes that do no better than a constant answer or guesses."""
     nothing = [outcome.label(each.key) for each in probes if not each.learnt]
     if nothing:
         verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
-        yield f"{_some(nothing)} {verb} no better than a constant answer. So {consequence} compared with nothing."
+        yield (
+            f"{_some(nothing)} {verb} no better than a constant answer or guesses. So {consequence} compared with "
+            f"nothing."
+        )
     partly = [each for each in probes if each.untaught and each.learnt]
     if partly:
         counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
         yield (
-            f"The probes of some {'folds' if outcome.folds else 'adaptations'} do no better than a constant answer, "
-            "and count in the means: "
+            f"The probes of some {'folds' if outcome.folds else 'adaptations'} do no better than a constant answer "
+            f"or guesses, and count in the means: "
             f"{_some(counts)}."
         )
 
