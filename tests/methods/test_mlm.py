@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import conformance
@@ -15,6 +16,7 @@ from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import read_log
+from acclimate.training.gradients import NotFiniteError
 from acclimate.training.objective import MaskedLanguageLoss, measure
 from acclimate.training.plan import Plan
 
@@ -128,6 +130,17 @@ def test_a_model_without_a_sparse_head_is_adapted_and_somebody_is_told(recipe, p
     mlm.adapt(replace(recipe, model=str(tmp_path / "mpnet"), plan=plan), tmp_path / "out", watch=told.append)
     notes = [each.values["note"] for each in told if "note" in each.values]
     assert notes == ["mpnet: no sparse head, so every position goes through the whole MLM head"]
+
+
+def test_weights_that_are_finite_but_too_large_to_train_with_are_named_with_their_model(recipe, pretrained, tmp_path):
+    shutil.copytree(pretrained, tmp_path / "huge")
+    weights = load_file(tmp_path / "huge" / "model.safetensors")
+    name = next(name for name in weights if name.endswith("word_embeddings.weight"))
+    save_file({**weights, name: weights[name] * 1e37}, tmp_path / "huge" / "model.safetensors", {"format": "pt"})
+    (tmp_path / "huge" / "manifest.json").unlink()
+    said = r"step 1: .* No weight has moved yet: look at these texts, and at the weights of .*/huge, which may be dam"
+    with pytest.raises(NotFiniteError, match=said):
+        mlm.adapt(replace(recipe, model=str(tmp_path / "huge")), tmp_path / "out")
 
 
 def _content(path):

@@ -260,9 +260,18 @@ def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loade
 def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("texts,other\nword1,word2\n")
-    said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME .*\. The race read 'text'"
+    recorded = r"\. The race read '{}' \(.*winner/race\.json\)"
+    said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME .*" + recorded.format("text")
     with pytest.raises(ValueError, match=said):
         predict_file(loaded, source, "-")
+    lines = tmp_path / "in.jsonl"
+    lines.write_text('{"text": "word1"}\n')
+    damaged = replace(loaded, asking=replace(loaded.asking, text="x"))
+    with pytest.raises(ValueError, match=r"in\.jsonl:1: no column 'x'.*" + recorded.format("x")):
+        predict_file(damaged, lines, "-")
+    with pytest.raises(ValueError, match=r"in\.jsonl:1: no column 'y'") as caught:
+        predict_file(loaded, lines, "-", text="y")
+    assert "The race read" not in str(caught.value), "the user named it"
     assert len(predict(loaded, source, text="texts")) == 1
     for out, told in (
         (tmp_path / "out.xlsx", "does not tell a known format"),

@@ -82,6 +82,7 @@ class Asking:
     separator  what stands between several labels of a field
     stated     the columns that the user named: these must be there
     form       format that the user states, a key of FORMS; "": the file tells it
+    record     file of the race's record; "": there is none
     """
 
     kind: Kind | None = None
@@ -93,11 +94,18 @@ class Asking:
     separator: str = ""
     stated: frozenset[str] = frozenset()
     form: str = ""
+    record: str = ""
 
     def with_columns(self, **columns: str | None) -> Asking:
         """Return the same with the columns that are not None."""
         named: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
         return replace(self, **named, stated=self.stated | {*named})
+
+    def told_by_race(self, role: str) -> str:
+        """Return a sentence that says where the name of a column comes from; "" if the race did not record it."""
+        if role in self.stated or not getattr(self, role, None):
+            return ""
+        return f". The race read {getattr(self, role)!r}" + f" ({self.record})" * bool(self.record)
 
     def roles(self) -> dict[str, str]:
         """Return role -> column, with the usual names where none was recorded."""
@@ -167,7 +175,7 @@ def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
     columns = ("text", "pair") if task["kind"] != "span" else ()  # questions in SQuAD's form have none
     names = (*needed, *columns, "id", "separator")
     recorded = {name: task[name] for name in names if task.get(name) is not None}
-    return settings.from_mapping(Asking, recorded, where=str(record), prefix="task.")
+    return replace(settings.from_mapping(Asking, recorded, where=str(record), prefix="task."), record=str(record))
 
 
 def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
@@ -358,7 +366,11 @@ def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions:
     wanted = [*roles.values(), *keep, *([SPANS] if mentions else [])]
     try:
         for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(wanted)), LIMITS), 1):
-            yield _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
+            found = _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
+            if isinstance(found, Rejected) and not isinstance(values, str):
+                absent = [role for role, column in roles.items() if column not in values]
+                found = replace(found, reason=found.reason + "".join(map(asking.told_by_race, absent[:1])))
+            yield found
     except ColumnError as error:
         option = {column: role for role, column in roles.items()}
         role = next((option[column] for column in option if f"no column {column!r}" in str(error)), "")
@@ -366,9 +378,7 @@ def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions:
             way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
         told = ColumnError(error.what, error.column, option_of(role) if role else "")
-        if role and role not in asking.stated and getattr(asking, role):
-            raise ColumnError(f"{told}. The race read {roles[role]!r}") from None
-        raise told from None
+        raise ColumnError(f"{told}{asking.told_by_race(role)}") from None
 
 
 def ids_in(path: Path, asking: Asking) -> bool:

@@ -28,6 +28,7 @@ from acclimate.training.plan import Plan, coupled_tokens, piece_tokens
 from acclimate.training.shards import is_sharded, let_go
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
+OF_FIRST = "No weight has moved yet: look at these texts, and at the weights of {}, which may be damaged."
 
 
 class NotFiniteError(ValueError):
@@ -126,7 +127,7 @@ def _compare(
     finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
     if not finite_B.all():
         named = batch.take(np.flatnonzero(~finite_B))
-        raise NotFiniteError(f"step {step + 1}: views are not finite. {name_texts(named)} {WAY_OUT}")
+        raise NotFiniteError(f"step {step + 1}: views are not finite. {name_texts(named)} {way_out(objective, step)}")
     compared = objective.compared(views_BVD.requires_grad_())
     (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
     return gradient_BVD, {term: value.detach() for term, value in compared.items()}
@@ -176,7 +177,9 @@ def _means(
         bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]
         named = batch.take(np.concatenate(bad)) if bad else batch
         stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
-        raise NotFiniteError(f"step {step + 1}: the loss is not finite ({stated}). {name_texts(named)} {WAY_OUT}")
+        raise NotFiniteError(
+            f"step {step + 1}: the loss is not finite ({stated}). {name_texts(named)} {way_out(objective, step)}"
+        )
     return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
 
 
@@ -199,6 +202,14 @@ def noise(seed: int, step: int, piece: int, where: torch.device) -> Iterator[Non
 def noise_seed(seed: int, step: int, piece: int) -> int:
     """Return the seed of a piece's dropout."""
     return int(np.random.SeedSequence([seed, step, piece]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def way_out(objective: Objective, step: int) -> str:
+    """Return what to do about a loss or gradient that is not finite. At step 0 the weights are as they were given."""
+    if step > 0:
+        return WAY_OUT
+    config = config_of(objective)
+    return OF_FIRST.format((config and config.name_or_path) or "the model")
 
 
 def name_texts(batch: Batch, most: int = 8) -> str:

@@ -30,7 +30,7 @@ from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import machines, ranks
 from acclimate.core.types import Cost, Stream
-from acclimate.training.gradients import WAY_OUT, NotFiniteError, accumulate, config_of, layouts_of, name_texts
+from acclimate.training.gradients import NotFiniteError, accumulate, config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.pieces import Layout
@@ -144,7 +144,9 @@ def train(
             norm = clip(trainable, plan.clip or math.inf)
             skipped = scaler is not None and not math.isfinite(norm) and scaler.get_scale() > 1
             if not math.isfinite(norm) and not skipped:
-                raise NotFiniteError(f"step {step + 1}: the gradient is {norm}. {name_texts(batch)} {WAY_OUT}")
+                raise NotFiniteError(
+                    f"step {step + 1}: the gradient is {norm}. {name_texts(batch)} {way_out(objective, step)}"
+                )
 
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate_at(step) * group.get("multiple", 1.0)
