@@ -69,7 +69,9 @@ def _free_port() -> str:
 
 
 def _in_two(place: Path, work: Callable[[int], object]) -> list[str]:
-    """Return what two processes that `fork` makes say: what `work` returns for each rank, or its error."""
+    """Return what two processes that `fork` makes say: what `work` returns for each rank, or its error; "" of one that
+    was ended.
+    """
     port = _free_port()
 
     def run(number: int) -> None:
@@ -90,7 +92,8 @@ def _in_two(place: Path, work: Callable[[int], object]) -> list[str]:
         process.start()
     for process in processes:
         process.join(60)
-    return [(place / f"{number}.txt").read_text() for number in (0, 1)]
+    files = [place / f"{number}.txt" for number in (0, 1)]
+    return [file.read_text() if file.exists() else "" for file in files]
 
 
 def test_processes_with_different_settings_are_refused_with_the_difference(tmp_path):
@@ -116,26 +119,51 @@ def test_a_rank_that_does_not_answer_is_named_and_the_first_may_work_for_long(tm
     assert said.startswith("Process 0 of 2 got no answer from process 1."), said
 
 
-def _stopped_or_waiting(place: Path, port: str, number: int) -> None:
+def _stopped_or_waiting(place: Path, port: str, lost: int, how: signal.Signals, number: int) -> None:
     stated = {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "MASTER_PORT": port}
     os.environ.update(stated | {"MASTER_ADDR": "127.0.0.1", "ACCLIMATE_STEP_SECONDS": "2"})
     sys.stderr = (place / f"{number}.txt").open("w")
     ranks.start()
-    if number:
-        os.kill(os.getpid(), signal.SIGSTOP)
+    if number == lost:
+        os.kill(os.getpid(), how)
+    elif how == signal.SIGKILL:
+        time.sleep(20.0)  # it asks nothing of the others, as while it reads rows
     ranks.wait()
 
 
-def test_a_rank_that_is_stopped_outside_a_step_is_named_by_those_that_wait(tmp_path):
+@pytest.mark.parametrize(("lost", "how"), [(1, signal.SIGSTOP), (0, signal.SIGSTOP), (0, signal.SIGKILL)])
+def test_a_rank_that_is_lost_outside_a_step_is_named_by_the_other_also_if_it_keeps_the_store(lost, how, tmp_path):
     context = multiprocessing.get_context("fork")
-    port = _free_port()
-    waits, stops = [context.Process(target=_stopped_or_waiting, args=(tmp_path, port, number)) for number in (0, 1)]
-    waits.start()
-    stops.start()
-    waits.join(60)
-    stops.kill()
-    assert waits.exitcode == 2
-    assert (tmp_path / "0.txt").read_text().startswith("acclimate: Process 0 of 2 got no answer from process 1. End")
+    given = tmp_path, _free_port(), lost, how
+    both = [context.Process(target=_stopped_or_waiting, args=(*given, number)) for number in (0, 1)]
+    for process in both:
+        process.start()
+    other = 1 - lost
+    both[other].join(15)
+    both[lost].kill()
+    assert both[other].exitcode == 2
+    said = f"acclimate: Process {other} of 2 got no answer from process {lost}. End"
+    assert (tmp_path / f"{other}.txt").read_text().startswith(said)
+
+
+def _first_ends_before(port: str, number: int) -> None:
+    stated = {"WORLD_SIZE": "2", "RANK": str(number), "LOCAL_RANK": str(number), "MASTER_PORT": port}
+    os.environ.update(stated | {"MASTER_ADDR": "127.0.0.1", "ACCLIMATE_STEP_SECONDS": "4"})
+    ranks.start()
+    ranks.wait()
+    if number:
+        time.sleep(2.0)
+    ranks.stop()
+
+
+def test_where_the_rank_that_keeps_the_store_has_come_to_its_end_the_other_does_too():
+    context, port = multiprocessing.get_context("fork"), _free_port()
+    both = [context.Process(target=_first_ends_before, args=(port, number)) for number in (0, 1)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(30)
+    assert [process.exitcode for process in both] == [0, 0]
 
 
 def test_a_rank_ends_with_what_launched_it(monkeypatch):

@@ -29,6 +29,7 @@ ANSWER_SECONDS = 5.0  # within which all that wait say so
 STATED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")  # by torchrun, for each process
 _waiting: list[Any] = []  # the group for waits of PATIENCE, once `start` was called
 _living: list[threading.Thread] = []  # gives signs of life, until `stop` sets the next
+_heard = [0]  # number of times that the store of the keys has answered
 _ended = threading.Event()
 _ENDED = b"ended"  # the last sign
 
@@ -86,8 +87,12 @@ def start() -> None:
     _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
     _ended.clear()
     pause = patience.total_seconds() / BEATS
-    _living[:] = [threading.Thread(target=_live, args=(_store(patience), pause), daemon=True)]
-    _living[0].start()
+    _living[:] = [
+        threading.Thread(target=_live, args=(_store(patience), pause), daemon=True),
+        threading.Thread(target=_watch_store, args=(pause,), daemon=True),
+    ]
+    for thread in _living:
+        thread.start()
 
 
 def _store(patience: timedelta) -> Any:
@@ -115,16 +120,32 @@ def _live(store: Any, pause: float) -> None:
                 sign = store.get(key) if store.check([key]) else b""
                 missed[number] = missed[number] + 1 if sign == seen[number] != _ENDED else 0
                 seen[number] = sign
+            _heard[0] += 1
             if lost := [number for number in keys if missed[number] >= BEATS]:
-                print(
-                    f"acclimate: {_without_answer([n for n in keys if n not in lost], lost)}",
-                    file=sys.stderr,
-                    flush=True,
-                )
-                os._exit(2)
+                _end_without([number for number in keys if number not in lost], lost)
         store.set(keys[rank()], _ENDED)
     except RuntimeError as gone:  # the process that keeps the store has ended
         logging.getLogger(__name__).info(f"the store of the processes: {gone}")
+
+
+def _watch_store(pause: float) -> None:
+    """End this process, saying so, where the store of the keys has given no answer for BEATS pauses.
+
+    The process that keeps it, the first unless torchrun does, has then ended or is stopped, or its machine is lost: a
+    question to the store may wait for ever, so it cannot count what it misses. Where that process has come to its end,
+    so does this one before the pauses are over, and calls `stop`.
+    """
+    heard, missed = _heard[0], 0
+    while not _ended.wait(pause):
+        missed = missed + 1 if _heard[0] == heard else 0
+        heard = _heard[0]
+        if missed >= BEATS:
+            _end_without([rank()], [] if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True" else [0])
+
+
+def _end_without(waiting: Sequence[int], others: Sequence[int]) -> None:
+    print(f"acclimate: {_without_answer(waiting, others)}", file=sys.stderr, flush=True)
+    os._exit(2)
 
 
 def _end_with(launcher: int) -> None:
