@@ -141,6 +141,9 @@ def main() -> None:
     # Threads that wait for each other sleep instead of spinning: on a machine with other work, spinning threads hold
     # the processor that the thread they wait for needs, and a step takes 15 times as long. Read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # torch and transformers make a million objects as they are imported, and by default Python looks for cycles among
+    # them each time that there are 700 more: a fifth of the imports' time.
+    gc.set_threshold(10_000)
     # As it ends, Python looks for cycles among all that torch has imported: half a second, for memory that goes anyway.
     atexit.register(gc.freeze)
     app()

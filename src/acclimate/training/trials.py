@@ -1,6 +1,6 @@
 """How fast this machine trains and reads with a model: short trials, and their results, which are kept for next time.
 
-A trial trains one small step and one larger step, and reads a few rows: about a second of processor time each. The
+A trial trains one small step and one larger step, and reads a few rows: about half a second of processor time each. The
 difference between the two steps is the time a token, and what is left of the small one is the time of an update.
 
 Where one thread computes, a trial counts the processor time of the program, so that other programs on a busy machine do
@@ -35,7 +35,7 @@ from acclimate.training.plan import Plan, device
 FIRST = 256  # tokens of the small step
 MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after which the speed is that of a full step
 SHORT = 0.1  # processor seconds, below which the system may not tell which were its own: it looks once a tick
-SPENT = 0.8  # seconds that the larger step, and reading, may take
+SPENT = 0.4  # seconds that the larger step, and reading, may take; with twice as many forecasts spread as far
 SPIN = 0.25  # seconds in which `busy` computes
 KEPT = "speeds"  # folder in core.files.cache()
 FORMAT = 3  # of a kept result: raise it where what a trial measures, or a field of it, changes
