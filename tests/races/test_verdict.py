@@ -22,7 +22,7 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.race import against_untouched
-from acclimate.races.verdict import MARGIN, claims, constant_score, reach, verdict, warnings
+from acclimate.races.verdict import MARGIN, claims, constant_score, next_race, reach, verdict, warnings
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.tasks.metrics import METRICS, metric_named
@@ -49,6 +49,8 @@ def untouched(mean: float = 0.8) -> ContestantRow:
 def rival(name: str, gain: float, *, p: float, half: float = 0.019, seconds: float = 41.0) -> ContestantRow:
     mean = 0.8 + gain
     comparison = Comparison(name, "untouched", mean, 0.8, gain - half, gain + half, p / 2, None, "made up")
+    spread = {"variance_seeds": half**2 / 12, "variance_items": half**2 / 12, "variance_residual": half**2 / 24}
+    comparison = replace(comparison, items=400, seeds=3, **spread)
     return replace(untouched(mean), contestant=name, comparison=comparison, p_holm=p, adapting=Cost(1, 1.0, seconds))
 
 
@@ -141,24 +143,61 @@ def test_a_larger_gain_that_may_be_chance_is_not_hidden() -> None:
     )
 
 
-def test_nothing_beats_plain_fine_tuning_is_a_normal_ending() -> None:
-    assert verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34), rival("TAPT", 0.001, p=0.9)])) == (
-        "Nothing here beats plain fine-tuning of the untouched model: the largest difference, DAPT's +0.8 points of "
-        "macro-F1, is within noise (95% interval -1.1 to 2.7; p = .34 after Holm)."
+COULD_NOT = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
+
+
+def test_where_differences_may_be_chance_the_race_says_that_it_could_not_tell() -> None:
+    outcome = race_of([untouched(), rival("DAPT", 0.008, p=0.34), rival("TAPT", 0.001, p=0.9)])
+    design = next_race(outcome)
+    assert design is not None
+    assert 0.019 < design.detectable() < 0.1
+    detects = f"it detects a true difference of {100 * design.detectable():.1f} points with a probability of 80%"
+    assert verdict(outcome) == (
+        f"{COULD_NOT}: {detects}; the largest difference, DAPT's +0.8 points of macro-F1, is within noise (95% "
+        "interval -1.1 to 2.7; p = .34 after Holm)."
     )
+    assert f"{100 * design.detectable():.1f} points" in reach(outcome)
+
+
+def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell() -> None:
+    tapt = rival("TAPT", 0.001, p=0.9, half=0.05)
+    assert tapt.comparison is not None
+    fewer = replace(tapt, comparison=replace(tapt.comparison, seeds=2))
+    assert verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34), fewer])) == (
+        f"{COULD_NOT}, by up to 5.1 points: the largest difference, DAPT's +0.8 points of macro-F1, is within noise "
+        "(95% interval -1.1 to 2.7; p = .34 after Holm)."
+    )
+
+
+def test_a_race_that_detects_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = SimpleNamespace(detectable=lambda: 1.4)
+    monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
+    said = verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34)]))
+    assert said.startswith(f"{COULD_NOT}: it could not detect even the largest possible difference; the largest")
 
 
 def test_an_interval_without_zero_does_not_outweigh_the_corrected_test() -> None:
-    assert verdict(race_of([untouched(), rival("DAPT", 0.02, p=0.12), rival("TAPT", 0.001, p=0.9)])) == (
-        "Nothing here beats plain fine-tuning of the untouched model: the largest difference, DAPT's +2.0 points of "
-        "macro-F1, may be chance, all comparisons counted (95% interval 0.1 to 3.9; p = .12 after Holm)."
+    said = verdict(race_of([untouched(), rival("DAPT", 0.02, p=0.12), rival("TAPT", 0.001, p=0.9)]))
+    assert said.startswith(COULD_NOT)
+    assert said.endswith(
+        "; the largest difference, DAPT's +2.0 points of macro-F1, may be chance, all comparisons counted (95% "
+        "interval 0.1 to 3.9; p = .12 after Holm)."
     )
 
 
-def test_where_all_lose_the_nearest_is_named() -> None:
-    assert verdict(race_of([untouched(), rival("TAPT", -0.004, p=1.0), rival("DAPT", -0.02, p=0.03)])) == (
+def test_where_all_score_lower_but_one_may_be_chance_the_race_could_not_tell() -> None:
+    said = verdict(race_of([untouched(), rival("TAPT", -0.004, p=1.0), rival("DAPT", -0.02, p=0.03)]))
+    assert said.startswith(COULD_NOT)
+    assert said.endswith(
+        "; no contestant scores above it, and the nearest, TAPT, is 0.4 points of macro-F1 below (95% interval "
+        "-2.3 to 1.5; p > .99 after Holm)."
+    )
+
+
+def test_where_all_are_worse_nothing_beats_plain_fine_tuning() -> None:
+    assert verdict(race_of([untouched(), rival("TAPT", -0.024, p=0.02), rival("DAPT", -0.04, p=0.003)])) == (
         "Nothing here beats plain fine-tuning of the untouched model: no contestant scores above it, and the nearest, "
-        "TAPT, is 0.4 points of macro-F1 below (95% interval -2.3 to 1.5; p > .99 after Holm)."
+        "TAPT, is 2.4 points of macro-F1 below (95% interval -4.3 to -0.5; p = .020 after Holm)."
     )
 
 
@@ -191,7 +230,7 @@ def test_a_verdict_says_at_once_that_the_budget_cut_fine_tuning() -> None:
 
 
 def test_a_race_that_can_tell_nothing_from_chance_says_so_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    design = SimpleNamespace(detectable=lambda: 1.4, power=0.8)
+    design = SimpleNamespace(detectable=lambda: 1.4)
     monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
     assert "could not tell even the largest possible difference from chance. Take more seeds" in reach(race_of([]))
 

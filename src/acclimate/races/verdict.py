@@ -19,7 +19,7 @@ from acclimate.races.outcome import FIRST_IMPRESSION, CellResult, Outcome, probe
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
-from acclimate.statistics.power import PowerDesign, measured_in_race, of_items, probed
+from acclimate.statistics.power import POWER, PowerDesign, measured_in_race, of_items, probed
 from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
@@ -125,11 +125,8 @@ def spread(outcome: Outcome) -> PowerDesign | None:
 
 def reach(outcome: Outcome) -> str:
     """Return in a sentence which difference another such race would detect; "" if this one does not show it."""
-    design = next_race(outcome)
-    if design is None:
-        return ""
-    least = design.detectable()
-    if least < SMALLEST:  # no contestant differs from the untouched model on any item with any seed
+    least = _detectable(outcome)
+    if least is None:
         return ""
     if least >= 1:
         return (
@@ -138,8 +135,17 @@ def reach(outcome: Outcome) -> str:
         )
     return (
         f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
-        f"from the untouched model with a probability of {design.power:.0%}."
+        f"from the untouched model with a probability of {POWER:.0%}."
     )
+
+
+def _detectable(outcome: Outcome) -> float | None:
+    """Return the true difference that a race like this one detects with a probability of POWER; None if it is not
+    known, or if no contestant differs from the untouched model on any item with any seed.
+    """
+    design = next_race(outcome)
+    least = design.detectable() if design is not None else 0.0
+    return least if least >= SMALLEST else None
 
 
 def by_folds(outcome: Outcome) -> str:
@@ -180,7 +186,8 @@ def _of_race(outcome: Outcome) -> str:
     ran = {result.row for result in outcome.results}
     cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
     taught = _taught(outcome)
-    clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed)]
+    least = _detectable(outcome)
+    clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed, least=least)]
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
@@ -256,9 +263,17 @@ def _taught(outcome: Outcome) -> list[ContestantRow]:
 
 
 def _result(
-    raced: Sequence[ContestantRow], taught: Sequence[ContestantRow], baselines: Collection[str], *, all_cut: bool
+    raced: Sequence[ContestantRow],
+    taught: Sequence[ContestantRow],
+    baselines: Collection[str],
+    *,
+    all_cut: bool,
+    least: float | None,
 ) -> str:
-    """Return the first clause. taught: the rows of contestants that learnt something, baselines included"""
+    """Return the first clause.
+
+    taught: the rows of contestants that learnt something, baselines included; least: as of `_nothing_better`
+    """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
         figures = f"; {simple.contestant}, which needs none, scores {_figures(simple)}" if simple else ""
@@ -281,7 +296,7 @@ def _result(
     if simple is not None and simple.score.mean >= encoders[0].score.mean:
         return _baseline_wins(simple, encoders[0])
     better = [row for row in rivals if _supported(row)]
-    return _winner(better, rivals) if better else _nothing_better(rivals[0])
+    return _winner(better, rivals) if better else _nothing_better(rivals, least)
 
 
 def _rivals(raced: Sequence[ContestantRow]) -> list[ContestantRow]:
@@ -326,9 +341,24 @@ def _winner(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) ->
     return sentence
 
 
-def _nothing_better(nearest: ContestantRow) -> str:
+def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str:
+    """Return the clause of a race in which no contestant is better. Where one may be, it is not said that none is: the
+    race could not tell.
+
+    least: the true difference that such a race detects; None: not known
+    """
+    nearest = rivals[0]
     gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
+    doubtful = [_comparison(row).high for row in rivals if not _worse(row) and _comparison(row).high >= SMALLEST]
     opening = "Nothing here beats plain fine-tuning of the untouched model"
+    if doubtful:
+        opening = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
+        if least is None:
+            opening += f", by up to {points(max(doubtful))} points"
+        elif least < 1:
+            opening += f": it detects a true difference of {points(least)} points with a probability of {POWER:.0%}"
+        else:
+            opening += ": it could not detect even the largest possible difference"
     if gain > 0:
         # one interval may exclude zero although the test over all comparisons is not significant
         doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
@@ -336,7 +366,7 @@ def _nothing_better(nearest: ContestantRow) -> str:
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
         finding = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
-    return f"{opening}: {finding} ({_chance(nearest)})"
+    return f"{opening}{';' if ':' in opening else ':'} {finding} ({_chance(nearest)})"
 
 
 def _figures(row: ContestantRow) -> str:
@@ -372,6 +402,10 @@ def _gain(row: ContestantRow) -> float:
 
 def _supported(row: ContestantRow) -> bool:
     return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0
+
+
+def _worse(row: ContestantRow) -> bool:
+    return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) < 0
 
 
 def warnings(outcome: Outcome) -> list[str]:

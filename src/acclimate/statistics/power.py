@@ -48,6 +48,7 @@ from acclimate.statistics.variance import (
 from acclimate.tasks.metrics import label_texts
 from acclimate.tasks.task import Kind, Metric, Values
 
+POWER = 0.8  # probability with which a true difference is to be detected
 SEED_SPREAD = 0.01  # standard deviation over seeds of a contestant's score: a guess
 MOST_NOISE = 20.0  # standard deviations of numbers to predict that are added as noise at most
 NEVER_RIGHT = "\0"  # an answer that no question has
@@ -81,7 +82,7 @@ class PowerDesign:
     residual_variance: float
     seed_variance: float
     comparisons: int = 1
-    power: float = 0.8
+    power: float = POWER
     spread: Literal["guess", "items", "runs"] = "guess"
 
     def detectable(self, *, items: int | None = None, seeds: int | None = None) -> float:
@@ -124,7 +125,7 @@ def guessed(
     steady: float = STEADY,
     seed_spread: float = SEED_SPREAD,
     comparisons: int = 1,
-    power: float = 0.8,
+    power: float = POWER,
 ) -> PowerDesign:
     """Return the PowerDesign of a comparison of two contestants before anything is trained.
 
@@ -152,7 +153,7 @@ def guessed(
     return PowerDesign(items, seeds, steady * among, (1 - steady) * among, 2 * seed_spread**2, comparisons, power)
 
 
-def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8) -> PowerDesign:
+def measured(comparison: Comparison, *, comparisons: int = 1, power: float = POWER) -> PowerDesign:
     """Return the PowerDesign of the same comparison made again, with the variance components that it found.
 
     The seed variance is 0 if by chance the residual was estimated as larger than the seeds' whole part. Where there
@@ -172,7 +173,7 @@ def measured(comparison: Comparison, *, comparisons: int = 1, power: float = 0.8
     )
 
 
-def measured_in_race(comparisons: Sequence[Comparison], *, power: float = 0.8) -> PowerDesign:
+def measured_in_race(comparisons: Sequence[Comparison], *, power: float = POWER) -> PowerDesign:
     """Return the PowerDesign of a race like the one in which these comparisons with one reference were made.
 
     Its variances are the means over the comparisons, and its comparisons are as many. Raises ValueError for none, and
@@ -262,7 +263,7 @@ def probed(
     seeds: int,
     seed_spread: float = SEED_SPREAD,
     comparisons: int = 1,
-    power: float = 0.8,
+    power: float = POWER,
 ) -> PowerDesign:
     """Return the PowerDesign of a comparison of two models whose frozen probes were scored on the same items.
 
@@ -284,7 +285,7 @@ def of_items(
     *,
     seed_spread: float = SEED_SPREAD,
     comparisons: int = 1,
-    power: float = 0.8,
+    power: float = POWER,
 ) -> PowerDesign:
     """Return the PowerDesign of which only the variance over items is known, and that over seeds is as of `guessed`.
 
