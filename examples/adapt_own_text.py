@@ -27,5 +27,7 @@ recipe = settings.override(recipe, sys.argv[5:])
 checkpoint = mlm.adapt(recipe, directory, watch=watch)
 
 unseen = corpus_at(heldout, directory).path
-before, after = (mlm.heldout_loss(name, unseen, max_tokens=recipe.max_tokens) for name in (model, str(checkpoint.path)))
+before, after = (
+    mlm.heldout_loss(name, unseen, max_tokens=recipe.max_tokens).loss for name in (model, str(checkpoint.path))
+)
 print(f"held-out loss {before:.3f} -> {after:.3f}; load it with AutoModel.from_pretrained({str(checkpoint.path)!r})")

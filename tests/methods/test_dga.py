@@ -188,6 +188,7 @@ def test_flops_are_those_of_four_passes_three_or_one():
 def test_the_language_model_still_learns(recipe, tmp_path):
     longer = replace(recipe, plan=replace(recipe.plan, steps=20, batch=16))
     dga.adapt(longer, tmp_path / "dga")
-    assert mlm.heldout_loss(str(tmp_path / "dga" / "checkpoint"), recipe.corpus, max_tokens=32) < mlm.heldout_loss(
-        recipe.model, recipe.corpus, max_tokens=32
+    assert (
+        mlm.heldout_loss(str(tmp_path / "dga" / "checkpoint"), recipe.corpus, max_tokens=32).loss
+        < mlm.heldout_loss(recipe.model, recipe.corpus, max_tokens=32).loss
     )

@@ -4,6 +4,7 @@ import re
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,6 +12,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 import conformance
 from acclimate.core import files, settings
+from acclimate.core.types import NOT_PREDICTED
 from acclimate.methods import finetune, mlm, tapter
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.text.corpus import write_corpus
@@ -31,15 +33,17 @@ def recipe(pretrained, toy_race) -> mlm.MlmRecipe:
 def test_adapting_lowers_the_loss_on_text_of_the_domain_that_it_never_saw(recipe, toy_race, tmp_path):
     checkpoint = mlm.adapt(recipe, tmp_path)
     heldout = toy_race.materials.heldout.path
-    before, after = (mlm.heldout_loss(str(model), heldout, max_tokens=32) for model in (recipe.model, checkpoint.path))
+    before, after = (
+        mlm.heldout_loss(str(model), heldout, max_tokens=32).loss for model in (recipe.model, checkpoint.path)
+    )
     assert after < before - 0.02
 
 
 def test_the_loss_of_held_out_text_is_the_same_at_every_call(recipe, toy_race):
     heldout = toy_race.materials.heldout.path
-    losses = {mlm.heldout_loss(recipe.model, heldout, max_tokens=32) for _ in range(2)}
+    losses = {mlm.heldout_loss(recipe.model, heldout, max_tokens=32).loss for _ in range(2)}
     assert len(losses) == 1
-    assert mlm.heldout_loss(recipe.model, heldout, max_tokens=32, most=3) != losses.pop()
+    assert mlm.heldout_loss(recipe.model, heldout, max_tokens=32, most=3).loss != losses.pop()
 
 
 def test_the_loss_of_held_out_text_with_sub_words_masked_is_under_the_masks_that_adapting_draws(
@@ -52,10 +56,39 @@ def test_the_loss_of_held_out_text_with_sub_words_masked_is_under_the_masks_that
     for whole_words in (True, False):
         batches = evaluation_batches(tokens, batch=8, longest=32, seed=0, whole_words=whole_words)
         expected = measure(MaskedLanguageLoss(model), batches)["mlm"]
-        found = mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, whole_words=whole_words)
+        found = mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, whole_words=whole_words).loss
         assert found == pytest.approx(expected, rel=1e-5)
-    words, pieces = (mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, whole_words=w) for w in (True, False))
+    words, pieces = (
+        mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, whole_words=w).loss for w in (True, False)
+    )
     assert words != pieces
+
+
+def test_the_loss_of_a_word_is_the_sum_over_its_sub_words(recipe, toy_race, tmp_path):
+    turned = (replace(each, text=each.text[::-1]) for each in toy_race.materials.heldout.documents())
+    heldout = write_corpus(turned, tmp_path / "turned")  # words of several sub-words
+    tokenizer, model = load_tokenizer(recipe.model), load_masked_language_model(recipe.model).eval()
+    rows = evaluation_batches(heldout.tokens(tokenizer), batch=8, longest=32, seed=0, segments_at_most=5)
+    total, words, pieces = 0.0, 0, 0
+    for batch in rows:
+        for at in range(len(batch)):
+            row = batch.take(np.array([at]))
+            predicted = row.tokens["labels"] != NOT_PREDICTED
+            old = np.where(predicted, row.tokens["labels"], row.ids)
+            names = tokenizer.convert_ids_to_tokens(old.tolist())
+            begins = [not name.startswith("##") for name in names]
+            words += sum(
+                masked and (begin or place == 1)
+                for place, (masked, begin) in enumerate(zip(predicted, begins, strict=True))
+            )
+            logits = model(torch.tensor(row.ids)[None]).logits[0].log_softmax(-1).detach()
+            total -= sum(float(logits[place, old[place]]) for place in np.flatnonzero(predicted))
+            pieces += int(predicted.sum())
+    found = mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, most=5)
+    assert words < pieces
+    assert found.loss == pytest.approx(total / pieces, rel=0.02)  # computed in bfloat16 where the machine has it
+    assert found.a_word == pytest.approx(found.loss * pieces / words)
+    assert mlm.heldout_loss(recipe.model, heldout.path, max_tokens=32, whole_words=False).a_word is None
 
 
 def test_the_checkpoint_is_an_ordinary_one(recipe, tmp_path):

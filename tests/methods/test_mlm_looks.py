@@ -36,7 +36,7 @@ def test_looks_are_evenly_spaced_and_measure_what_is_measured_of_the_model(
     assert [step for step, _ in path] == [0, 2, 4, 5]
     for model, (_, found) in ((str(pretrained), path[0]), (str(done.path), path[-1])):
         for name, text in texts.items():
-            expected = mlm.heldout_loss(model, text, max_tokens=24, most=512)
+            expected = mlm.heldout_loss(model, text, max_tokens=24, most=512).loss
             assert found[name] == pytest.approx(expected, rel=2e-4), (model, name)
 
 

@@ -183,7 +183,7 @@ def test_looks_at_dev_are_the_held_out_loss(recipe, places, tmp_path):
     done = scratch.adapt(replace(recipe, dev=places["dev"], looks=3), tmp_path, watch=told.append)
     curve = files.read_json(tmp_path / "curve.json")
     assert [point["step"] for point in curve] == [0, 2, 4, 6]
-    heldout = mlm.heldout_loss(str(done.path), places["dev"], max_tokens=24)
+    heldout = mlm.heldout_loss(str(done.path), places["dev"], max_tokens=24).loss
     assert curve[-1]["dev"]["mlm"] == pytest.approx(heldout, abs=1e-5)
     assert [each.values["dev mlm"] for each in told if "dev mlm" in each.values] == [
         point["dev"]["mlm"] for point in curve[1:]
@@ -198,7 +198,7 @@ def test_weights_and_vocabulary_may_be_given(recipe, encoder, places, tmp_path):
     assert all((value - given[name]).abs().max() < 1e-6 for name, value in trained.items())
     assert load_tokenizer(done.path).get_vocab() == load_tokenizer(encoder).get_vocab()
     before = files.read_json(tmp_path / "on" / "curve.json")[0]["dev"]["mlm"]
-    assert before == pytest.approx(mlm.heldout_loss(str(encoder), places["dev"], max_tokens=24), abs=1e-5)
+    assert before == pytest.approx(mlm.heldout_loss(str(encoder), places["dev"], max_tokens=24).loss, abs=1e-5)
     taken = scratch.adapt(replace(recipe, vocabulary=30_522, tokenizer=str(encoder)), tmp_path / "taken")
     assert load_tokenizer(taken.path).get_vocab() == load_tokenizer(encoder).get_vocab()
     assert AutoModel.from_pretrained(taken.path).config.hidden_size == 16

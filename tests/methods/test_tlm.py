@@ -239,7 +239,7 @@ def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind
 def test_the_first_stage_alone_is_an_ordinary_masked_language_model(recipe, tmp_path):
     checkpoint = tlm.train_jointly(recipe, tmp_path)
     assert type(AutoModelForMaskedLM.from_pretrained(checkpoint.path)).__name__ == "BertForMaskedLM"
-    assert mlm.heldout_loss(str(checkpoint.path), recipe.corpus, max_tokens=32) > 0
+    assert mlm.heldout_loss(str(checkpoint.path), recipe.corpus, max_tokens=32).loss > 0
     cost = files.read_json(tmp_path / "joint.json")
     lines = read_log(tmp_path)
     assert (cost["external_batches"], cost["internal_batches"]) == (6, 3)

@@ -57,7 +57,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
-        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2"),
+        *('datasets=["Topics", "Numbers"]', "adapt_seeds=2", "heldout_masks=both"),
     ),
     "blurb": ("max_tokens=32", "search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", *FINETUNE),
 }
@@ -82,6 +82,8 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "Scores on test",
         "Means",
         "Against goes on from general text",
+        "general loss",
+        "General loss: masked language modelling on general text that no model here was trained on, nats a masked word",
     ),
     "blurb": (
         "BLURB: one, two",
@@ -142,6 +144,8 @@ def studied(request, toy_inputs, models, data, catalogue, *, tmp_path_factory) -
     more = ["seeds=2"]
     if study.name == "stilt":
         more.append(f"datasets={json.dumps([str(toy_inputs / 'train.jsonl'), 'Numbers'])}")
+    if study.name == "pubmedbert":  # as if no model trained on it
+        more.append(f"general_heldout={raw.general}")
 
     def inputs(place: Path) -> Inputs:
         if study.takes == "task":
@@ -295,6 +299,8 @@ def test_the_command_runs_it_again_and_its_exit_tells_of_failed_cells(studied, m
     typed += ["seeds=2", *SMALL[studied.study.name], "--out", str(studied.out)]
     if studied.study.name == "stilt":
         typed.append(f"datasets={json.dumps([str(each) for each in studied.recipe.datasets])}")
+    if studied.study.name == "pubmedbert":
+        typed.append(f"general_heldout={studied.recipe.general_heldout}")
     before = results(studied.out)
     done = CliRunner().invoke(cli.app, typed)
     assert done.exit_code == 0, done.output

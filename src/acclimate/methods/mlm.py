@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
 from acclimate.core import ranks
 from acclimate.core.settings import Dropout, Range, check_ranges
@@ -37,7 +37,7 @@ from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import head_drawn, identity
 from acclimate.text.corpus import Corpus
 from acclimate.text.segments import segments
-from acclimate.text.streams import evaluation_batches, masked_stream
+from acclimate.text.streams import MASKED_WORDS, evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
 from acclimate.training.checkpoint import finish
 from acclimate.training.looks import HeldOutLooks, LossPath
@@ -206,6 +206,20 @@ def check_length(epochs: float, plan: Plan) -> None:
         )
 
 
+class HeldOutLoss(NamedTuple):
+    """L_MLM on held-out text.
+
+    loss    nats a predicted sub-word: models with different vocabularies predict different sub-words
+    a_word  nats a predicted word, with all its sub-words, which models with different vocabularies have in common; None
+            where sub-words are masked one by one
+    head    True if the checkpoint has a language modelling head; one without gets a random one, and is at chance
+    """
+
+    loss: float
+    a_word: float | None
+    head: bool
+
+
 def heldout_loss(
     model: str,
     corpus: Path,
@@ -215,26 +229,9 @@ def heldout_loss(
     whole_words: bool = True,
     most: int = 2000,
     watch: Watch = unwatched,
-) -> float:
-    """Return the first value of `heldout_loss_and_head`: L_MLM on held-out text."""
-    about: dict[str, Any] = {"max_tokens": max_tokens, "masking": masking, "whole_words": whole_words, "most": most}
-    return heldout_loss_and_head(model, corpus, **about, watch=watch)[0]
-
-
-def heldout_loss_and_head(
-    model: str,
-    corpus: Path,
-    *,
-    max_tokens: int,
-    masking: float = 0.15,
-    whole_words: bool = True,
-    most: int = 2000,
-    watch: Watch = unwatched,
-) -> tuple[float, bool]:
-    """(L_MLM on held-out text in nats a masked sub-word, True if the checkpoint has a language modelling head).
-
-    A checkpoint without a head gets a random one, and its loss is at chance. Masks are fixed by a seed: all models of
-    one vocabulary get the same, whatever their recipes masked, so that recipes can be compared.
+) -> HeldOutLoss:
+    """Return L_MLM on held-out text. Masks are fixed by a seed: all models of one vocabulary get the same, whatever
+    their recipes masked, so that recipes can be compared.
 
     whole_words  True: words are masked whole; False: sub-words are masked one by one, which are easier to predict
     most         largest number of segments; of a longer corpus a seeded sample
@@ -248,7 +245,13 @@ def heldout_loss_and_head(
         tokens, batch=64, longest=max_tokens, seed=0, rate=masking, whole_words=whole_words, segments_at_most=most
     )
     followed = counted(batches, watch, "held-out loss", total=len(batches), unit="batches", every=1)
-    return measure(MaskedLanguageLoss(loaded), followed)["mlm"], not head_drawn(loaded)
+    objective = MaskedLanguageLoss(loaded)
+    loss = measure(objective, followed)["mlm"]
+    a_word = None
+    if whole_words:
+        predicted = sum(objective.counts(batch)["mlm"] for batch in batches)
+        a_word = loss * predicted / sum(int(batch.rows[MASKED_WORDS].sum()) for batch in batches)
+    return HeldOutLoss(loss, a_word, not head_drawn(loaded))
 
 
 # For an encoder as small as the demo's: what two cores do within ten minutes.

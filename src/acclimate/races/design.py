@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core.types import Split
 from acclimate.data.examination import Examination
@@ -148,6 +148,8 @@ class HeldOutLosses:
     """Losses on held-out text.
 
     name, meaning  of the column, and a sentence that explains it
+    unit           what the loss is a mean over: predicted sub-words ("loss"), or words ("a_word"), which models with
+                   different vocabularies have in common (methods/mlm.py::HeldOutLoss)
     before         the row of the untouched model, and the job that measures its loss
     jobs_by_row    row -> the jobs that measure the losses of what it adapted, one for each seed
     """
@@ -156,6 +158,7 @@ class HeldOutLosses:
     meaning: str
     before: tuple[str, Job]
     jobs_by_row: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+    unit: Literal["loss", "a_word"] = "loss"
 
     @property
     def jobs(self) -> list[Job]:

@@ -210,15 +210,16 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             line(place + name, entries.materials.task, entries.recipe.seeds if entries.fine_tunes else 0)
         if entries.probes:
             line(place + PROBES, entries.materials.task, 0)
-        probes = (*entries.probes.values(), *entries.probe_tests().values())
-        probing = {job.name for jobs in probes for job in jobs}
+        probing = {job.name for of in (entries.probes, entries.probe_tests()) for jobs in of.values() for job in jobs}
         foreseen = foreseen_of(entries, out, budgeted=search.allowed is not None)
         everything += (job for job, _ in foreseen)
-        for job, share in left_among(foreseen, out):
-            row, materials = _row_of(job, searches, entries)
+        for job, share, row, materials in _with_rows(left_among(foreseen, out), searches, entries):
             label = place + (PROBES if job.name in probing else row or _contestant_of(job, names))
             waiting.setdefault(job.name, _Waiting(label, job, share, materials, entries.recipe))
     losses = [job for each in design.losses for job in each.jobs]
+    everything += losses
+    for job in [] if design.cells else missing(losses, out):
+        waiting.setdefault(job.name, _Waiting(next(iter(lines)), job, 1.0, entries.materials, entries.recipe))
     for at, cell in enumerate(design.cells):
         label = (cell.column if several else cell.row) + (f", {cell.model}" if models else "")
         line(label, cell.task, len(cell.jobs_by_seed))
@@ -363,13 +364,27 @@ def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waitin
     return name, by_name.get(name, [])
 
 
-def _row_of(job: Job, searches: Sequence[Search], entries: Entries) -> tuple[str, Materials]:
-    """Return the row and the materials of the search that a job is for, of those that are done together."""
-    for search in searches:
-        for name in entries.given.keys() & search.entries.models:
-            if f" {name}," in job.label:
-                return search.row, entries.given[name]
-    return searches[0].row, entries.materials
+def _with_rows(
+    left: Sequence[tuple[Job, float]], searches: Sequence[Search], entries: Entries
+) -> Iterator[tuple[Job, float, str, Materials]]:
+    """Yield each job and its share with the row and the materials of the search that it is for, of those that are done
+    together.
+    """
+    rows = {name: search.row for search in searches for name in search.entries.models}
+    for (job, share), names in zip(left, entries.contestants_of([job for job, _ in left]), strict=True):
+        of = [
+            (rows[name], given)
+            for name in names
+            if (given := entries.given.get(name)) and (entries.models[name] or _starts_from(job, given.model))
+        ]
+        yield job, share, *(of or [(searches[0].row, entries.materials)])[0]
+
+
+def _starts_from(job: Job, model: str | None) -> bool:
+    """True if the job, or one that it needs, reads this model: a directory or hub id."""
+    assert model is not None
+    place = Path(model).absolute()
+    return any(place == each.places.get("model") or model == each.settings.get("model") for each in with_needs([job]))
 
 
 def _by_contestant(entries: Entries) -> dict[str, str]:

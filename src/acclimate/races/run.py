@@ -469,13 +469,13 @@ def _losses(losses: HeldOutLosses, rows: Sequence[str], out: Path) -> HeldOutCol
     if before is None or not before["head"]:
         return HeldOutColumn(losses.name, losses.meaning, {})
     found = dict.fromkeys(rows, GeneralLoss())
-    found[name] = GeneralLoss(before["loss"])
+    found[name] = GeneralLoss(before[losses.unit])
     for row, jobs in losses.jobs_by_row.items():
         results = [result_of(job, out) for job in jobs]
-        values = [result["loss"] for result in results if result is not None]
+        values = [result[losses.unit] for result in results if result is not None]
         if len(values) == len(results):
             after = values[0] if len(values) == 1 else sum(values) / len(values)
-            found[row] = GeneralLoss(after, after - before["loss"])
+            found[row] = GeneralLoss(after, after - before[losses.unit])
     return HeldOutColumn(losses.name, losses.meaning, found)
 
 

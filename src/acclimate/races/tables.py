@@ -20,7 +20,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, percent, points, si
 from acclimate.core.types import Cost
 from acclimate.races.compare import MAIN, Against, Contrast, Key
-from acclimate.races.outcome import CellResult, Outcome, probe_row
+from acclimate.races.outcome import CellResult, HeldOutColumn, Outcome, probe_row
 from acclimate.races.verdict import NAMED, established, verdict, warnings
 from acclimate.reports import forgetting
 from acclimate.reports.page import WIDTH, Drawing, Page, Section, TableCell
@@ -84,6 +84,7 @@ def sections(outcome: Outcome) -> list[Section]:
     """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
     models = dict.fromkeys(result.model for result in outcome.results)
     made = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
+    made.append(_losses(outcome))
     made += [forgetting.section(paths) for paths in outcome.paths]
     made.append(_probes(outcome))
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
@@ -147,6 +148,26 @@ def _scores(outcome: Outcome, model: str) -> Section:
     return Section(title, ("", *heads), tuple(body), tuple(lines), looks=looks)
 
 
+def _losses(outcome: Outcome) -> Section:
+    """Return the losses on held-out text of a study of several tasks; with one task they stand beside its scores."""
+    shown = list(dict.fromkeys(result.row for result in _shown(outcome)))
+    columns = [column for column in outcome.losses if column.by_row] if _several(outcome) else []
+    rows: list[TableLine] = [
+        (row, *(TableCell(str(loss := column.by_row[row]), loss.loss) for column in columns))
+        for row in shown
+        if any(column.by_row[row].loss is not None for column in columns)
+    ]
+    return Section("Losses on held-out text", ("", *(each.name for each in columns)), tuple(rows), _meanings(columns))
+
+
+def _meanings(columns: Sequence[HeldOutColumn]) -> tuple[str, ...]:
+    return tuple(f"{column.name[0].upper()}{column.name[1:]}: {column.meaning}" for column in columns)
+
+
+def _several(outcome: Outcome) -> bool:
+    return len({result.column for result in _shown(outcome)}) > 1
+
+
 def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     """Return a line for each cell: by each metric its mean and deviation, its difference where all are compared with
     the same, and its loss on held-out text.
@@ -177,7 +198,7 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
             + " best" * (mean is not None and mean.mean == best)
         )
     lines = [f"sd: standard deviation over {_runs(outcome)}s. All metrics are of the same predictions."]
-    lines += [f"{column.name[0].upper()}{column.name[1:]}: {column.meaning}" for column in losses]
+    lines += _meanings(losses)
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
 

@@ -141,11 +141,9 @@ def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
 def heldout(
     *, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int, whole_words: bool = True
 ) -> Result:
-    """Return the MLM loss on held-out text, of the domain or general, in nats a masked sub-word."""
-    loss, has_head = mlm.heldout_loss_and_head(
-        checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch
-    )
-    return {"loss": loss, "head": has_head}
+    """Return the MLM loss on held-out text, of the domain or general: methods/mlm.py::HeldOutLoss."""
+    found = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch)
+    return {name: value for name, value in found._asdict().items() if value is not None}
 
 
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:

@@ -15,13 +15,16 @@ Readings
   only the texts differ; the paper leaves both open. Its findings there are "generally a slight degradation" with full
   texts, and "slightly outperform" after 60% more steps (100,000 in place of 62,500).
   The paper pretrains each model once, and so does this study, unless `adapt_seeds` asks for more.
+  Losses on held-out text stand beside the scores where such text is given; the paper has none. Models with different
+  vocabularies predict different pieces, so whole words are masked and the loss is that of a word: the sum over its
+  pieces. Which words are drawn depends on the vocabulary, but not what a word is (text/words.py).
 Deviations
   The models are small: the differences between vocabularies need not be those of BERT-base.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from statistics import fmean
@@ -39,10 +42,10 @@ from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import without_idle_settings
 from acclimate.races import estimates, work
 from acclimate.races.compare import Against, Mean
-from acclimate.races.contestants import Entries, drawn_again, job_of
-from acclimate.races.design import Cell, Design, Search
-from acclimate.races.recipe import RaceRecipe, SearchRecipe, Seeds, check_each_once
-from acclimate.reports.table import over_adaptations
+from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
+from acclimate.races.design import Cell, Design, HeldOutLosses, Search
+from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
+from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS, over_adaptations
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL
 from acclimate.tasks.datasets import blurb
@@ -66,6 +69,8 @@ ModelName = Literal[
 *_, FULL, LONGER = get_args(ModelName)
 MODEL_NAMES: tuple[ModelName, ...] = get_args(ModelName)[:-2]  # those that need no full texts
 GENERAL_PIECES, GENERAL_WORDS, DOMAIN_PIECES, DOMAIN_WORDS, GOES_ON, EXTENDED, HALVES, GENERAL = MODEL_NAMES
+A_WORD = "nats a masked word with all its pieces, so that models with different vocabularies can be compared"
+A_PIECE = "nats a masked piece: compare it only between models with the same vocabulary"
 MORE_STEPS = 1.6  # 100,000 steps in place of 62,500 (section 6.3)
 # what the paper finds (Tables 7 and 8; section 3.2 for the mixed-domain models): the first is better than the second
 ORDERINGS = (
@@ -103,6 +108,12 @@ class PubmedbertStudyRecipe:
     max_tokens: Longest = 0
     """Longest example in tokens, where the dataset's limit is not lower; 0: the dataset's limit, 256 of a file."""
     heldout: str = ""  # a file or folder of domain text that no model trains on, to report the loss on; "": none
+    general_heldout: str = ""
+    """A file or folder of general text that no model trains on, to report the loss on: what pretraining on the domain
+    forgets, or never learns; "": none."""
+    heldout_masks: HeldOutMasks = "words"
+    """Masks of the losses on held-out text: of whole words, in nats a word, which models with different vocabularies
+    have in common; or with "both" of pieces too, in further columns, where the models mask pieces."""
     scratch: scratch.ScratchRecipe = field(
         default_factory=lambda: scratch.ScratchRecipe(
             vocabulary=8_000,
@@ -149,13 +160,14 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         raise ValueError(f"--data {inputs.data}: none of the datasets is there. The first: {first}")
 
     places = {"domain": inputs.raw.domain, "general": inputs.raw.general}
-    places |= {"heldout": Path(recipe.heldout)} if recipe.heldout else {}
+    unseen = {"heldout": recipe.heldout, "general_heldout": recipe.general_heldout}
+    places |= {name: Path(place) for name, place in unseen.items() if place}
     places |= {FULL: Path(recipe.full_texts)} if recipe.full_texts else {}
     read_as: dict[str, Any] = {"separated": inputs.raw.separated, "watch": inputs.watch}
     texts = {name: corpus_at(place, inputs.out / folder_of(name), **read_as) for name, place in places.items()}
+    pretrained = pretrainings(recipe, texts)
     drawn = {
-        name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)]
-        for name, model in pretrainings(recipe, texts).items()
+        name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)] for name, model in pretrained.items()
     }
     searches, notes = [], list[str]()
     for task, _ in read:
@@ -204,13 +216,48 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         notes=(
             "In the paper each of these differences is above 0 (those of Table 8: slightly); the paper has no extended "
             "vocabulary.",
-            "Losses are in nats per predicted piece: compare them only between models with the same vocabulary."
+            "Losses while pretraining are in nats per predicted piece: compare them only between models with the same "
+            "vocabulary."
             f"{over_adaptations(recipe.adapt_seeds)}",
             *notes,
         ),
         absent=absent,
+        losses=tuple(_heldout_columns(recipe, texts, pretrained, searches[0].entries.materials)),
         measured=losses_of,
     )
+
+
+def _heldout_columns(
+    recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus], models: Mapping[str, Job], materials: Materials
+) -> Iterator[HeldOutLosses]:
+    """Yield the losses of the models on held-out text, each beside that of the model of general text."""
+    for heading, name in ((HEADING, "general_heldout"), (DOMAIN_HEADING, "heldout")):
+        for whole_words in (True, False):
+            asked = whole_words or (recipe.heldout_masks == "both" and _masks_pieces(recipe))
+            if name not in texts or not asked:
+                continue
+            title = heading if whole_words else f"{heading}{SUB_WORDS}"
+            stated: dict[str, Any] = {"max_tokens": recipe.scratch.max_tokens, "whole_words": whole_words}
+            jobs = {
+                model: heldout_losses(f"{title}, {model}", texts[name], job, recipe.adapt_seeds, materials, **stated)
+                for model, job in models.items()
+                if model in (GENERAL, *recipe.rows_of_models)
+            }
+            text = "general text" if name == "general_heldout" else "text of the domain"
+            yield HeldOutLosses(
+                title,
+                f"masked language modelling on {text} that no model here was trained on, "
+                f"{A_WORD if whole_words else A_PIECE}; in brackets the difference from the "
+                f"{'first ' if recipe.adapt_seeds > 1 else ''}model of general text."
+                f"{over_adaptations(recipe.adapt_seeds)}",
+                (GENERAL, jobs[GENERAL][0]),
+                {model: jobs[model] for model in recipe.rows_of_models},
+                unit="a_word" if whole_words else "loss",
+            )
+
+
+def _masks_pieces(recipe: PubmedbertStudyRecipe) -> bool:
+    return not recipe.scratch.whole_words or {GENERAL_PIECES, DOMAIN_PIECES} & {*recipe.rows_of_models} != set()
 
 
 def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:

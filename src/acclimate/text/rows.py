@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from acclimate.core.types import Batch
+from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.text.masking import Replacement, mask_words, replacement_of
 from acclimate.text.segments import segments
 from acclimate.text.tokens import Tokens
@@ -87,6 +87,18 @@ class Segments:
     def mean_tokens(self) -> float:
         """Return the mean number of tokens of a row, special ones included."""
         return float(np.mean(np.diff(self.boundaries)[self.kept])) + self.tokens.frame
+
+    def masked_words(self, chosen: np.ndarray, rows: Batch) -> np.ndarray:
+        """Return (R,) how many words have predicted tokens, of the rows that these segments became."""
+        begins = self.boundaries[self.kept[chosen]]
+        source = runs(begins, self.boundaries[self.kept[chosen] + 1] - begins)
+        target = runs(rows.offsets[:-1] + len(self.tokens.prefix), rows.lengths - self.tokens.frame)
+        starts = np.zeros(len(rows.ids), bool)
+        starts[target] = self.tokens.word_starts[source]
+        starts[rows.offsets[:-1] + len(self.tokens.prefix)] = True  # a row may begin within a word
+        counted = np.cumsum(np.append(0, starts & (rows.tokens["labels"] != NOT_PREDICTED)))
+        words: np.ndarray = np.diff(counted[rows.offsets])
+        return words
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
         tokens, numbers = self.tokens, self.kept[chosen]

@@ -18,6 +18,7 @@ from acclimate.text.tokens import Tokens
 # The purpose of a generator is the last number of its seed. 0 is not used: numpy pads seeds with zeros, so [seed, n]
 # equals [seed, n, 0].
 _STEP_MASKS, _EVALUATION_MASKS, _EVALUATION_SAMPLE, _ROW_MASKS, _BESIDE = 1, 2, 3, 4, 5
+MASKED_WORDS = "masked_words"  # of each row
 _TOKEN_BYTES = 50  # of a batch in work and the next one: ids and labels as int64, and what masks are drawn with
 Window = Callable[[int], tuple[int, int]]  # step -> the first of its rows and the one after its last, over all epochs
 
@@ -104,6 +105,8 @@ def evaluation_batches(
 ) -> list[Batch]:
     """Return every segment once, in order, with masks that depend on the seed but not on the size of a batch.
 
+    With whole words each row has in rows[MASKED_WORDS] how many words are predicted, with all their tokens.
+
     segments_at_most  if there are more segments, sample this many, by the seed
     All batches are in memory, about 25 bytes a token: give `segments_at_most` for a large corpus.
     """
@@ -116,6 +119,8 @@ def evaluation_batches(
         generator = np.random.default_rng([seed, 0, _EVALUATION_SAMPLE])
         chosen = np.sort(generator.choice(count, segments_at_most, replace=False))
     rows = segments(chosen, rate=rate, generator=np.random.default_rng([seed, 0, _EVALUATION_MASKS]))
+    if whole_words:
+        rows = replace(rows, rows={**rows.rows, MASKED_WORDS: segments.masked_words(chosen, rows)})
     return [rows.take(np.arange(first, min(first + batch, len(rows)))) for first in range(0, len(rows), batch)]
 
 
