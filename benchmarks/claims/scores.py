@@ -1,0 +1,65 @@
+"""Differences of scores: what the rows of a study came to, each against another row on the same items.
+
+python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C]
+
+OUT is the directory of studies, or of several; NAME that of the outcome; COMMAND what made it (docs/claims.py has it). S:
+processor seconds that the studies took. C: the commit by which they ran. FIGURES says which studies and rows a NAME is of.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outcomes import arguments, commit, of_cells, write
+
+from acclimate.races.outcome import CellResult, path_of, read_outcome
+
+ORIGINAL = "original, first token"
+# NAME -> figure of docs/claims.py -> (study, row, the row that it is compared with); {} is the column
+FIGURES = {
+    "choices-relations": {
+        "dummies against original text on {}": ("choices-relations", "dummies, first token", ORIGINAL),
+        "markers against original text on {}": ("choices-relations", "markers, first token", ORIGINAL),
+    },
+    "choices-layers": {"linear against LSTM on {}": ("choices-layers", "linear", "BiLSTM")},
+    "tlm-retrieval": {"BM25 against random": ("tlm-retrieval", "BM25", "random")},
+    "tlm-stages": {"two stages against the first alone": ("tlm-stages", "two stages", "without stage 2")},
+    "tlm-k": {"K = 5 against task text alone": ("tlm-k", "K = 5", "task data only")},
+    "tlm-rho": {
+        "rho_1 of 99 against 1": ("tlm-rho_1", "rho_1 = 99", "rho_1 = 1"),
+        "rho_2 of 20 against 0": ("tlm-rho_2", "rho_2 = 20", "rho_2 = 0"),
+    },
+}
+
+
+def main() -> None:
+    given = arguments()
+    asked = FIGURES[given.name]
+    studies = {study: read_outcome(path_of(given.out, study)) for study, _, _ in asked.values()}
+    figures: dict[str, Any] = {}
+    shown: dict[str, CellResult] = {}
+    for words, (study, row, other) in asked.items():
+        outcome = studies[study]
+        for column in dict.fromkeys(result.column for result in outcome.results):
+            ours, theirs = (
+                next(each for each in outcome.results if (each.column, each.row) == (column, name))
+                for name in (row, other)
+            )
+            figures[words.format(column)] = of_cells(ours, theirs, outcome.split)
+            shown |= {f"{column}: {each.row}": each for each in outcome.results if each.column == column}
+    scores = {name: [100 * score.test for score in cell.scores] for name, cell in shown.items()}
+    means = (f"{name} {sum(each) / len(each):.1f}" for name, each in scores.items())
+    untaught = sum(cell.untaught for cell in shown.values())
+    write(
+        given.name,
+        figures,
+        commands=given.commands,
+        seconds=given.seconds,
+        made_by=given.commit or commit(),
+        facts={"scores": scores},
+        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing.",
+    )
+
+
+if __name__ == "__main__":
+    main()
