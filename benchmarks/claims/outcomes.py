@@ -15,9 +15,10 @@ import numpy as np
 from scipy import stats
 
 from acclimate.races.outcome import CellResult
+from acclimate.statistics.means import mean_difference
 from acclimate.statistics.power import measured
 from acclimate.statistics.significance import compare
-from acclimate.statistics.variance import LEVEL, noncentrality
+from acclimate.statistics.variance import LEVEL, noncentrality, resample
 from acclimate.tasks.metrics import metric_named
 
 OUTCOMES = Path(__file__).with_name("outcomes")
@@ -58,6 +59,31 @@ def of_cells(ours: CellResult, theirs: CellResult, split: str) -> dict[str, Any]
         "smallest": 100 * measured(found).detectable(),
         "over": f"{found.seeds} fine-tunings, {adaptations}{found.items:,} {split} items",
         "learnt": ours.learnt and theirs.learnt,
+    }
+
+
+def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) -> dict[str, Any]:
+    """Return the difference of two rows of a study in their mean over its columns as a figure, in points; of one column
+    `of_cells`. `smallest` is that of a normal variable, whose ratio to the interval is the largest.
+    """
+    if len(pairs) == 1:
+        return of_cells(*pairs[0], split)
+    drawn = [
+        [next(iter(resample(cell.scores, metric_named(cell.task.metric)).values())) for cell in side]
+        for side in zip(*pairs, strict=True)
+    ]
+    found = mean_difference(*drawn, [1 / len(pairs)] * len(pairs))
+    cells = [cell for pair in pairs for cell in pair]
+    adaptations = f"{found.adaptations} adaptations, " if found.adaptations else ""
+    items = sum(len(ours.scores[0].gold) for ours, _ in pairs)
+    return {
+        "difference": 100 * found.difference,
+        "low": 100 * found.low,
+        "high": 100 * found.high,
+        "p": found.p,
+        "smallest": 100 * (found.high - found.low) / 2 * (1 + stats.norm.ppf(POWER) / stats.norm.isf(LEVEL / 2)),
+        "over": f"{len(cells[0].scores)} fine-tunings, {adaptations}{len(pairs)} tasks, {items:,} {split} items",
+        "learnt": all(cell.learnt for cell in cells),
     }
 
 

@@ -2,20 +2,22 @@
 
 python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C]
 
-OUT is the directory of studies, or of several; NAME that of the outcome; COMMAND what made it (docs/claims.py has it). S:
-processor seconds that the studies took. C: the commit by which they ran. FIGURES says which studies and rows a NAME is of.
+OUT is the directory of the studies, NAME that of the outcome, COMMAND what made it (docs/claims.py has it). S:
+processor seconds that the studies took. C: the commit by which they ran. FIGURES says which studies and rows a NAME is
+of.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from outcomes import arguments, commit, of_cells, write
+from outcomes import arguments, commit, of_cell_means, of_cells, write
 
 from acclimate.races.outcome import CellResult, path_of, read_outcome
 
 ORIGINAL = "original, first token"
-# NAME -> figure of docs/claims.py -> (study, row, the row that it is compared with); {} is the column
+# NAME -> figure of docs/claims.py -> (study, row, the row that it is compared with); {} is the column, and without it
+# the figure is the mean over all columns
 FIGURES = {
     "choices-relations": {
         "dummies against original text on {}": ("choices-relations", "dummies, first token", ORIGINAL),
@@ -25,6 +27,19 @@ FIGURES = {
     "tlm-retrieval": {"BM25 against random": ("tlm-retrieval", "BM25", "random")},
     "tlm-stages": {"two stages against the first alone": ("tlm-stages", "two stages", "without stage 2")},
     "tlm-k": {"K = 5 against task text alone": ("tlm-k", "K = 5", "task data only")},
+    "blurb": {"biomedical encoder against general encoder": ("blurb", "dapt", "embedded")},
+    "scratch-square": {
+        "own vocabulary against general": (
+            "pubmedbert",
+            "own vocabulary, whole words",
+            "general vocabulary, whole words",
+        ),
+        "whole words against word pieces": ("pubmedbert", "own vocabulary, whole words", "own vocabulary, word pieces"),
+    },
+    "scratch-full-text": {
+        "abstracts against abstracts and full text": ("pubmedbert", "own vocabulary, whole words", "with full texts"),
+        "longer training against not": ("pubmedbert", "with full texts, longer", "with full texts"),
+    },
     "tlm-rho": {
         "rho_1 of 99 against 1": ("tlm-rho_1", "rho_1 = 99", "rho_1 = 1"),
         "rho_2 of 20 against 0": ("tlm-rho_2", "rho_2 = 20", "rho_2 = 0"),
@@ -39,14 +54,15 @@ def main() -> None:
     figures: dict[str, Any] = {}
     shown: dict[str, CellResult] = {}
     for words, (study, row, other) in asked.items():
-        outcome = studies[study]
-        for column in dict.fromkeys(result.column for result in outcome.results):
-            ours, theirs = (
-                next(each for each in outcome.results if (each.column, each.row) == (column, name))
-                for name in (row, other)
-            )
-            figures[words.format(column)] = of_cells(ours, theirs, outcome.split)
-            shown |= {f"{column}: {each.row}": each for each in outcome.results if each.column == column}
+        results = studies[study].results
+        columns = list(dict.fromkeys(result.column for result in results))
+        by_place = {(result.column, result.row): result for result in results}
+        pairs = {column: (by_place[column, row], by_place[column, other]) for column in columns}
+        if "{}" in words:
+            figures |= {words.format(column): of_cells(*pair, studies[study].split) for column, pair in pairs.items()}
+        else:
+            figures[words] = of_cell_means(list(pairs.values()), studies[study].split)
+        shown |= {f"{result.column}: {result.row}": result for result in results if result.shown}
     scores = {name: [100 * score.test for score in cell.scores] for name, cell in shown.items()}
     means = (f"{name} {sum(each) / len(each):.1f}" for name, each in scores.items())
     untaught = sum(cell.untaught for cell in shown.values())
