@@ -24,6 +24,7 @@ FIGURES = {
         "markers against original text on {}": ("choices-relations", "markers, first token", ORIGINAL),
     },
     "choices-layers": {"linear against LSTM on {}": ("choices-layers", "linear", "BiLSTM")},
+    "tapter-general": {"untouched against TAPTER": ("tapter", "untouched", "TAPTER")},
     "tlm-retrieval": {"BM25 against random": ("tlm-retrieval", "BM25", "random")},
     "tlm-stages": {"two stages against the first alone": ("tlm-stages", "two stages", "without stage 2")},
     "tlm-k": {"K = 5 against task text alone": ("tlm-k", "K = 5", "task data only")},
