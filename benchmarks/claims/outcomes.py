@@ -68,14 +68,14 @@ def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) ->
     """
     if len(pairs) == 1:
         return of_cells(*pairs[0], split)
-    drawn = [
+    ours, theirs = (
         [next(iter(resample(cell.scores, metric_named(cell.task.metric)).values())) for cell in side]
         for side in zip(*pairs, strict=True)
-    ]
-    found = mean_difference(*drawn, [1 / len(pairs)] * len(pairs))
+    )
+    found = mean_difference(ours, theirs, [1 / len(pairs)] * len(pairs))
     cells = [cell for pair in pairs for cell in pair]
     adaptations = f"{found.adaptations} adaptations, " if found.adaptations else ""
-    items = sum(len(ours.scores[0].gold) for ours, _ in pairs)
+    items = sum(len(one.scores[0].gold) for one, _ in pairs)
     return {
         "difference": 100 * found.difference,
         "low": 100 * found.low,

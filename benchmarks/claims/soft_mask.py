@@ -49,7 +49,8 @@ def recipe(arm: str, seed: int, trained: Path) -> mlm.MlmRecipe:
     shared |= {"dropout": 0.02, "attention_dropout": 0.0, "epochs": 0.0}
     if arm in (MLM, SLOWER):
         return mlm.MlmRecipe(**shared)
-    masked: dict[str, Any] = {"contrast": 0.0, "normalisation": "min-max", "reading": "gradient" if arm == GRADIENT else "update"}
+    masked: dict[str, Any] = {"contrast": 0.0, "normalisation": "min-max"}
+    masked |= {"reading": "gradient" if arm == GRADIENT else "update"}
     masked |= {"importance": "random"} if arm == RANDOM else {"subset": 1_000}
     return dga.DgaRecipe(**shared, **masked)
 
