@@ -25,6 +25,12 @@ FIGURES = {
     },
     "choices-layers": {"linear against LSTM on {}": ("choices-layers", "linear", "BiLSTM")},
     "tapter-general": {"untouched against TAPTER": ("tapter", "untouched", "TAPTER")},
+    "dga-tasks": {"MLM against untouched": ("dga", "MLM", "untouched"), "DGA against MLM": ("dga", "DGA", "MLM")},
+    "dga-ablations": {
+        "DGA against DGA (w/o contrast)": ("dga", "DGA", "DGA (w/o contrast)"),
+        "DGA against DGA (random mask)": ("dga", "DGA", "DGA (random mask)"),
+    },
+    "tlm-tasks": {"TLM against the embedded encoder": ("tlm-scale", "TLM", "model")},
     "tlm-retrieval": {"BM25 against random": ("tlm-retrieval", "BM25", "random")},
     "tlm-stages": {"two stages against the first alone": ("tlm-stages", "two stages", "without stage 2")},
     "tlm-k": {"K = 5 against task text alone": ("tlm-k", "K = 5", "task data only")},

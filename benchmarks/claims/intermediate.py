@@ -1,0 +1,77 @@
+"""S1, S2: what an intermediate task gains before another, and whether two encoders gain from the same pairs.
+
+python benchmarks/claims/intermediate.py OUT COMMAND... [--seconds S] [--commit C]
+
+OUT is the directory of `acclimate study stilt` from two encoders, of which the first is the one of S1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from outcomes import commit, of_cell_means, of_cells, of_values, write
+
+from acclimate.races.outcome import path_of, read_outcome
+from acclimate.statistics.significance import compare
+from acclimate.studies.stilt import BASELINE
+from acclimate.tasks.metrics import metric_named
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("commands", nargs="+")
+    parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--commit", default="")
+    given = parser.parse_args()
+    outcome = read_outcome(path_of(given.out, "stilt"))
+    cells = outcome.cells
+    one, other = dict.fromkeys(result.model for result in outcome.results)
+    pairs = [(each.row, each.column) for each in outcome.results if each.model == one and each.row != BASELINE]
+    of_entities = {each.column for each in outcome.results if each.task.kind == "tokens"}
+    figures = {
+        "entity tasks after another entity task against directly": of_cell_means(
+            [
+                (cells[one, first, target], cells[one, BASELINE, target])
+                for first, target in pairs
+                if {first, target} <= of_entities
+            ],
+            outcome.split,
+        )
+    }
+    gains: dict[str, dict[str, float]] = {one: {}, other: {}}
+    excess = []
+    for first, target in pairs:
+        errors = []
+        for model in (one, other):
+            ours, theirs = cells[model, first, target], cells[model, BASELINE, target]
+            figure = of_cells(ours, theirs, outcome.split)
+            figures[f"{first} before {target}, {model}"] = figure
+            gains[model][f"{first} before {target}"] = figure["difference"]
+            found = compare(ours.scores, theirs.scores, metric_named(ours.task.metric))
+            chance = max(found.variance_seeds, found.variance_residual) + found.variance_items
+            errors.append(100 * chance**0.5)
+        apart = gains[one][f"{first} before {target}"] - gains[other][f"{first} before {target}"]
+        excess.append(apart**2 - sum(error**2 for error in errors))
+    figures["spread of a pair's gains between encoders, above chance"] = of_values(excess, f"{len(pairs)} pairs") | {
+        "learnt": all(cell.learnt for cell in outcome.results)
+    }
+    agree = float(np.corrcoef([list(each.values()) for each in gains.values()])[0, 1])
+    said = "; ".join(f"{pair} {gains[one][pair]:+.1f} and {gains[other][pair]:+.1f}" for pair in gains[one])
+    untaught = sum(cell.untaught for cell in outcome.results)
+    write(
+        "stilt",
+        figures,
+        commands=given.commands,
+        seconds=given.seconds,
+        made_by=given.commit or commit(),
+        facts={"gains": gains},
+        remark=f"Gains from {one} and from {other}, in points: {said}. Their correlation is {agree:+.2f}. {untaught} "
+        "runs learnt nothing.",
+    )
+
+
+if __name__ == "__main__":
+    main()
