@@ -108,10 +108,10 @@ TLM_NOTE = (
 CHEMPROT_DEV = 2427
 DGA = (
     "acclimate study dga AI --data DIR --model embedded --corpus TEXTS/domain-ai.jsonl --out OUT --max-tokens 96 seeds=5 rows=600 "
-    '\'contestants=["MLM", "adapter", "prompt", "KD", "AdaptedDeiT", "SimCSE", "TaCL", "TaCO", "InfoWord", "DGA", '
-    '"DGA (w/o contrast)", "DGA (random mask)"]\' adapt.max_tokens=64 adapt.plan.steps=200 adapt.plan.batch=16 adapt.dropout=0.05 '
-    "adapt.attention_dropout=0 dga.subset=1000 finetune.preset=robust finetune.pooling=mean finetune.epochs=4 finetune.looks=1"
+    "adapt.max_tokens=64 adapt.plan.steps=200 adapt.plan.batch=16 adapt.dropout=0.05 adapt.attention_dropout=0 dga.subset=1000 "
+    "finetune.preset=robust finetune.pooling=mean finetune.epochs=4 finetune.looks=1"
 )
+DGA_FEW = f'{DGA} \'contestants=["MLM", "DGA", "DGA (w/o contrast)", "DGA (random mask)"]\''
 DGA_NOTE = (
     "Macro-F1 on AI, 2,388 test rows, with 600 rows of train. One adaptation of each contestant, 200 steps of 16 rows where the paper has "
     "2,500 of 256: the interval is about this one draw of adapting."
@@ -264,7 +264,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 Test("dga-tasks", "MLM against untouched", "points", 7.99, AI_POWER),
                 Test("dga-tasks", "DGA against MLM", "points", 3.02, AI_POWER),
             ),
-            (DGA, "python benchmarks/claims/scores.py OUT dga-tasks COMMAND"),
+            (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-tasks COMMAND"),
             "six tasks, five seeds, several adaptations",
             DGA_NOTE,
         ),
@@ -277,7 +277,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
                 Test("dga-ablations", "DGA against DGA (w/o contrast)", "points", 3.74, AI_POWER),
                 Test("dga-ablations", "DGA against DGA (random mask)", "points", 2.48, AI_POWER),
             ),
-            (DGA, "python benchmarks/claims/scores.py OUT dga-ablations COMMAND"),
+            (DGA_FEW, "python benchmarks/claims/scores.py OUT dga-ablations COMMAND"),
             "the other five, of which the paper's smallest effect is 0.32 points",
             f"{DGA_NOTE} Two of the seven ablations.",
         ),

@@ -55,8 +55,8 @@ def main() -> None:
         made_by=given.commit or commit(),
         facts={"share of heads": shares, "share of maxima": looking},
         remark=f"Share of heads that are positional or vertical: {places['TLM']} after TLM, {places['pretrained']} "
-        f"after pretraining. Of all maxima {maxima['TLM']} and {maxima['pretrained']} fall on neighbours, [CLS], [SEP] or a "
-        "period.",
+        f"after pretraining. Of all maxima {maxima['TLM']} and {maxima['pretrained']} fall on neighbours, [CLS], [SEP] "
+        "or a period.",
     )
 
 
