@@ -9,7 +9,10 @@ recipe or a study stands in no row.
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("papers.md")
@@ -26,7 +29,7 @@ class Row:
     state     small: run, at the size of the report; not run: there, never run whole; settings: nothing is scored;
               missing: there is no command yet
     report    of the run, a file of benchmarks/reports
-    claims    whose outcomes were measured by a run of this row, by their keys in docs/claims.py
+    claims    that a run of this row measures, by their keys in docs/claims.py: those with a verdict make it small
     note      what differs from the paper, or what is missing
     """
 
@@ -38,6 +41,29 @@ class Row:
     report: str = ""
     note: str = ""
     claims: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The claims that have a verdict."""
+        return tuple(key for key in self.claims if key in with_verdict())
+
+    @property
+    def shown(self) -> str:
+        """The state, which claims with a verdict make small."""
+        return SMALL if self.state == NOT_RUN and self.measured else self.state
+
+
+@cache
+def with_verdict() -> frozenset[str]:
+    """Return the keys of the claims of docs/claims.py that have a verdict."""
+    spec = importlib.util.spec_from_file_location("claims", PAGE.with_name("claims.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    claims = sys.modules["claims"] = importlib.util.module_from_spec(spec)  # its dataclasses look for their module
+    spec.loader.exec_module(claims)
+    rows = [claim for each in claims.CLAIMS.values() for claim in each]
+    verdicts = {claim.key: claims.verdict([claims.figure(test) for test in claim.tests]) for claim in rows}
+    return frozenset(key for key, verdict in verdicts.items() if verdict != "not run")
 
 
 TLM_TASKS = ("acl-arc", "agnews", "chemprot", "helpfulness", "hyperpartisan", "imdb", "rct", "scierc")
@@ -78,6 +104,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             tuple(f"tlm/{task}-{scale}" for task in TLM_TASKS for scale in ("small", "medium", "large")),
             note="One command for all eight tasks and their mean; TEXTS are C_BERT at the small and medium scale, C_RoBERTa at "
             "the large one. Each task has its recipe, with `k`. `adapt tlm` takes what `data retrieve` found with that k.",
+            claims=("L1",),
         ),
         Row(
             "Table 2, RoBERTa",
@@ -93,6 +120,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             report="2026-11-21-tlm.md",
             note="Run with one corpus and one random draw for all seeds. Now each first stage has a random draw of its own, and "
             f"`second` names the second general corpus. {SMALL_SIZE} {NO_ACL_ARC}",
+            claims=("L2",),
         ),
         Row(
             "Table 4",
@@ -101,18 +129,21 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             state=SMALL,
             report="2026-11-21-tlm.md",
             note=f"{SMALL_SIZE} {NO_ACL_ARC}",
+            claims=("L3",),
         ),
         Row(
             "Table 5",
             "rho_1, and external data only",
             (f"{TLM} vary=rho_1 tlm.plan.steps=150000",),
             note=f"The steps of Table B.1: with the 500 of a race no batch is internal at rho_1 = 999. {SMALL_SIZE} {NO_ACL_ARC}",
+            claims=("L4",),
         ),
         Row(
             "Table 6",
             "rho_2",
             (f"{TLM} vary=rho_2",),
             note=f"rho_1 is 3 unless `tlm.rho_1` says otherwise; the paper has 1,000 for SciERC and ChemProt, 4 for RCT. {SMALL_SIZE} {NO_ACL_ARC}",
+            claims=("L4",),
         ),
         Row(
             "Table 7",
@@ -121,6 +152,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             state=SMALL,
             report="2026-11-21-tlm.md",
             note=f"{SMALL_SIZE} The table also has AGNews, IMDB and ChemProt.",
+            claims=("L5",),
         ),
         Row(
             "Table 8",
@@ -162,6 +194,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             "Figure 3, C.1, C.2",
             "positional and vertical heads",
             ("analyse heads MODEL --texts train.csv --out heads.html",),
+            claims=("L6",),
         ),
         Row(
             "Table A.1",
@@ -206,6 +239,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             note="One command for the six tasks, each with its corpus and epochs, and both columns Avg: of the main metrics "
             "(macro-F1, on PubMed micro-F1) and of accuracies. A run of 0.1 rested on an encoder that had learnt little, and "
             "is withdrawn.",
+            claims=("G1", "G3"),
         ),
         Row(
             "Table 3, 5",
@@ -223,6 +257,14 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ),
             note="Two contestants that the paper has not: `DGA (update)` masks Adam's updates, `DGA (w/o mask)` has the "
             "contrast alone.",
+            claims=("G2",),
+        ),
+        Row(
+            "section 3",
+            "what is kept of general knowledge: general loss at equal domain loss",
+            (f"{DGA} look_every=100 dga.reading=update dga.contrast=0",),
+            claims=("G4",),
+            note="The paper has no figure of it. Run by a script, as losses alone tell it.",
         ),
         Row(
             "section 4.3",
@@ -241,9 +283,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ('study tapter "BioASQ 5b factoid" --data DIR --model MODEL first="SQuAD 1.1" seeds=10',),
             ("tapter/bioasq", "mlm/tapt-tapter"),
             state=SMALL,
-            claims=("T1", "T6"),
             note="Run on NCBI-disease with 256 training sentences, not on BioASQ. The public vectors that the paper goes on from are not given along: `tapter.vectors=wiki.en.bin`. A run of "
             "0.1 is withdrawn.",
+            claims=("T1", "T2", "T6"),
         ),
         Row(
             "Table 3",
@@ -253,6 +295,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
                 "tapter.skipgram.epochs=5",
             ),
             ("tapter/squad",),
+            claims=("T3",),
         ),
         Row("Table 4, 5", "settings", recipes=("tapter/bioasq", "tapter/squad", "mlm/tapt-tapter"), state=TOLD),
         Row(
@@ -309,6 +352,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             note="Rate, batch and epochs are searched for each model and dataset with one seed; the paper's search is "
             "common to models, as `search.common=true` has it, and it does not print what was chosen: recipes have "
             "points of BioLinkBERT's released script.",
+            claims=("P8",),
         ),
         Row(
             "Table 7",
@@ -317,6 +361,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ("scratch/pubmedbert-word-piece", "scratch/wiki-books-whole-word", "scratch/wiki-books-word-piece"),
             state=SMALL,
             report="2026-11-22-scratch-square.md",
+            claims=("P1", "P2"),
         ),
         Row(
             "Table 8",
@@ -328,6 +373,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ),
             ("scratch/pubmed-pmc", "scratch/pubmed-pmc-longer"),
             note="The study compares at a small size, beside the models of Table 7; the recipes have the paper's.",
+            claims=("P4",),
         ),
         Row(
             "Table 9",
@@ -345,8 +391,9 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ),
             note="The first two differ in the adversarial term alone. The paper compares with PubMedBERT, which also has "
             "next-sentence prediction and masks 15% throughout.",
+            claims=("P5",),
         ),
-        Row("Table 10", "linear layer or LSTM", (f"{CHOICES} vary=layers",), note=ON_DEV),
+        Row("Table 10", "linear layer or LSTM", (f"{CHOICES} vary=layers",), note=ON_DEV, claims=("P6",)),
         Row("Table 11", "BIO, BIOUL, IO", (f"{CHOICES} vary=schemes",), note=ON_DEV),
         Row(
             "Table 12",
@@ -367,6 +414,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ("stilt/blurb-bert", "stilt/blurb-pubmedbert"),
             note="Rate, batch and epochs are those of `finetune/blurb-NAME`, not of a search on each dataset. A run of 0.1 is "
             "withdrawn.",
+            claims=("S1", "S2"),
         ),
     ),
 }
@@ -380,7 +428,7 @@ STATES = {
 
 
 def page() -> str:
-    used = {row.state for rows in PAPERS.values() for row in rows}
+    used = {row.shown for rows in PAPERS.values() for row in rows}
     lines = [
         "# The five papers, table by table",
         "",
@@ -402,8 +450,8 @@ def page() -> str:
         for row in rows:
             commands = "<br>".join(f"`acclimate {command}`" for command in row.commands)
             recipes = ", ".join(f"`{recipe}`" for recipe in folded(row.recipes))
-            state = f"[{row.state}]({REPORTS}{row.report})" if row.report else row.state
-            state += f", [{', '.join(row.claims)}](claims.md)" if row.claims else ""
+            state = f"[{row.shown}]({REPORTS}{row.report})" if row.report else row.shown
+            state += f", [{', '.join(row.measured)}](claims.md)" if row.measured else ""
             lines.append(f"| {row.item} | {row.what} | {commands} | {recipes} | {state} | {row.note} |")
         lines.append("")
     return "\n".join(lines)
