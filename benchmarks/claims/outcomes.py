@@ -95,6 +95,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("commands", nargs="+")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--commit", default="")
+    parser.add_argument("--remark", default="")
     return parser.parse_args()
 
 

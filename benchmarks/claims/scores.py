@@ -1,10 +1,10 @@
 """Differences of scores: what the rows of a study came to, each against another row on the same items.
 
-python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C]
+python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C] [--remark WORDS]
 
 OUT is the directory of the studies, NAME that of the outcome, COMMAND what made it (docs/claims.py has it). S:
-processor seconds that the studies took. C: the commit by which they ran. FIGURES says which studies and rows a NAME is
-of.
+processor seconds that the studies took. C: the commit by which they ran. WORDS: what a further look showed. FIGURES says
+which studies and rows a NAME is of.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def main() -> None:
         seconds=given.seconds,
         made_by=given.commit or commit(),
         facts={"scores": scores},
-        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing.",
+        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing. {given.remark}".strip(),
     )
 
 
