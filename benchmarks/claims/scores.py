@@ -3,8 +3,8 @@
 python benchmarks/claims/scores.py OUT NAME COMMAND... [--seconds S] [--commit C] [--remark WORDS]
 
 OUT is the directory of the studies, NAME that of the outcome, COMMAND what made it (docs/claims.py has it). S:
-processor seconds that the studies took. C: the commit by which they ran. WORDS: what a further look showed. FIGURES says
-which studies and rows a NAME is of.
+processor seconds that the studies took. C: the commit by which they ran. WORDS: what a further look showed. FIGURES
+says which studies and rows a NAME is of.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FIGURES = {
     "tlm-stages": {"two stages against the first alone": ("tlm-stages", "two stages", "without stage 2")},
     "tlm-k": {"K = 5 against task text alone": ("tlm-k", "K = 5", "task data only")},
     "blurb": {"biomedical encoder against general encoder": ("blurb", "dapt", "embedded")},
+    "scratch-adversarial": {"without the adversarial term against with it": ("blurb", "without", "with")},
     "scratch-square": {
         "own vocabulary against general": (
             "pubmedbert",
