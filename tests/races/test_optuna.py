@@ -105,6 +105,17 @@ def test_tpe_draws_within_the_ranges_what_the_names_say_and_comes_nearer(tmp_pat
     assert [line.dev for line in found.record if line.kept and not line.rung] == [max(scores)]
 
 
+@pytest.mark.parametrize("how", ["tpe", "pruned-grid"])
+@pytest.mark.parametrize(
+    ("rates", "warned"), [((1e-5, 2e-5, 4e-5), False), ((2e-5, 1e-4, 5e-4), True), ((2e-5,), False)]
+)
+def test_a_best_rate_at_an_end_of_those_tried_is_told(how, rates, warned, tmp_path):
+    stated = SearchRecipe(rates=rates, epochs=(20.0,), batches=(16, 32), how=how, trials=24 if how == "tpe" else 0)
+    found = searched(stated, Track(), tmp_path)
+    said = "The best rate lies at an end of those tried: untouched (rate 2"
+    assert found.edge.startswith(said) == warned == bool(found.edge)
+
+
 def test_a_grid_is_each_combination_once_in_an_order_of_the_seed(tmp_path):
     grid = [setting.name for setting in RaceRecipe(search=GRID).settings()]
     orders = [drawn(searched(replace(GRID, seed=seed), Track(), tmp_path)) for seed in (0, 1)]

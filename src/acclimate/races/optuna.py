@@ -53,6 +53,7 @@ from acclimate.races.search import (
     Rounds,
     SearchResult,
     Tune,
+    at_an_end,
     best_of_each,
     last_round,
     untouched_first,
@@ -62,6 +63,7 @@ from acclimate.reports.table import UNTOUCHED
 JOURNAL = "optuna.jsonl"  # in the directory of a run: a line of JSON for each trial that ended
 RANDOM = 5  # trials that are sampled before TPE looks at scores, and that end before the median pruner begins
 PERCENT = 100  # Optuna's steps are whole numbers: per cent of the steps of a training
+NEAR = 0.1  # share of the range of rates, on a scale of logarithms, that is its end: what is sampled hardly meets it
 WAYS = {"tpe": "sampled by TPE", "pruned-grid": "of the grid, in random order"}
 
 
@@ -246,7 +248,17 @@ def search_with_optuna(
     rounds.rung = 1
     found = last_round(rounds, untouched_first(best), seeds or recipe.seeds, None) if best else SearchResult((), (), "")
     rows = tuple(trial.row(trial.candidate in best) for trial in tried)
-    return replace(found, record=(*rows, *found.record), note=_note(tried, recipe, seeds or recipe.seeds))
+    edge = at_an_end(found.finalists, lambda setting: _outermost(setting.recipe.plan.rate, recipe.search.rates))
+    note = _note(tried, recipe, seeds or recipe.seeds)
+    return replace(found, record=(*rows, *found.record), note=note, edge=edge)
+
+
+def _outermost(rate: float, rates: Sequence[float]) -> bool:
+    """Return True if the rate lies at an end of the range of those listed, or nearer to it than NEAR of the range."""
+    if len(set(rates)) < 2:
+        return False
+    part = math.log(rate / min(rates)) / math.log(max(rates) / min(rates))
+    return not NEAR < part < 1 - NEAR
 
 
 class _Trials:

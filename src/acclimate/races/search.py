@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -172,7 +173,7 @@ def search(
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.record_round(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(candidates)} combinations of contestant and setting, each in full with {amount(seeds, 'seed')}."
-        edge = _at_an_end(last, settings, beyond)
+        edge = at_an_end(last, partial(beyond, settings))
         return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "", edge=edge)
     if finalists is not None:
         if len(settings) > 1:
@@ -186,7 +187,7 @@ def search(
         why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
         rounds.record_round(means, chosen, "goes to the end", why_not)
         ended = last_round(rounds, chosen, seeds, hopeless, another)
-        return replace(ended, edge=_at_an_end(ended.finalists, settings, beyond))
+        return replace(ended, edge=at_an_end(ended.finalists, partial(beyond, settings)))
     if len(settings) > FEW and first_cut < 1:
         means = rounds.run_all(candidates, range(1), first_cut)
         candidates = [candidate for name in names for candidate in rounds.best_of(name, means, 1 / 3)]
@@ -213,19 +214,18 @@ def search(
     chosen = untouched_first(best_of_each(means))
     rounds.record_round(means, chosen, "goes on with all seeds", "another setting did better")
     ended = last_round(rounds, chosen, seeds, None)
-    return replace(ended, edge=_at_an_end(ended.finalists, tried, beyond))
+    return replace(ended, edge=at_an_end(ended.finalists, partial(beyond, tried)))
 
 
-def _at_an_end(
-    chosen: Sequence[Candidate],
-    tried: Sequence[Setting],
-    beyond: Callable[[Sequence[Setting], Setting], Setting | None],
-) -> str:
-    """Return a warning that names the candidates whose rate lies at an end of those tried; "" if there are none."""
-    at_an_end = [f"{each.contestant} ({each.setting.name})" for each in chosen if beyond(tried, each.setting)]
-    if not at_an_end:
+def at_an_end(chosen: Sequence[Candidate], outermost: Callable[[Setting], object]) -> str:
+    """Return a warning that names the candidates whose rate lies at an end of those tried; "" if there are none.
+
+    outermost: returns something true for a setting with such a rate
+    """
+    named = [f"{each.contestant} ({each.setting.name})" for each in chosen if outermost(each.setting)]
+    if not named:
         return ""
-    return f"The best rate lies at an end of those tried: {', '.join(at_an_end)}. One beyond may be better."
+    return f"The best rate lies at an end of those tried: {', '.join(named)}. One beyond may be better."
 
 
 def last_round(
