@@ -107,6 +107,9 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
     assert tuning.looks.constant == constant
     assert finetune.looked_at(replace(recipe, dev_sample=0), task) == task.sizes["dev"]
     assert finetune.looked_at(finetune.FinetuneRecipe(), task) == task.sizes["dev"], "no larger than 1,000"
+    few = round(0.8 * task.sizes["dev"])
+    assert finetune.looked_at(replace(recipe, dev_sample=few), task) == task.sizes["dev"], "a fifth is not worth it"
+    assert finetune.looked_at(replace(recipe, dev_sample=few - 10), task) == few - 10
     finetune.adapt(recipe, tmp_path / "run")
     assert len(finetune.predicted_dev(tmp_path / "run")) == task.sizes["dev"]
 

@@ -14,7 +14,7 @@ and, with `smart`, the smoothness of Jiang et al. (2020) beside it (methods/adve
 
 Readings
   How often to look at dev is not stated: `looks` times, evenly spaced, the last one at the end; the earliest best wins.
-  Where dev is larger than train, "robust" looks at a sample of it (`dev_sample`), so that looks cost less.
+  Where dev is larger than train by a third, "robust" looks at a sample of it (`dev_sample`), so that looks cost less.
   With "papers" the head is drawn anew, BERT's pooler included, also if the model is a fine-tuned checkpoint ("robust"
   begins with a probe and keeps a trained pooler): masked language models are saved without a pooler, and an untouched
   model with a trained one would have a head start. head = "kept" goes on
@@ -196,6 +196,7 @@ DECAY = 0.9
 CHECKED = 4  # rows on which a head that begins as a probe is compared with it
 PROBE_ROUNDING = 1e-3  # of the largest output
 STARTS_KEPT = 16
+SPARED = 0.25  # of dev at least, or a look reads all of it
 RARE_SHOWN = 5
 
 
@@ -242,8 +243,8 @@ class FinetuneRecipe:
     # which weights become the checkpoint
     looks: Positive = 20  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
     dev_sample: Count = 1000
-    """Number of examples that a look at dev reads, where dev has more than this and more than train; then as many as
-    train has, if those are more. 0: all of dev. The chosen weights are always scored on all of dev."""
+    """Number of examples that a look at dev reads, where dev is larger by a third or more; as many as train has, if
+    those are more. 0: all of dev. The chosen weights are always scored on all of dev."""
     choose: Literal["best", "last"] = "best"
     """Which weights are kept: those of the best look at dev, or of the last step."""
     retry: bool = True
@@ -515,9 +516,10 @@ class LabelledRows(NamedTuple):
 
 
 def looked_at(recipe: FinetuneRecipe, task: Prepared) -> int:
-    """Return the number of dev examples that a look reads."""
+    """Return the number of dev examples that a look reads: all, unless a sample spares a share SPARED of them."""
     train, dev = task.sizes["train"], task.sizes["dev"]
-    return min(dev, max(recipe.dev_sample, train)) if recipe.dev_sample else dev
+    size = max(recipe.dev_sample, train) if recipe.dev_sample else dev
+    return size if size <= (1 - SPARED) * dev else dev
 
 
 def dev_sample_of(recipe: FinetuneRecipe, task: Prepared) -> list[Example]:
