@@ -16,7 +16,6 @@ Assumed: paired seeds, a normal mean, and that the power of Holm's later steps i
 Where the variances come from, best first:
 
   measured      a comparison that was made on test or dev: its variance components, for any metric
-  simulated     predictions of two systems, runs or frozen probes: studies are drawn from them, and judged as races
   probed        predictions of two frozen probes: their variance over items; those over seeds are guessed
   guessed       nothing was trained: `one_item` from mistakes that are made up (tests of labels only, no model)
 
@@ -38,15 +37,12 @@ from acclimate.statistics.variance import (
     CHUNK,
     LEVEL,
     Components,
-    components_of,
-    half_width,
     jackknife,
     noncentrality,
-    residual_of,
     statistics_of,
 )
 from acclimate.tasks.metrics import label_texts
-from acclimate.tasks.task import Kind, Metric, Values
+from acclimate.tasks.task import Kind, Metric
 
 POWER = 0.8  # probability with which a true difference is to be detected
 SEED_SPREAD = 0.01  # standard deviation over seeds of a contestant's score: a guess
@@ -293,93 +289,6 @@ def of_items(
     """
     guess = 2 * seed_spread**2
     return PowerDesign(items, seeds, STEADY * among, (1 - STEADY) * among, guess, comparisons, power, "items")
-
-
-def simulated(
-    scores: Sequence[Score],
-    reference: Sequence[Score],
-    metric: Metric,
-    *,
-    items: int | None = None,
-    seeds: int,
-    seed_spread: float | None = None,
-    comparisons: int = 1,
-    power: float = 0.9,
-    studies: int = 400,
-    seed: int = 0,
-) -> float:
-    """Return the true difference that is found in a share `power` of studies drawn from two systems' predictions.
-
-    A study draws `items` items with replacement. For each of its `seeds` runs and each item it takes the prediction of
-    a random run of those given, the same one for both systems, and no run twice before all were taken. The metric and
-    its jackknife are computed anew, and the luck of each run is added, normal with the variance over seeds of the
-    difference. The study finds a difference if its 95% interval, at Holm's first step, leaves out 0. Shifted by d, it
-    does so if
-
-        difference - (difference of the predictions given) + d > half width
-
-    so the answer is the quantile `power` of the half width less that error, without trial and error over d.
-
-    scores, reference  runs of two systems on the same items, paired by seed; or one frozen probe of each
-    items              of the planned test set; None: as many as were scored
-    seed_spread        standard deviation over seeds of a contestant's score; None: as the runs' components of variance
-                       say, which takes two runs or more
-
-    With more seeds than runs given, predictions occur twice, and the answer errs on the side of a larger difference;
-    most with one run, whose residual counts as the items'. Raises ValueError for other seeds or items on the two sides,
-    and for one run without `seed_spread`.
-    """
-    ours, theirs = (sorted(side, key=lambda score: score.seed) for side in (scores, reference))
-    if [score.seed for score in ours] != [score.seed for score in theirs]:
-        raise ValueError("power is simulated from runs in pairs: give the same seeds for both systems")
-    if any((score.ids, score.gold) != (ours[0].ids, ours[0].gold) for score in (*ours, *theirs)):
-        raise ValueError("power is simulated from predictions of the same test items, in the same order")
-    if seed_spread is None and len(ours) < 2:
-        raise ValueError("one run says nothing about the spread over seeds: give seed_spread, or two runs or more")
-    if seeds < 2:
-        raise ValueError(f"seeds={seeds}: there is no variance over fewer than two")
-    statistics_2SnK = _statistics(ours, theirs, metric)
-    points_2S, shares_2Sn = jackknife(statistics_2SnK, metric.value)
-    gap_S, gap_Sn = points_2S[0] - points_2S[1], shares_2Sn[0] - shares_2Sn[1]
-    if seed_spread is None:
-        # sample variance less what the residuals over items account for
-        luck = float(np.sqrt(max(gap_S.var(ddof=1) - len(ours) * float(residual_of(gap_Sn)), 0.0)))
-    else:
-        luck = float(np.sqrt(2.0)) * seed_spread
-    generator = np.random.default_rng(seed)
-    _, runs, count, _ = statistics_2SnK.shape
-    size = count if items is None else items
-    mean_2 = metric.value(statistics_2SnK.sum(axis=(1, 2)))
-    centre = float(mean_2[0] - mean_2[1])
-    needed = []
-    for _ in range(studies):
-        rows = generator.integers(count, size=size)
-        rounds = np.tile(np.arange(runs)[:, None], (-(-seeds // runs), 1, size))
-        run = generator.permuted(rounds, axis=1).reshape(-1, size)[:seeds]
-        points_2S, shares_2Sn = jackknife(statistics_2SnK[:, run, rows], metric.value)
-        gap_S = points_2S[0] - points_2S[1] + luck * generator.standard_normal(seeds)
-        half = half_width(components_of(gap_S, shares_2Sn[0] - shares_2Sn[1]), level=LEVEL / comparisons)
-        needed.append(float(half) - (float(gap_S.mean()) - centre))
-    return float(np.quantile(needed, power))
-
-
-def _statistics(ours: Sequence[Score], theirs: Sequence[Score], metric: Metric) -> Values:
-    """Return the metric's numbers (2, S, n, K) of each side, run and item.
-
-    K depends on the labels that occur, so all runs are counted as one list; not those of a correlation of ranks, which
-    are ranks among the items of one run.
-    """
-    runs = [*ours, *theirs]
-    for score in runs:
-        statistics_of(score, metric)  # raises ValueError if it was scored by another metric
-    count = len(ours[0].gold)
-    if "score" in metric.kinds:
-        stacked = np.concatenate([metric.statistics(score.gold, score.predicted) for score in runs])
-    else:
-        gold = [label for score in runs for label in score.gold]
-        predicted = [label for score in runs for label in score.predicted]
-        stacked = metric.statistics(gold, predicted)
-    return stacked.reshape(2, len(ours), count, -1)
 
 
 def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Metric) -> bool:
