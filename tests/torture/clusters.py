@@ -99,6 +99,62 @@ def _target(link: Path) -> str:
         return ""
 
 
+def killed_workers(bench: Bench, tries: int) -> Iterator[Try]:
+    """Kill one of two processes that share the jobs of a race, or the command, at random moments."""
+    command = [sys.executable, "-m", "acclimate", *RACE, "--workers", "2"]
+    place = bench.fresh("workers")
+    status, took = _with_workers(command, place)
+    assert status == 0, f"left alone, the race with workers ends with status {status}"
+    expected = results(place)
+    for number in range(tries):
+        shutil.rmtree(place / "out")
+        whole = number % 3 == 2
+        moment = bench.random.uniform(0, took)
+        status, _ = _with_workers(command, place, kill=moment, whole=whole, chosen=bench.random.random())
+        if whole and status:
+            status, _ = _with_workers(command, place)
+        where = f"{'the command' if whole else 'a worker'} killed after {moment:.1f} of {took:.1f} s"
+        if status:
+            yield Try(f"{where}: status {status}: {(place / 'said.txt').read_text()[-800:]}")
+        elif differing := differences(expected, results(place)):
+            yield Try(f"{where}: other bytes in {differing[:4]}")
+        else:
+            yield Try(how=f"{'command' if whole else 'worker'} killed")
+
+
+def _with_workers(
+    command: list[str], place: Path, *, kill: float | None = None, whole: bool = False, chosen: float = 0.0
+) -> tuple[int, float]:
+    """Return the command's exit status, and the seconds that it took.
+
+    kill: seconds after its first worker is there at which a worker is killed; whole: True to kill the command instead;
+    chosen: which worker, from 0 to 1
+    """
+    with open(place / "said.txt", "wb") as said:
+        environment = os.environ | OFTEN | {"ACCLIMATE_CACHE": "cache"}
+        running = subprocess.Popen(command, cwd=place, env=environment, stdout=said, stderr=said)
+    while running.poll() is None and not _workers_of(running.pid):
+        time.sleep(0.02)
+    begun = time.monotonic()
+    if kill is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(kill)
+        workers = _workers_of(running.pid)
+        _kill([running.pid] if whole else workers[int(chosen * len(workers)) :][:1])
+    status = running.wait(PATIENCE)
+    _wait_for_the_end(place)  # a worker ends with what began it
+    return status, time.monotonic() - begun
+
+
+def _workers_of(process: int) -> list[int]:
+    """Return the processes that a command began to share its jobs."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    except OSError:  # one has just ended
+        return []
+
+
 def killed_on_ray(bench: Bench, tries: int) -> Iterator[Try]:
     """Kill a task, a node with its object store, the command, or the whole cluster; then go on where that is needed."""
     from ray_nodes import two_nodes
@@ -227,6 +283,14 @@ FAULTS = (
         "No process outlives its launcher by 30 s; the same command goes on and ends with the same bytes",
         50,
         killed_ranks,
+    ),
+    Fault(
+        "kill-workers",
+        "`kill -9` of one of the two processes that share the jobs of a race (`--workers 2`), or of the command",
+        "Without a worker it ends with the same bytes; after the command is killed no worker outlives it by 30 s, and "
+        "the same command ends with the same bytes",
+        24,
+        killed_workers,
     ),
     Fault(
         "kill-ray",
