@@ -14,6 +14,7 @@ from transformers import AutoModelForMaskedLM
 from acclimate.core import files
 from acclimate.methods import dga, mlm
 from acclimate.methods.dga import DgaLoss
+from acclimate.methods.importance import normalised
 from acclimate.models.encoder import load_masked_language_model, training_flops
 from acclimate.models.gates import masked_weights
 from acclimate.training.checkpoint import BEFORE, read_log, spent
@@ -116,6 +117,25 @@ def test_checkpoint_is_an_ordinary_one_and_importance_lies_beside_it(recipe, tmp
     config = load_masked_language_model(recipe.model).config
     assert importance.shape == (config.num_hidden_layers, config.num_attention_heads)
     assert (importance > 0).all()
+    heads = files.read_record(tmp_path / dga.HEADS)
+    assert heads["importance"] == normalised(importance, recipe.normalisation, over=recipe.over).tolist()
+    before, after = (load_masked_language_model(model) for model in (recipe.model, path))
+    layer, head, size = 0, 1, config.hidden_size // config.num_attention_heads
+    places, own = f"bert.encoder.layer.{layer}.attention.", slice(head * size, (head + 1) * size)
+    weights = [
+        torch.cat(
+            [
+                model.get_parameter(f"{places}self.{name}.{kind}")[own].detach().flatten()
+                for name in ("query", "key", "value")
+                for kind in ("weight", "bias")
+            ]
+            + [model.get_parameter(f"{places}output.dense.weight")[:, own].detach().flatten()]
+        )
+        for model in (before, after)
+    ]
+    expected = float((weights[1] - weights[0]).norm() / weights[0].norm())
+    assert heads["moved"][layer][head] == pytest.approx(expected, rel=1e-5)
+    assert expected > 0
     log = read_log(tmp_path)
     assert len(log) == 6
     trained, before = spent(tmp_path), files.read_record(tmp_path / BEFORE)

@@ -16,6 +16,7 @@ from acclimate.core import settings
 from acclimate.core.types import Cost
 from acclimate.data.inputs import Raw
 from acclimate.data.sources import Inputs
+from acclimate.jobs.run import do_all
 from acclimate.methods import METHODS
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import Outcome
@@ -304,3 +305,19 @@ def test_with_looks_every_method_has_a_path_and_the_ensemble_none(toy_inputs, mo
     assert len(words.losses) == 2
     [unlooked] = words.adaptings
     assert all("looks" not in job.settings for chains in unlooked.jobs_by_row.values() for [job] in chains)
+
+
+def test_how_far_heads_moved_stands_beside_the_run_without_a_mask(toy_inputs, models, tmp_path):
+    labelled, raw = toys.files_in(toy_inputs)
+    inputs = Inputs(tmp_path, task=labelled, raw=raw, models=models[:1])
+    several = 'contestants=["MLM", "DGA (update)", "DGA (w/o mask)"]'
+    asked = design(stated(several), inputs)
+    adapting = [job for [job] in (cell.costs["adapting"][0] for cell in asked.cells if cell.costs["adapting"][0])]
+    assert not do_all(adapting, tmp_path)
+    facts = {cell.row: asked.measured(cell, tmp_path) for cell in asked.cells}
+    assert facts["untouched"] == facts["MLM"] == {}
+    moved, free = (float(facts[row]["heads moved"]) for row in ("DGA (update)", "DGA (w/o mask)"))
+    assert 0 < moved < free
+    assert "beside no mask" not in facts["DGA (w/o mask)"]
+    assert 0 < float(facts["DGA (update)"]["beside no mask"]) < 0.9
+    assert facts["DGA (update)"].keys() >= {"beside no mask, I > 0.9"}

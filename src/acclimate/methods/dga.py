@@ -72,8 +72,17 @@ from acclimate.methods.method import Contestant, Method
 from acclimate.methods.method import check_dropout as check_stated
 from acclimate.methods.mlm import RunStart, adapt_with
 from acclimate.models.dropout import DROPOUT_FIELDS
-from acclimate.models.encoder import training_flops
-from acclimate.models.gates import PLACES, GatedPart, gate_shape, gated, masked_weights, output_columns, scale_gradients
+from acclimate.models.encoder import load_masked_language_model, training_flops
+from acclimate.models.gates import (
+    PLACES,
+    GatedPart,
+    gate_shape,
+    gated,
+    heads_moved,
+    masked_weights,
+    output_columns,
+    scale_gradients,
+)
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.looks import HeldOutLooks
@@ -84,6 +93,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 IMPORTANCE = "importance.json"  # in the directory of a run
+HEADS = "heads.json"  # there too: how far each head moved (models.gates.heads_moved), and its I^norm
 BATCH = 32  # rows of which importance is computed at once
 PASSES_OF_IMPORTANCE = 4 / 3  # a row, in passes of training: two forward, and one backward to the gates alone
 
@@ -288,8 +298,8 @@ class DgaRecipe(DomainRecipe):
 
 
 def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
-    """Compute importance, then train; writes `out/checkpoint` and `out/importance.json`. A run that was stopped goes
-    on, one that ended is returned as it is.
+    """Compute importance, then train; writes `out/checkpoint`, `out/importance.json` and `out/heads.json`. A run that
+    was stopped goes on, one that ended is returned as it is.
 
     Raises ValueError where the corpus has no text, or the model cannot be loaded, has no dropout (both passes of Eq. 14
     would be one), or is of a family whose heads are not known.
@@ -309,7 +319,13 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: Held
             knowledge=recipe.knowledge,
         )
 
-    return adapt_with(recipe, out, objective, watch=watch, looks=looks)
+    done = adapt_with(recipe, out, objective, watch=watch, looks=looks)
+    if ranks.is_first() and not (out / HEADS).exists():
+        importance = torch.tensor(files.read_record(out / IMPORTANCE)["heads"]) if "heads" in recipe.parts else None
+        before, after = (load_masked_language_model(model) for model in (recipe.model, done.path))
+        held = None if importance is None else normalised(importance, recipe.normalisation, over=recipe.over).tolist()
+        files.write_record(out / HEADS, {"moved": heads_moved(before, after).tolist(), "importance": held})
+    return done
 
 
 def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> dict[GatedPart, Tensor]:

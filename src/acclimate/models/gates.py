@@ -177,6 +177,22 @@ def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor
     ]
 
 
+@torch.no_grad()
+def heads_moved(before: PreTrainedModel, after: PreTrainedModel) -> Tensor:
+    """(L, H) how far each head's weights are from where they were: |after - before| / |before|, in the L2 norm, of its
+    rows of W_q, W_k, W_v and their biases and its columns of W_o.
+    """
+    layers, heads = gate_shape(before, "heads")
+    numbers_LH = torch.arange(layers * heads, dtype=torch.float32).view(layers, heads)
+    moved, length = torch.zeros(2, layers * heads, dtype=torch.float64).unbind()
+    pairs = (masked_weights(model, "heads", numbers_LH) for model in (before, after))
+    for (old, numbers), (new, _) in zip(*pairs, strict=True):
+        head = numbers.expand_as(old).flatten().long()  # of each weight
+        moved.index_add_(0, head, (new - old).double().square().flatten())
+        length.index_add_(0, head, old.double().square().flatten())
+    return (moved / length).sqrt().view(layers, heads)
+
+
 def require_shape(model: PreTrainedModel, part: GatedPart, gates: Tensor, *, rows: bool = False) -> None:
     """Raise ValueError unless the gates have the shape of `gate_shape`; with `rows` an axis (R,) may come before it."""
     shape = gate_shape(model, part)

@@ -20,9 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+import numpy as np
+
+from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
 from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
@@ -75,6 +79,8 @@ TABLE_3: tuple[ContestantName, ...] = (
     "DGA (domain-specific)",
 )  # fmt: skip
 MLM: ContestantName = "MLM"
+UNMASKED: ContestantName = "DGA (w/o mask)"
+HELD_BACK = 0.9  # importance from which on a head counts as held back most
 ENSEMBLE: ContestantName = "Ensemble (LM+MLM)"
 AVERAGE = "Avg"  # the column of the means over tasks
 AVERAGE_ACCURACY = "Avg, accuracy"
@@ -187,7 +193,7 @@ class DgaStudyRecipe:
     def names(self) -> tuple[ContestantName, ...]:
         """The contestants that run against the untouched model, in the order of the tables."""
         chosen = {*self.contestants, *(TABLE_3 if self.ablations else ())}
-        return tuple(name for name in (*TABLE_2, *TABLE_3) if name in chosen)
+        return tuple(name for name in get_args(ContestantName) if name in chosen)
 
     def stated(self, name: str) -> mlm.MlmRecipe:
         """Return the recipe with which a contestant of ADAPTED adapts."""
@@ -250,7 +256,35 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
         notes=tuple(notes),
         race=RaceRecipe(seeds=recipe.seeds, contestants=(), dapt=recipe.stated(MLM), finetune=recipe.finetune),
         examination=None if several else first.examination,
+        measured=partial(
+            _heads_of, unmasked=[cell for _, cells, _ in columns for cell in cells if cell.row == UNMASKED]
+        ),
     )
+
+
+def _heads_of(cell: Cell, out: Path, *, unmasked: Sequence[Cell]) -> dict[str, Any]:
+    """Return how far heads moved in the cell's adaptations by DGA, and that beside the run without a mask, if there is
+    one: of all heads, and of those that are held back most. Means over heads and adaptations.
+    """
+    found = _moved(cell, out)
+    if not found:
+        return {}
+    moved = np.array([heads["moved"] for heads in found])
+    facts = {"heads moved": f"{moved.mean():.4f}"}
+    free = [heads["moved"] for each in unmasked if each.column == cell.column for heads in _moved(each, out)]
+    if free and cell.row != UNMASKED:
+        ratio = moved / np.mean(free, axis=0)
+        facts["beside no mask"] = f"{ratio.mean():.2f}"
+        held = np.array([heads["importance"] or np.zeros(moved[0].shape) for heads in found]) > HELD_BACK
+        facts[f"beside no mask, I > {HELD_BACK:g}"] = f"{ratio[held].mean():.2f}" if held.any() else "-"
+    return facts
+
+
+def _moved(cell: Cell, out: Path) -> list[dict[str, Any]]:
+    """Return what each of the cell's adaptations by DGA wrote of its heads."""
+    jobs = {job.name: job for several in cell.costs.get("adapting", {}).values() for job in several}
+    places = [job.directory(out) / dga.HEADS for job in jobs.values()]
+    return [dict(files.read_record(place)) for place in places if place.exists()]
 
 
 def _column(
