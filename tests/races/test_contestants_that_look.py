@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from acclimate.core import files
 from acclimate.core.types import HELDOUT_LOOKS
+from acclimate.jobs.job import RESULT
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate
+from acclimate.races.design import Adaptings
 from acclimate.races.outcome import read_outcome
 from acclimate.races.race import run_race
 from acclimate.races.report import write_race_pages
@@ -92,6 +95,20 @@ def test_the_page_draws_the_paths_and_compares_them_at_equal_domain_loss(raced):
     assert all(f"general, {name}" in page for name in NAMES)
     write_again(run)
     assert (run / "table.txt").read_text() == table
+
+
+def test_an_adaptation_that_has_not_ended_is_not_drawn(raced, tmp_path):
+    recipe, materials, run = raced
+    job = enter(recipe, materials).models["DAPT"]
+    assert job is not None
+    place = job.directory(tmp_path)
+    shutil.copytree(job.directory(run), place)
+    drawn = Adaptings("", {"DAPT": [[job]]})
+    found = drawn.paths(tmp_path)
+    assert found is not None
+    assert [look.step for look in found.by_row["DAPT"]] == [0, 4, 8, 10]
+    (place / RESULT).unlink()
+    assert drawn.paths(tmp_path) is None
 
 
 def test_looks_are_part_of_the_estimate(raced, tmp_path):

@@ -45,6 +45,12 @@ class Pool(Protocol):
         ...
 
 
+def require_memory(needed: float, what: str, way_out: str) -> None:
+    """Raise ValueError if this machine has fewer bytes. what: "a batch of 9 rows takes {} GB"; way_out: a sentence"""
+    if needed > (there := memory()):
+        raise ValueError(f"{what.format(f'{needed / 1e9:,.1f}')}. This machine has {there / 1e9:,.1f} GB. {way_out}")
+
+
 def memory() -> int:
     """Return the bytes of this machine's memory."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -179,12 +179,8 @@ def _check_memory(shape: Shape, vocabulary: int) -> None:
     """Raise ValueError where the weights alone would not fit this machine's memory."""
     hidden = shape.hidden
     weights = vocabulary * hidden + shape.layers * (4 * hidden**2 + 2 * hidden * (shape.intermediate or 4 * hidden))
-    needed, there = 4 * weights, machines.memory()
-    if needed > there:
-        raise ValueError(
-            f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take "
-            f"{needed / 1e9:,.0f} GB. This machine has {there / 1e9:,.0f} GB. Lower hidden or layers"
-        )
+    what = f"an encoder with layers={shape.layers:,} and hidden={hidden:,} has {weights:,} weights, which take {{}} GB"
+    machines.require_memory(4 * weights, what, "Lower hidden or layers")
 
 
 def new_configuration(

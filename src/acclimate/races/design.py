@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from acclimate.core.types import Split
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
-from acclimate.jobs.job import Job
+from acclimate.jobs.job import RESULT, Job
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
@@ -178,14 +178,17 @@ class Adaptings:
     jobs_by_row: Mapping[str, Sequence[Sequence[Job]]]
 
     def paths(self, run: Path) -> LossPaths | None:
-        """Return the paths of those that looked, of the run in a directory; None if none did."""
-        found = {
-            row: path_of([[job.directory(run) for job in jobs] for jobs in adaptations])
+        """Return the paths of those that looked and ended, of the run in a directory; None if none did."""
+        places = {
+            row: [[job.directory(run) for job in jobs] for jobs in adaptations]
             for row, adaptations in self.jobs_by_row.items()
-            if adaptations
         }
-        by_row = {row: path for row, path in found.items() if path}
-        number = max((len(self.jobs_by_row[row]) for row in by_row), default=1)
+        ended = {
+            row: [each for each in adaptations if all((place / RESULT).exists() for place in each)]
+            for row, adaptations in places.items()
+        }
+        by_row = {row: path for row, adaptations in ended.items() if (path := path_of(adaptations))}
+        number = max((len(ended[row]) for row in by_row), default=1)
         return LossPaths(self.name, by_row, number) if by_row else None
 
 

@@ -46,7 +46,7 @@ def masked_stream(
     """
     _require_rows(batch)
     rows = masked_segments(tokens, longest=longest, whole_words=whole_words, masked=masked, random=random)
-    _require_room(batch, rows.mean_tokens)
+    _require_memory(batch, rows.mean_tokens)
     return sampled_rows(rows, even(batch), seed=seed, rate=rate)
 
 
@@ -132,7 +132,7 @@ def rows_stream(rows: Batch, *, batch: int, seed: int) -> Stream:
     Raises ValueError if there are no rows, and if a batch cannot fit this machine's memory.
     """
     _require_rows(batch)
-    _require_room(batch, len(rows.ids) / max(1, len(rows)))
+    _require_memory(batch, len(rows.ids) / max(1, len(rows)))
     rows_of_step = _rows_of_step(len(rows), batch, seed)
 
     def stream(step: int) -> Batch:
@@ -221,14 +221,10 @@ def _require_rows(batch: int, name: str = "batch") -> None:
         raise ValueError(f"{name} is {batch}, but it counts rows. Set it to 1 or more")
 
 
-def _require_room(batch: int, tokens: float) -> None:
+def _require_memory(batch: int, tokens: float) -> None:
     """Raise ValueError if the rows of a step cannot fit this machine's memory. tokens: of a row, the mean"""
-    needed, there = _TOKEN_BYTES * tokens * batch, machines.memory()
-    if needed > there:
-        raise ValueError(
-            f"a batch of {batch:,} rows, with {tokens:,.0f} tokens each in the mean, takes {needed / 1e9:,.1f} GB for "
-            f"its numbers alone. This machine has {there / 1e9:,.1f} GB. Lower plan.batch"
-        )
+    rows = f"a batch of {batch:,} rows, with {tokens:,.0f} tokens each in the mean, takes {{}} GB for its numbers alone"
+    machines.require_memory(_TOKEN_BYTES * tokens * batch, rows, "Lower plan.batch")
 
 
 def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarray]:

@@ -134,7 +134,7 @@ def train(
             # the gradient of the whole step: each term's sum over all pieces, divided once by its count
             pieces = layouts_of(objective, batch, plan, where)
             if step == start and where.type == "cpu":
-                _require_room(objective, pieces)
+                _require_memory(objective, pieces)
             losses = accumulate(objective, batch, pieces, plan, step=step, where=where, scaler=scaler)
             if scaler is not None:
                 scaler.unscale_(optimiser)
@@ -177,18 +177,15 @@ def train(
     end(objective)
 
 
-def _require_room(objective: Objective, pieces: Sequence[Layout]) -> None:
+def _require_memory(objective: Objective, pieces: Sequence[Layout]) -> None:
     """Raise ValueError if the outputs of the layers alone, of the largest piece, cannot fit this machine's memory."""
     config = config_of(objective)
     if config is None:
         return
     tokens = max(piece.tokens for piece in pieces)
-    needed, there = 4 * tokens * config.hidden_size * config.num_hidden_layers, machines.memory()
-    if needed > there:
-        raise ValueError(
-            f"a piece of {tokens:,} tokens takes {needed / 1e9:,.1f} GB for the outputs of the layers alone. This "
-            f"machine has {there / 1e9:,.1f} GB. Lower plan.piece_tokens, or plan.batch"
-        )
+    needed = 4 * tokens * config.hidden_size * config.num_hidden_layers
+    what = f"a piece of {tokens:,} tokens takes {{}} GB for the outputs of the layers alone"
+    machines.require_memory(needed, what, "Lower plan.piece_tokens, or plan.batch")
 
 
 def _call_hook(objective: Objective, hook: str, *, gradients: bool = False) -> None:
