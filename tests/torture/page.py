@@ -38,7 +38,7 @@ TAIL = """
 |---|---|
 | A worker process is killed, or its driver is, or it dies in the middle of a message | `tests/jobs/test_run.py` |
 | A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
-| Processes of torchrun differ in settings, inputs or versions; one hangs; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
+| Processes of torchrun differ in settings, inputs or versions; one hangs or is lost, the one that keeps the store too; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
 | A training is killed at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
 | Names of archives that lead out of their folder, bombs | `tests/tasks/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
 
