@@ -26,7 +26,7 @@ ALIKE = ["--max-tokens", "32", "seeds=2", *TUNING, "finetune.plan.precision=floa
 COMMANDS = {
     "race": [
         *("race", *TASK, "--out", "race", *ALIKE, 'contestants=["TAPT", "TF-IDF"]', "search.rates=[]"),
-        *(f"tapt.{each}" for each in SHORT),
+        *(f"tapt.{each}" for each in (*SHORT, "plan.clip=1.0")),
         "dapt.max_tokens=32",
     ],
     "dga": ["study", "dga", *TASK, "--out", "dga", *ALIKE, 'contestants=["MLM"]', *(f"adapt.{each}" for each in SHORT)],

@@ -27,6 +27,13 @@ def test_vectors_from_nothing_are_of_unit_spread():
         assert (usual.tapter.vectors, tapter.resolved_scale(usual.tapter)) == ("", "unit")
 
 
+def test_a_race_clips_neither_tapt_nor_tapter_and_keeps_what_is_stated():
+    for recipe in (RaceRecipe(), for_model()):
+        assert recipe.tapt.plan.clip == recipe.tapter.plan.clip == 0
+        assert settings.override(recipe, ["tapt.plan.clip=1"]).tapt.plan.clip == 1
+        assert recipe.dapt.plan.clip == 1
+
+
 def test_rates_that_are_stated_are_searched():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
     assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2
