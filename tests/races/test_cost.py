@@ -24,6 +24,7 @@ from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen_of, left
 from acclimate.reports.table import UNTOUCHED
+from acclimate.training import trials
 from acclimate.training.checkpoint import read_log
 
 
@@ -245,3 +246,20 @@ def test_workers_share_what_a_dry_run_foresees_but_a_job_waits_for_those_that_it
     assert work[2] / 500 < by_many.seconds == by_many.longest < work[2]
     assert "on this machine by 2 workers, give or take" in " ".join(by_two.as_text().split())
     assert by_two.memory == pytest.approx(2 * alone.memory, rel=0.2)
+
+
+def test_a_speed_from_a_busy_machine_is_tried_again_when_it_is_less_busy(monkeypatch, tmp_path):
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    loads = iter([3.0, 2.8, 1.1])
+    monkeypatch.setattr(trials, "busy", lambda: next(loads))
+    speeds = iter([9.0, 5.0])
+
+    def tried() -> tuple[float, bool]:
+        found, kept = trials.kept({"kind": "made up"}, lambda: {"seconds": next(speeds)})
+        return found["seconds"], kept
+
+    assert [tried() for _ in range(4)] == [(9.0, False), (9.0, True), (5.0, False), (5.0, True)]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # processor time: the load does not matter
+    speeds = iter([7.0])
+    assert [tried() for _ in range(2)] == [(7.0, False), (7.0, True)]

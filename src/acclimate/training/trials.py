@@ -6,8 +6,9 @@ difference between the two steps is the time a token, and what is left of the sm
 Where one thread computes, a trial counts the processor time of the program, so that other programs on a busy machine do
 not change it. The time that the system takes to hand out memory is left out: a trial is the first to touch its memory,
 which on a virtual machine can take longer than the step itself, while a training keeps its memory from step to step.
-With several threads a trial counts seconds, divided by how busy the machine is. A kept result is for an idle machine; a
-forecast multiplies it by `busy()`.
+With several threads a trial counts seconds, divided by how busy the machine is, which is not exact: so the load is kept
+beside the result, and it is tried again once the machine is less busy. A kept result is for an idle machine; a forecast
+multiplies it by `busy()`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ SHORT = 0.1  # processor seconds, below which the system may not tell which were
 SPENT = 0.4  # seconds that the larger step, and reading, may take; with twice as many forecasts spread as far
 SPIN = 0.25  # seconds in which `busy` computes
 KEPT = "speeds"  # folder in core.files.cache()
-FORMAT = 3  # of a kept result: raise it where what a trial measures, or a field of it, changes
+LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
+FORMAT = 4  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
 @dataclass(frozen=True)
@@ -147,20 +149,29 @@ def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> 
     asked = {**machine, **about}
     path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
     found: dict[str, Any] | None = None
+    load: float | None = None
     if ranks.is_first() and path.exists():
         with contextlib.suppress(files.DamagedError):
-            found = dict(files.read_object(path, names=("measured",))["measured"])
+            kept_before = files.read_object(path, names=("measured", "busy"))
+            if kept_before["busy"] <= LOADED or (load := _load()) * LOADED >= kept_before["busy"]:
+                found = dict(kept_before["measured"])
     found = ranks.agree(found)  # all processes of torchrun measure, or none
     if found is not None:
         return found, True
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
+    load = _load() if load is None else load
     measured = {**measure(), "memory": peak_memory()}
     with contextlib.suppress(OSError):  # a forecast works without a cache
         if ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, {"of": asked, "measured": measured})
+            files.write_json(path, {"of": asked, "measured": measured, "busy": load})
     return measured, False
+
+
+def _load() -> float:
+    """Return how busy the machine is, as far as it changes what a trial shows: 1 where trials count processor time."""
+    return 1.0 if torch.get_num_threads() == 1 else busy()
 
 
 def peak_memory() -> float:
