@@ -128,7 +128,7 @@ def test_where_transitions_matter_a_crf_finds_what_a_linear_layer_cannot(blind, 
 def test_the_checkpoint_predicts_what_was_scored_also_for_new_texts(encoder, toy_task, tmp_path):
     task = toy_task("tokens")
     settings = {"tag_layer": "bilstm-crf", "tag_transitions": "scheme", "tag_scheme": "BIOUL"}
-    score = tuned(encoder, task, tmp_path, **settings)
+    score = tuned(encoder, task, tmp_path, steps=60, **settings)
     assert score.test > 0.3
     again = finetune.test(Checkpoint(tmp_path / "checkpoint"), task, by="again", watch=unwatched)
     assert again["predicted"] == score.predicted
