@@ -20,6 +20,7 @@ from torture.victims import ADAPT, OFTEN, RACE, RETRIEVE, UNDER_WAY, differences
 SHARED_STEPS = 40  # of a training on two processes, in which there is time to be killed
 ON_RAY = {"race": RACE, "retrieve": (*RETRIEVE, "--shards", "6")}
 KINDS = ("task", "node", "command", "cluster")
+SLOWEST = 900.0  # seconds of a race with workers, of which each loads what it needs; it takes 20 of a processor alone
 PATIENCE = 150.0  # seconds that a command may take on a cluster that was harmed
 
 
@@ -141,7 +142,10 @@ def _with_workers(
             running.wait(kill)
         workers = _workers_of(running.pid)
         _kill([running.pid] if whole else workers[int(chosen * len(workers)) :][:1])
-    status = running.wait(PATIENCE)
+    try:
+        status = running.wait(SLOWEST)
+    finally:
+        running.kill()
     _wait_for_the_end(place)  # a worker ends with what began it
     return status, time.monotonic() - begun
 
