@@ -108,7 +108,7 @@ def killed_workers(bench: Bench, tries: int) -> Iterator[Try]:
     assert status == 0, f"left alone, the race with workers ends with status {status}"
     expected = results(place)
     for number in range(tries):
-        shutil.rmtree(place / "out")
+        _emptied(place)
         whole = number % 3 == 2
         moment = bench.random.uniform(0, took)
         status, _ = _with_workers(command, place, kill=moment, whole=whole, chosen=bench.random.random())
