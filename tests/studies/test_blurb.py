@@ -200,7 +200,7 @@ def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over
         last = max(trial.rung for trial in each.trials)
         dev[each.row] = {trial.setting: trial.dev for trial in each.trials if trial.rung == last - 1}
     assert dev["one"] == dev["two"]
-    assert setting == max(dev["one"], key=lambda name: dev["one"][name])
+    assert dev["one"][setting] == max(dev["one"].values())
     left = dry_run(common, out)
     assert (left.left, [line.label for line in left.lines][:2]) == (0, ["Topics, one", "Topics, two"])
 
