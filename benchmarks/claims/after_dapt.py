@@ -1,6 +1,6 @@
 """T2: what TAPTER gains over no adapting, less what it gains where the model went through DAPT before.
 
-python benchmarks/claims/after_dapt.py OUT COMMAND... [--seconds S] [--commit C]
+python benchmarks/claims/after_dapt.py OUT COMMAND... [--seconds S] [--commit C] [--remark R]
 
 OUT is the directory of `acclimate study tapter` from the model after DAPT. The gain without DAPT is that of the outcome
 tapter-ncbi (tapter.py): another run, which shares no chance with this one, so that variances add up.
@@ -8,11 +8,9 @@ tapter-ncbi (tapter.py): another run, which shares no chance with this one, so t
 
 from __future__ import annotations
 
-import argparse
 import json
-from pathlib import Path
 
-from outcomes import OUTCOMES, commit, from_error, of_cells, write
+from outcomes import OUTCOMES, arguments, commit, from_error, of_cells, write
 from scipy import stats
 
 from acclimate.races.outcome import path_of, read_outcome
@@ -22,12 +20,7 @@ GAIN = "TAPTER against untouched"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("commands", nargs="+")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--commit", default="")
-    given = parser.parse_args()
+    given = arguments(named=False)
     outcome = read_outcome(path_of(given.out, "tapter"))
     cells = {result.row: result for result in outcome.results}
     after = of_cells(cells["TAPTER"], cells["untouched"], outcome.split)
@@ -51,7 +44,7 @@ def main() -> None:
         made_by=given.commit or commit(),
         facts={"scores": scores},
         remark=f"Scores on test after DAPT: {means}. The gain is {before['difference']:+.1f} points from the embedded "
-        f"encoder, {after['difference']:+.1f} [{after['low']:+.1f}, {after['high']:+.1f}] after DAPT.",
+        f"encoder, {after['difference']:+.1f} [{after['low']:+.1f}, {after['high']:+.1f}] after DAPT. {given.remark}",
     )
 
 

@@ -1,17 +1,14 @@
 """S1, S2: what an intermediate task gains before another, and whether two encoders gain from the same pairs.
 
-python benchmarks/claims/intermediate.py OUT COMMAND... [--seconds S] [--commit C]
+python benchmarks/claims/intermediate.py OUT COMMAND... [--seconds S] [--commit C] [--remark R]
 
 OUT is the directory of `acclimate study stilt` from two encoders, of which the first is the one of S1.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
-from outcomes import commit, of_cell_means, of_cells, of_values, write
+from outcomes import arguments, commit, of_cell_means, of_cells, of_values, write
 
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.statistics.significance import compare
@@ -20,12 +17,7 @@ from acclimate.tasks.metrics import metric_named
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("commands", nargs="+")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--commit", default="")
-    given = parser.parse_args()
+    given = arguments(named=False)
     outcome = read_outcome(path_of(given.out, "stilt"))
     cells = outcome.cells
     one, other = dict.fromkeys(result.model for result in outcome.results)
@@ -69,7 +61,7 @@ def main() -> None:
         made_by=given.commit or commit(),
         facts={"gains": gains},
         remark=f"Gains from {one} and from {other}, in points: {said}. Their correlation is {agree:+.2f}. {untaught} "
-        "runs learnt nothing.",
+        f"runs learnt nothing. {given.remark}",
     )
 
 

@@ -1,6 +1,6 @@
 """G3: whether the ways of adapting come in the order that DGA's paper has, on the task AI.
 
-python benchmarks/claims/order.py OUT COMMAND... [--seconds S] [--commit C]
+python benchmarks/claims/order.py OUT COMMAND... [--seconds S] [--commit C] [--remark R]
 
 OUT is the directory of `acclimate study dga AI` with all contestants of Table 2. The figure is Spearman's correlation,
 with the interval of Fisher's transformation (Bonett and Wright, 2000), which counts contestants as chance.
@@ -8,11 +8,9 @@ with the interval of Fisher's transformation (Bonett and Wright, 2000), which co
 
 from __future__ import annotations
 
-import argparse
 import math
-from pathlib import Path
 
-from outcomes import POWER, commit, write
+from outcomes import POWER, arguments, commit, write
 from scipy import stats
 
 from acclimate.races.outcome import path_of, read_outcome
@@ -35,12 +33,7 @@ PAPER = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("commands", nargs="+")
-    parser.add_argument("--seconds", type=float, default=0.0)
-    parser.add_argument("--commit", default="")
-    given = parser.parse_args()
+    given = arguments(named=False)
     cells = {result.row: result for result in read_outcome(path_of(given.out, "dga")).results if result.row in PAPER}
     means = {row: 100 * sum(score.test for score in cells[row].scores) / len(cells[row].scores) for row in PAPER}
     correlation = float(stats.spearmanr([*PAPER.values()], [*means.values()]).statistic)
@@ -65,7 +58,7 @@ def main() -> None:
         seconds=given.seconds,
         made_by=given.commit or commit(),
         facts={"scores": {row: [100 * score.test for score in cell.scores] for row, cell in cells.items()}},
-        remark=f"Scores: {said}; {sum(cell.untaught for cell in cells.values())} runs learnt nothing.",
+        remark=f"Scores: {said}; {sum(cell.untaught for cell in cells.values())} runs learnt nothing. {given.remark}",
     )
 
 

@@ -87,11 +87,14 @@ def of_cell_means(pairs: Sequence[tuple[CellResult, CellResult]], split: str) ->
     }
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line of a script says that turns a study into an outcome."""
+def arguments(*, named: bool = True) -> argparse.Namespace:
+    """Return what the command line of a script says that turns a study into an outcome. named: False for a script that
+    writes one outcome alone
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
-    parser.add_argument("name")
+    if named:
+        parser.add_argument("name")
     parser.add_argument("commands", nargs="+")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--commit", default="")
@@ -121,7 +124,7 @@ def write(
         "commit": made_by,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "processor_seconds": round(seconds, 1),
-        "remark": remark,
+        "remark": remark.strip(),
         "figures": figures,
         "facts": facts,
     }

@@ -81,7 +81,7 @@ def main() -> None:
         seconds=given.seconds,
         made_by=given.commit or commit(),
         facts={"scores": scores},
-        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing. {given.remark}".strip(),
+        remark=f"Scores: {', '.join(means)}; {untaught} runs learnt nothing. {given.remark}",
     )
 
 

@@ -116,7 +116,7 @@ def main() -> None:
         seconds=given.seconds,
         made_by=given.commit or commit(),
         facts=facts,
-        remark=" ".join(remarks),
+        remark=" ".join([*remarks, given.remark]),
     )
 
 

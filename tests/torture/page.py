@@ -49,6 +49,7 @@ TAIL = """
 * Logs and pages may be lost or cut off; no number is made of them.
 * A disk that says that it has flushed what it has not may lose finished work. It is then named, and done again.
 * With another number of threads, another GPU or other versions the bytes may differ.
+* A process of torchrun that still works 100 s after the one that keeps the store has ended in order is ended, too. No command is known to do that.
 """
 
 

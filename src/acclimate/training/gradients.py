@@ -21,10 +21,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
-from acclimate.training.kernels import arithmetic, attends_by_row
-from acclimate.training.objective import VIEWS, Objective
-from acclimate.training.pieces import Layout, in_order, pack, pad, pieces_of_rows, together
-from acclimate.training.plan import Plan, coupled_tokens, piece_tokens
+from acclimate.training.kernels import arithmetic
+from acclimate.training.objective import VIEWS, Objective, cut
+from acclimate.training.pieces import Layout, in_order, pad, together
+from acclimate.training.plan import Plan, coupled_tokens
 from acclimate.training.shards import is_sharded, let_go
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
@@ -37,15 +37,12 @@ class NotFiniteError(ValueError):
 
 def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.device) -> list[Layout]:
     """Return the layouts of the step's pieces, of at most `piece_tokens` each, or all in one (`coupled_tokens`)."""
-    most = piece_tokens(plan, where)
-    if objective.shares_lines:
-        return pack(batch.lengths, most, by_row=attends_by_row(plan, where))
-    if objective.couples_rows:
+    if objective.couples_rows and not objective.shares_lines:
         # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
         whole = together(batch.lengths)
         if whole.tokens <= coupled_tokens(plan, where):
             return [whole]
-    return pieces_of_rows(batch.lengths, most)
+    return cut(objective, batch.lengths, plan, where)
 
 
 def config_of(objective: Objective) -> PreTrainedConfig | None:

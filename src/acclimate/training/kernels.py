@@ -38,7 +38,7 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes of a number -> 
 HIDDEN = -1e30  # score of a key that a query may not see; bfloat16 has it
 ROWS = "rows_that_see_themselves"  # attribute of a mask
 ALIKE = 0.8  # rows of at least this share of the longest attend together
-GRAIN = 8  # widths of rows that attend together are multiples of it, so that there are few shapes
+GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
 
 

@@ -18,7 +18,7 @@ from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
 from acclimate.training.kernels import arithmetic, attends_by_row
-from acclimate.training.pieces import Piece, in_order, pack, pad, pieces_of_rows
+from acclimate.training.pieces import Layout, Piece, in_order, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
 if TYPE_CHECKING:
@@ -114,6 +114,17 @@ class MaskedLanguageLoss(Objective):
         return training_flops(self.model, batch.lengths, predicted=predicted)
 
 
+def cut(objective: Objective, lengths: np.ndarray, plan: Plan, where: torch.device) -> list[Layout]:
+    """Return the layouts of pieces of at most `piece_tokens`, whose rows share lines if the objective allows it.
+
+    lengths: (B,) tokens of each row
+    """
+    most = piece_tokens(plan, where)
+    if objective.shares_lines:
+        return pack(lengths, most, by_row=attends_by_row(plan, where))
+    return pieces_of_rows(lengths, most)
+
+
 @torch.no_grad()
 def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = None) -> dict[str, float]:
     """Return each term's mean over held-out batches, without dropout, in the plan's precision and pieces.
@@ -124,11 +135,7 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
     objective.to(where).eval()
     sums, counts = dict.fromkeys(objective.weights, 0.0), dict.fromkeys(objective.weights, 0)
     for batch in batches:
-        most = piece_tokens(plan, where)
-        if objective.shares_lines:
-            layouts = pack(batch.lengths, most, by_row=attends_by_row(plan, where))
-        else:
-            layouts = pieces_of_rows(batch.lengths, most)
+        layouts = cut(objective, batch.lengths, plan, where)
         views = []
         for layout in layouts:
             with arithmetic(plan, where):

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
-from acclimate.training.kernels import block_diagonal
+from acclimate.training.kernels import GRAIN, block_diagonal
 
 Piece = dict[str, Tensor]
 
@@ -32,7 +32,6 @@ SEARCHED = 512  # rows: in larger batches any width packs well, and a search wou
 WIDEST = 2  # times the longest row
 ATTENTION = 1500  # tokens: about the width of a line at which attention costs as much as everything else
 LINE = 2_048  # tokens of a line whose rows attend one by one: its mask, which they don't need, takes W * W bytes
-GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 # of `pad`
 ROUND = 16  # predicted positions are filled up to a multiple of it for the same reason; it halves the memory of a run
 
