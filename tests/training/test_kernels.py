@@ -1,12 +1,14 @@
-"""Attention and dropout as a CPU computes them: torch's numbers, up to rounding and to which numbers are dropped."""
+"""Attention and dropout as a device computes them: torch's numbers, up to rounding and to which numbers are dropped."""
 
 from contextlib import nullcontext
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 
+from acclimate.training import kernels
 from acclimate.training.kernels import arithmetic, block_diagonal, factors
 from acclimate.training.plan import Plan
 
@@ -82,6 +84,46 @@ def test_rows_that_attend_one_by_one_have_the_values_and_gradients_of_torchs_att
     wanted[real].square().sum().backward()
     for one, other in zip(ours, exact, strict=True):
         torch.testing.assert_close(one.grad, other.grad, atol=2 * within, rtol=within)
+
+
+def flash_by_loops(query, key, value, rows, *, dropout_p, scale):
+    assert not dropout_p
+    parts = [
+        functional.scaled_dot_product_attention(
+            *(tensor[first:last].transpose(0, 1).float() for tensor in (query, key, value)), scale=scale
+        ).transpose(0, 1)
+        for first, last in pairwise(rows.bounds.tolist())
+    ]
+    assert rows.longest == max(map(len, parts))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "cpu",
+        pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU")),
+    ],
+)
+def test_flash_attention_is_told_where_each_row_begins(where, monkeypatch):
+    if where == "cpu":  # there the kernel itself has a stand-in
+        monkeypatch.setattr(kernels, "_flash", flash_by_loops)
+    mask, firsts, lengths = rows_on_lines()
+    real = torch.zeros(100, dtype=torch.bool, device=where)
+    for first, length in zip(firsts, lengths, strict=True):
+        real[first : first + length] = True
+    torch.manual_seed(0)
+    exact = [torch.randn(2, H, 50, D, device=where, requires_grad=True) for _ in range(3)]
+    ours = [tensor.detach().clone().requires_grad_() for tensor in exact]
+    known = mask.to(where)
+    setattr(known, kernels.ROWS, kernels.rows_of_gpu(100, firsts, lengths, torch.device(where)))
+    wanted = functional.scaled_dot_product_attention(*exact, attn_mask=mask.to(where)).transpose(1, 2).flatten(0, 1)
+    found = kernels.attention_of_rows(*ours, known).transpose(1, 2).flatten(0, 1).float()
+    torch.testing.assert_close(found[real], wanted[real], atol=0.02, rtol=0.02)
+    found[real].square().sum().backward()
+    wanted[real].square().sum().backward()
+    for one, other in zip(ours, exact, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=0.04, rtol=0.02)
 
 
 def test_what_is_computed_from_a_mask_of_rows_is_a_mask_like_others():

@@ -188,11 +188,10 @@ def _double(value: Tensor) -> Tensor:
 def noise(seed: int, step: int, piece: int, where: torch.device) -> Iterator[None]:
     """In the block, draw the dropout of a piece; the caller's generators do not advance."""
     with torch.random.fork_rng(devices=[where] if where.type == "cuda" else []):
-        if where.type == "cpu":
-            # torch.manual_seed would also keep a call, with its stack as text, for each kind of device that is absent
-            torch.default_generator.manual_seed(noise_seed(seed, step, piece))
-        else:
-            torch.manual_seed(noise_seed(seed, step, piece))
+        # torch.manual_seed would also keep a call, with its stack as text, for each kind of device that is absent
+        torch.default_generator.manual_seed(noise_seed(seed, step, piece))
+        if where.type != "cpu":
+            getattr(torch, where.type).manual_seed(noise_seed(seed, step, piece))
         yield
 
 

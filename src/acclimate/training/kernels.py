@@ -1,4 +1,4 @@
-"""The precision of a forward pass, and attention, dropout and linear layers as a CPU computes them fast.
+"""The precision of a forward pass, and attention, dropout and linear layers as a device computes them fast.
 
 PyTorch's attention on a CPU is one fused kernel where nothing is dropped: its backward pass in bfloat16 takes three to
 six times as long as the same products one after the other. Where attention weights are dropped it goes back to separate
@@ -6,7 +6,9 @@ products, and there, as in all dropout, drawing a random float32 for each number
 bits do as well, and a compiled loop draws and compares them in one pass: a tenth of what the passes take in PyTorch.
 
 Rows that share a line see themselves alone (training/pieces.py). Attention over the whole line would compute what the
-mask then hides, so here it goes row by row, rows of about one length together.
+mask then hides, so here it goes row by row: on a CPU rows of about one length together, on a GPU by the kernel of
+FlashAttention that takes where each row begins (Dao, 2023, "FlashAttention-2"). That kernel also needs no plan for each
+new shape, which costs cuDNN's a millisecond of the processor in every layer.
 
 PyTorch multiplies float32 matrices by MKL, though oneDNN, which it has as well, needs a tenth less time for two of the
 three products of a linear layer, and a third less for the one of a head with a large vocabulary.
@@ -17,7 +19,7 @@ that go in and out; T tokens of a piece, padding included, and P places of its r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -40,16 +42,24 @@ ROWS = "rows_that_see_themselves"  # attribute of a mask
 ALIKE = 0.8  # rows of at least this share of the longest attend together
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
+FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
 
 
 def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
-    """In the block, compute attention, dropout and linear layers on a CPU as below."""
-    return CpuKernels() if attends_by_row(plan, where) else nullcontext()
+    """In the block, compute attention, and on a CPU dropout and linear layers, as below."""
+    return Kernels(_ON_CPU if where.type == "cpu" else _ON_GPU) if attends_by_row(plan, where) else nullcontext()
 
 
 def attends_by_row(plan: Plan, where: torch.device) -> bool:
-    """Return whether the kernels of this file are used. Compiled code keeps PyTorch's: the compiler makes kernels."""
-    return where.type == "cpu" and not plan.compile
+    """Return whether the kernels of this file are used. Compiled code keeps PyTorch's: the compiler makes kernels.
+
+    On a GPU they are those of 16 bits, for cards of NVIDIA's Ampere and later ones.
+    """
+    if plan.compile or where.type not in {"cpu", "cuda"}:
+        return False
+    if where.type == "cpu":
+        return True
+    return autocast_type(plan.precision, where) is not None and torch.cuda.get_device_capability(where) >= (8, 0)
 
 
 @contextmanager
@@ -60,13 +70,20 @@ def arithmetic(plan: Plan, where: torch.device) -> Iterator[None]:
         yield
 
 
-class CpuKernels(TorchFunctionMode):
-    """In the block, `scaled_dot_product_attention`, `dropout` and `linear` of torch are those of this file."""
+class Kernels(TorchFunctionMode):
+    """In the block, some functions of torch are replaced by those of this file.
+
+    replaced  torch's function -> ours
+    """
+
+    def __init__(self, replaced: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
+        super().__init__()
+        self.replaced = replaced
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        return _REPLACED.get(function, function)(*args, **(kwargs or {}))
+        return self.replaced.get(function, function)(*args, **(kwargs or {}))
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -121,7 +138,7 @@ def attention(  # noqa: PLR0917  torch's signature
     attn_mask  booleans, True where a query sees a key, or numbers to add to the scores; it broadcasts to (B, H, Q, K)
     """
     narrow = torch.is_autocast_enabled("cpu")
-    rows: Rows | None = getattr(attn_mask, ROWS, None)
+    rows: RowsOfCpu | None = getattr(attn_mask, ROWS, None)
     slow = rows is not None or narrow or dropout_p  # in torch's kernel
     if not slow or is_causal or enable_gqa or query.dim() != 4 or query.device.type != "cpu":
         return functional.scaled_dot_product_attention(
@@ -148,8 +165,65 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
     return weights_BHQK @ value.contiguous()
 
 
+def attention_of_rows(  # noqa: PLR0917  torch's signature
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Return what `attention` does, on a GPU in the 16 bits of autocast, where rows share lines and see themselves."""
+    rows: RowsOfGpu | None = getattr(attn_mask, ROWS, None)
+    if rows is None or is_causal or enable_gqa or query.shape[-1] not in FLASH_SIZES:
+        return functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    lines, heads, width, size = query.shape
+    kind = torch.get_autocast_dtype("cuda")
+    q_TND, k_TND, v_TND = (
+        tensor.to(kind).transpose(1, 2).reshape(lines * width, heads, size) for tensor in (query, key, value)
+    )
+    found_TND = _flash(q_TND, k_TND, v_TND, rows, dropout_p=dropout_p, scale=scale)
+    return found_TND.view(lines, width, heads, size).transpose(1, 2)
+
+
+def _flash(
+    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfGpu, *, dropout_p: float, scale: float | None
+) -> Tensor:
+    """Return (T, H, D), what each row sees of itself. `torch.nn.attention.varlen` is the same, without dropout."""
+    found: Tensor = torch.ops.aten._flash_attention_forward(
+        query,
+        key,
+        value,
+        rows.bounds,
+        rows.bounds,
+        rows.longest,
+        rows.longest,
+        dropout_p,
+        False,
+        False,
+        scale=scale,
+    )[0]
+    return found
+
+
 @dataclass(frozen=True)
-class Rows:
+class RowsOfGpu:
+    """Where the rows of a piece lie in its lines laid flat; the padding behind them counts as one more row.
+
+    bounds   (rows + 1,) int32, on the GPU: where each begins, and where the last one ends
+    longest  tokens of the longest
+    """
+
+    bounds: Tensor
+    longest: int
+
+
+@dataclass(frozen=True)
+class RowsOfCpu:
     """Where the rows of a piece lie: in its lines laid flat, and side by side, in groups of rows of about one length.
 
     groups   (rows, width, mask) of each group, which has rows * width of the P places; mask (rows, 1, 1, width) is True
@@ -166,14 +240,25 @@ class Rows:
 def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) -> Tensor:
     """Let `attention` know that under this mask, (L, 1, W, W), each row sees itself alone. Return the mask.
 
-    It is known on a CPU, where it serves. Whatever is computed from the mask is a tensor like others.
+    Whatever is computed from the mask is a tensor like others.
 
     firsts_R   where the first token of each row stands in the flattened (L * W)
     lengths_R  tokens of each row
     """
-    if mask.device.type != "cpu":
-        return mask
     tokens = mask.shape[0] * mask.shape[2]
+    rows_of = rows_of_cpu if mask.device.type == "cpu" else rows_of_gpu
+    setattr(mask, ROWS, rows_of(tokens, firsts_R, lengths_R, mask.device))
+    return mask
+
+
+def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where: torch.device) -> RowsOfGpu:
+    """Return where rows lie for FlashAttention. tokens: of the piece, padding included; the rest as `block_diagonal`"""
+    bounds = np.unique(np.concatenate([[0, tokens], firsts_R, firsts_R + lengths_R])).astype(np.int32)
+    return RowsOfGpu(torch.from_numpy(bounds).to(where), int(np.diff(bounds).max()))
+
+
+def rows_of_cpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where: torch.device) -> RowsOfCpu:
+    """Return where rows lie for attention by groups of them."""
     order = np.argsort(-lengths_R, kind="stable")
     there, groups, first = [], [], 0
     while first < len(order):
@@ -188,11 +273,10 @@ def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) ->
     there_P = np.concatenate(there)
     back_T = np.full(tokens + 1, len(there_P))
     back_T[there_P] = np.arange(len(there_P))
-    setattr(mask, ROWS, Rows(groups, torch.from_numpy(there_P), torch.from_numpy(back_T[:tokens])))
-    return mask
+    return RowsOfCpu(groups, torch.from_numpy(there_P), torch.from_numpy(back_T[:tokens]))
 
 
-def _attention_by_row(query: Tensor, key: Tensor, value: Tensor, rows: Rows, dropout_p: float) -> Tensor:
+def _attention_by_row(query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, dropout_p: float) -> Tensor:
     lines, heads, width, size = query.shape
     sizes = [count * longest for count, longest, _ in rows.groups]
     flat = (tensor.transpose(1, 2).reshape(lines * width, heads * size) for tensor in (query, key, value))
@@ -262,8 +346,9 @@ def _product(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return product
 
 
-_REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+_ON_CPU: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.scaled_dot_product_attention: attention,
     functional.dropout: dropout,
     functional.linear: linear,
 }
+_ON_GPU: dict[Callable[..., Any], Callable[..., Any]] = {functional.scaled_dot_product_attention: attention_of_rows}

@@ -180,8 +180,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     arrays = {"input_ids": put(rows.ids, batch.pad), "firsts": first_R}
     if layout.shared:
         # padding counts as one more row: a position that attends to nothing would make its softmax NaN
-        row_LW = put(np.repeat(np.arange(len(rows)), lengths), -1).astype(np.int32)
-        arrays["attention_mask"] = row_LW[:, None, :, None] == row_LW[:, None, None, :]
+        arrays["attention_mask"] = put(np.repeat(np.arange(len(rows)), lengths), -1).astype(np.int32)
         arrays["position_ids"] = put(within, 0)
         arrays["lengths"] = lengths
     elif len(places) < layout.tokens:
@@ -197,7 +196,9 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     arrays.update(rows.rows)
     tensors = {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
     if layout.shared:
-        tensors["attention_mask"] = block_diagonal(tensors["attention_mask"], first_R, lengths)
+        row_LW = tensors["attention_mask"]  # compared on the device: the mask is W times as large
+        mask_L1WW = row_LW[:, None, :, None] == row_LW[:, None, None, :]
+        tensors["attention_mask"] = block_diagonal(mask_L1WW, first_R, lengths)
     return tensors
 
 
