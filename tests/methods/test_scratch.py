@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -47,6 +48,29 @@ def test_pretraining_lowers_the_loss(toy_race):
     [job] = (toy_race.run / "jobs").glob("pretrain-*")
     losses = [line["loss"] for line in read_log(job)]
     assert sum(losses[-5:]) / 5 < losses[0] - 1
+
+
+def test_pretraining_that_learnt_little_more_than_frequencies_is_told(recipe, tmp_path):
+    told = []
+    checkpoint = scratch.adapt(recipe, tmp_path / "short", watch=told.append)  # three steps
+    record = files.read_json(tmp_path / "short" / scratch.FREQUENCIES)
+    last = np.mean([line["loss"] for line in read_log(tmp_path / "short")])
+    assert record["last loss"] == pytest.approx(last)
+    assert 2 < record["frequencies"] < np.log(200)
+    assert record["little"]
+    said = f"the loss ends at {last:.2f} nats, and knowing how often each piece occurs would alone reach"
+    assert [said in note for each in told if (note := str(each.values.get("note", "")))].count(True) == 1
+    goes_on = scratch.ScratchRecipe(recipe.corpus, model=str(checkpoint.path), max_tokens=32, plan=recipe.plan)
+    scratch.adapt(goes_on, tmp_path / "on")
+    assert not (tmp_path / "on" / scratch.FREQUENCIES).exists()
+
+
+def test_a_loss_far_below_that_of_frequencies_is_not_told(recipe, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(scratch, "LITTLE", 100.0)
+    scratch.adapt(recipe, tmp_path, watch=told.append)
+    assert not files.read_json(tmp_path / scratch.FREQUENCIES)["little"]
+    assert not any("piece occurs" in str(each.values.get("note", "")) for each in told)
 
 
 def test_random_weights_have_the_shape_of_the_model_and_know_nothing(pretrained, toy_race, tmp_path):

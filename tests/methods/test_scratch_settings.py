@@ -105,7 +105,7 @@ def test_short_documents_are_left_out_of_vocabulary_and_rows_and_somebody_is_tol
     kept = [len(document.text.split()) >= 30 for document in wordy.documents()]
     done = scratch.adapt(replace(recipe, corpus=wordy.path, least_words=30), tmp_path / "run", watch=told.append)
     notes = [each.values["note"] for each in told if "note" in each.values]
-    assert notes == [f"corpus: {sum(kept)} of 61 documents have at least 30 words; the rest is left out"]
+    assert notes[:-1] == [f"corpus: {sum(kept)} of 61 documents have at least 30 words; the rest is left out"]
     [kept_of] = (tmp_path / "run" / "documents").glob("corpus-30-*.bin")
     assert kept_of.read_bytes() == bytes(kept)
     assert "rare" not in load_tokenizer(done.path).get_vocab()
@@ -153,7 +153,7 @@ def test_a_budget_of_tokens_is_spent(recipe, tmp_path):
     scratch.adapt(replace(recipe, tokens=6_000, long_tokens=40, long_share=0.25), tmp_path, watch=told.append)
     log = read_log(tmp_path)
     assert sum(line["tokens"] for line in log) == pytest.approx(6_000, rel=0.05)
-    [note] = [each.values["note"] for each in told if "note" in each.values]
+    [note, _] = [each.values["note"] for each in told if "note" in each.values]
     assert note.startswith(f"75% of {len(log)} steps on rows of ")
 
 

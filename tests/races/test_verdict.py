@@ -12,6 +12,7 @@ from acclimate.core.types import Cost, Score
 from acclimate.races.compare import MAIN, Compared, Contrast
 from acclimate.races.outcome import (
     FIRST_IMPRESSION,
+    NEAR,
     CellResult,
     Facts,
     Outcome,
@@ -362,6 +363,14 @@ def test_a_class_that_does_not_count_is_no_constant_answer_to_be_above() -> None
     gold = ("false",) * 6 + ("a",) * 4
     without = metric_named("micro_f1 without false")
     assert constant_score(gold, "sequence", without) == without.compute(gold, ("a",) * 10) > 0.5
+
+
+def test_pretraining_that_learnt_little_more_than_frequencies_is_named() -> None:
+    outcome = race_of([untouched(), rival("TLM", 0.1, p=0.01)])
+    assert not any("frequencies" in line for line in warnings(outcome))
+    near = [replace(each, facts={NEAR: "1 of 3"} if each.row == "TLM" else {}) for each in outcome.results]
+    [said] = [line for line in warnings(replace(outcome, results=tuple(near))) if "frequencies" in line]
+    assert "would lose: TLM (1 of 3). Differences here may be about which run has left that plateau" in said
 
 
 def test_runs_that_learnt_nothing_are_counted_and_named_in_any_study() -> None:

@@ -1,6 +1,7 @@
 import json
 import random
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,13 @@ from acclimate.text import chunks
 from acclimate.text import tokens as tokens_module
 from acclimate.text.chunks import Chunked, encode_whole
 from acclimate.text.corpus import write_corpus
-from acclimate.text.tokens import _plain_backend, build_tokens, open_tokens, tokenizer_identity
+from acclimate.text.tokens import (
+    _plain_backend,
+    build_tokens,
+    loss_of_frequencies,
+    open_tokens,
+    tokenizer_identity,
+)
 
 KINDS = ["wordpiece", "bytes", "bytes, untrimmed", "unigram"]
 
@@ -140,6 +147,12 @@ def test_a_refused_build_leaves_nothing(tmp_path, tokenizers):
 def test_arrays_are_small_and_read_only(tokens):
     assert (tokens.ids.dtype, tokens.word_starts.dtype, tokens.documents.dtype) == (np.uint16, bool, np.int64)
     assert not tokens.ids.flags.writeable
+
+
+def test_knowing_how_often_each_piece_occurs_loses_the_entropy_of_that(tokens):
+    shares = np.array([0.5, 0.25, 0.25])
+    counted = replace(tokens, ids=np.array([7, 7, 9, 5], np.uint16))
+    assert loss_of_frequencies(counted) == pytest.approx(-(shares * np.log(shares)).sum())
 
 
 def test_large_vocabularies_take_four_bytes(corpus, tokenizers):

@@ -74,8 +74,9 @@ from acclimate.text.masking import rising_rate
 from acclimate.text.rows import RANDOM_NEXT, Rows, masked_pairs, masked_segments
 from acclimate.text.segments import long_documents
 from acclimate.text.streams import evaluation_batches, even, followed_by, sampled_rows, shares, side_by_side
+from acclimate.text.tokens import Tokens, loss_of_frequencies
 from acclimate.text.vocabulary import DocumentSource, VocabularyKind, train_tokenizer
-from acclimate.training.checkpoint import finish
+from acclimate.training.checkpoint import finish, read_log
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 from acclimate.training.plan import Plan
@@ -88,6 +89,9 @@ STAGE = "pretrain"
 FAMILY = "bert"  # the family whose checkpoints have a place for the head of next-sentence prediction
 DOCUMENTS = "documents"  # in a run's directory: for each text that is filtered, a byte a document: 1 if it is used
 DEV_SEGMENTS = 512  # segments of dev that the curve is measured on; of more, a seeded sample
+FREQUENCIES = "frequencies.json"  # in a run's directory: how its loss stands to that of knowing frequencies alone
+LITTLE = 0.85  # a loss above this share of that one is little below it, where pretraining stays at first
+LAST = 20  # steps whose mean is the last loss
 MOST_MASKED = 0.6  # mean of a rising masking rate, which ends at five thirds of it
 
 OF_VOCABULARY = ("vocabulary", "lower", "kind")  # settings of a vocabulary that is learnt
@@ -293,11 +297,36 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     )
     if curve:
         curve.write()
+    if not recipe.model:
+        note_frequencies(out, reading.tokens[0], stage=STAGE, term="mlm", watch=watch)
     if isinstance(objective, NextSentenceLoss):
         model = with_head(model, objective.head)
     done = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return done
+
+
+def note_frequencies(out: Path, tokens: Tokens, *, stage: str, term: str, watch: Watch) -> None:
+    """Write to `frequencies.json` the last loss of the run in `out`, what knowing the frequencies of pieces alone would
+    lose, and whether the one is little below the other; then give `watch` a note too.
+
+    term  of the loss: masked language modelling on these tokens
+    """
+    losses = [line[f"loss.{term}"] for line in read_log(out) if line[f"loss.{term}"]][-LAST:]
+    if not losses:
+        return
+    last, frequencies = float(np.mean(losses)), loss_of_frequencies(tokens)
+    little = last > LITTLE * frequencies
+    if ranks.is_first():
+        files.write_json(out / FREQUENCIES, {"last loss": last, "frequencies": frequencies, "little": little})
+    if little:
+        note = (
+            f"the loss ends at {last:.2f} nats, and knowing how often each piece occurs would alone reach "
+            f"{frequencies:.2f}: the encoder has learnt next to nothing of context. Pretraining stays there for a "
+            "while, then leaves it within some hundred steps. Give it more steps, or another plan.rate, plan.seed or "
+            "initializer_range (about 1/sqrt(hidden))"
+        )
+        watch(Progress(stage, len(read_log(out)), len(read_log(out)), "steps", {"note": note}))
 
 
 def _tokenizer(recipe: ScratchRecipe, texts: Sequence[CorpusView], out: Path, watch: Watch) -> PreTrainedTokenizerBase:

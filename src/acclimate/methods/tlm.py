@@ -51,7 +51,7 @@ from acclimate.methods import finetune
 from acclimate.methods.finetune import DevLooks, Look, training_rows
 from acclimate.methods.method import Contestant, Method
 from acclimate.methods.mlm import Length, Share
-from acclimate.methods.scratch import learned_tokenizer
+from acclimate.methods.scratch import learned_tokenizer, note_frequencies
 from acclimate.methods.task_loss import LOSSES, TaskLoss, loss_targets, predict_and_measure, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
 from acclimate.models.encoder import (
@@ -251,6 +251,9 @@ def train_jointly(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> 
     head = new_joint_head(model, task.kind, task.labels, seed=recipe.plan.seed)
     objective = JointLoss(model, head, kind=task.kind, rho_2=recipe.rho_2, normalise=recipe.normalise)
     run(objective, inputs.stream(), recipe.plan, out, stage="joint", watch=watch)
+    if inputs.corpus and not recipe.model:
+        tokens = inputs.corpus.tokens(inputs.tokenizer, watch=watch)
+        note_frequencies(out, tokens, stage="joint", term="external", watch=watch)
     if ranks.is_first():
         parameters = sum(weight.numel() for weight in objective.parameters())
         files.write_json(out / COST, _cost(recipe, task, out, parameters))

@@ -15,7 +15,7 @@ from acclimate.core.figures import duration, has, listed, metric_text, p_text, p
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import FIRST_IMPRESSION, CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import FIRST_IMPRESSION, NEAR, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -409,8 +409,8 @@ def _worse(row: ContestantRow) -> bool:
 
 
 def warnings(outcome: Outcome) -> list[str]:
-    """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing, and on
-    probes that do no better than a constant answer or guesses.
+    """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing, on probes
+    that do no better than a constant answer or guesses, and on pretraining that ended before it had learnt context.
     """
     judged = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
     trained = [result for result in judged if not result.probe]
@@ -422,7 +422,19 @@ def warnings(outcome: Outcome) -> list[str]:
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
         found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "")
-    return [*found, *_of_runs(outcome, trained), *_of_probes(outcome, [each for each in judged if each.probe])]
+    probes = [each for each in judged if each.probe]
+    return [*found, *_of_runs(outcome, trained), *_of_probes(outcome, probes), *_of_pretraining(judged)]
+
+
+def _of_pretraining(results: Sequence[CellResult]) -> Iterator[str]:
+    """Yield a sentence that names the rows whose pretraining has learnt little more than frequencies of pieces."""
+    near = dict.fromkeys(f"{each.row} ({each.facts[NEAR]})" for each in results if NEAR in each.facts)
+    if near:
+        yield (
+            "Pretraining from random weights ended little below what knowing the frequencies of pieces alone would "
+            f"lose: {_some([*near])}. Differences here may be about which run has left that plateau, not about what is "
+            "compared. Give pretraining more steps, or another rate or initializer_range."
+        )
 
 
 def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:

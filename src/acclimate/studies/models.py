@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
-from acclimate.methods import finetune
+from acclimate.core import files
+from acclimate.methods import finetune, scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY
 from acclimate.models.encoder import longest_input
 from acclimate.models.loading import identity, resolved, short_names
+from acclimate.races.outcome import NEAR
 from acclimate.training.plan import Plan
 
 CONSTANT, NO_ENCODER = "constant", "no encoder"  # rows of the baselines, which no model may be called
@@ -61,3 +65,13 @@ def check_lengths(models: Iterable[Model], lengths: Mapping[str, int]) -> None:
                     f"{name} has examples of up to {tokens} tokens, but {model.name} reads at most {longest}. "
                     f"Add max_tokens={longest}"
                 )
+
+
+def little_learnt(places: Sequence[Path]) -> dict[str, Any]:
+    """Return facts on pretrainings from random weights: what knowing the frequencies of pieces alone would lose, and
+    how many of them end little below it. places: their directories
+    """
+    found = [files.read_json(at) for place in places if (at := place / scratch.FREQUENCIES).exists()]
+    near = sum(each["little"] for each in found)
+    facts = {"frequencies alone": f"{fmean(each['frequencies'] for each in found):.3f}"} if found else {}
+    return facts | ({NEAR: f"{near} of {len(found)}"} if near else {})

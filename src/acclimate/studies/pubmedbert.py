@@ -47,7 +47,7 @@ from acclimate.races.design import Cell, Design, HeldOutLosses, Search
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS, over_adaptations
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
-from acclimate.studies.models import FINETUNING_OF_SMALL
+from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import Corpus
@@ -324,7 +324,7 @@ def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
     places = [job.directory(out) for [job] in cell.costs["pretraining"].values()]
     logs = [read_log(place) for place in places]
     last = np.mean([line["loss.mlm"] for log in logs for line in log[-20:]])
-    facts: dict[str, Any] = {"steps": len(logs[0]), "last loss": f"{last:.3f}"}
+    facts: dict[str, Any] = {"steps": len(logs[0]), "last loss": f"{last:.3f}", **little_learnt(places)}
     looks = [files.read_json(place / "curve.json") for place in places if (place / "curve.json").exists()]
     if looks:
         before, after = (fmean(each[at]["dev"]["mlm"] for each in looks) for at in (0, -1))

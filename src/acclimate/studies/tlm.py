@@ -49,7 +49,7 @@ from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, SUB_WORDS, SUB_WORDS_MEANING, interval_text, over_adaptations
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.studies.models import FINETUNING_OF_SMALL
+from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
 from acclimate.tasks.datasets import glue
 from acclimate.tasks.datasets import tlm as datasets
 from acclimate.tasks.labelled import LabelledFiles
@@ -434,13 +434,21 @@ def _losses(
 
 
 def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
-    """Return the epochs over the task's rows and the paper's FLOP: 6 x tokens x parameters, rows at full length.
+    """Return the epochs over the task's rows, the paper's FLOP (6 x tokens x parameters, rows at full length), and how
+    many first stages have learnt little more than frequencies.
 
     Nothing is returned for a variant without stage 1, or before stage 1 of seed 0 has ended.
     """
     *_, joint = cell.costs["stage 1"].get(0, [None])
-    cost = files.read_json(joint.directory(out) / tlm.COST) if joint and is_done(joint, out) else {}
-    return {"epochs": cost["internal_epochs"], PAPERS_FLOP: cost["paper_flops"]} if cost else {}
+    if not joint or not is_done(joint, out):
+        return {}
+    cost = files.read_json(joint.directory(out) / tlm.COST)
+    firsts = [jobs[-1].directory(out) for jobs in cell.costs["stage 1"].values() if jobs and is_done(jobs[-1], out)]
+    return {
+        "epochs": cost["internal_epochs"],
+        PAPERS_FLOP: cost["paper_flops"],
+        **little_learnt([*dict.fromkeys(firsts)]),
+    }
 
 
 def by_flop(outcome: Outcome) -> dict[str, tuple[Interval, float]]:

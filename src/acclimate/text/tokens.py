@@ -31,6 +31,7 @@ _BEGUN = "begun.json"
 _FILES = _IDS, _STARTS, _OFFSETS = "ids.bin", "word_starts.bin", "documents.bin"
 _BATCH_CHARACTERS = 1 << 20  # encoded at a time: their encodings take some 100 MB; larger batches are not faster
 _BATCH_DOCUMENTS = 1 << 14
+_COUNTED = 2_000_000  # tokens at most whose frequencies are taken
 _SAVED = 64  # batches between two states from which a killed build resumes
 
 
@@ -68,6 +69,13 @@ class Tokens:
     def frame(self) -> int:
         """Return the number of ids that prefix and suffix add to a sequence."""
         return len(self.prefix) + len(self.suffix)
+
+
+def loss_of_frequencies(tokens: Tokens) -> float:
+    """Return - sum over pieces of p log p, in nats: the loss of a model that knows how often each occurs alone."""
+    counts = np.bincount(tokens.ids[:_COUNTED])
+    shares = counts[counts > 0] / max(1, counts.sum())
+    return float(-(shares * np.log(shares)).sum())
 
 
 def build_tokens(
