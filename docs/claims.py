@@ -1,5 +1,5 @@
 # ruff: noqa: E501  the rows of a table
-"""Write docs/claims.md: what the five papers claim, and what our runs show of each claim.
+"""Write docs/claims.md: what the five papers claim, and what our runs show of each claim; and the part of which-method.md that rests on them.
 
 python docs/claims.py
 
@@ -26,6 +26,8 @@ from acclimate.statistics.significance import holm
 from acclimate.statistics.variance import LEVEL, noncentrality
 
 PAGE = Path(__file__).with_name("claims.md")
+WHICH = Path(__file__).with_name("which-method.md")
+BEGIN, END = "<!-- by docs/claims.py -->", "<!-- end of what docs/claims.py writes -->"  # in which-method.md
 OUTCOMES = Path(__file__).parents[1] / "benchmarks" / "claims" / "outcomes"
 POWER = 0.8  # probability with which the smallest effect is seen
 
@@ -641,6 +643,77 @@ class Figure:
     learnt: bool = True
 
 
+@dataclass(frozen=True)
+class Advice:
+    """What our runs say to somebody with such data, by claims. says: with a place {} for each of `figures`, (outcome, figure)"""
+
+    has: str
+    says: str
+    figures: tuple[tuple[str, str], ...]
+    claims: tuple[str, ...]
+
+
+ADVICE = (
+    Advice(
+        "a few hundred labels, of a domain that the encoder does not know",
+        "TAPT, which takes minutes: {} points of entity F1 with 256 sentences of NCBI-disease, TAPTER {}. TAPTER is no different from TAPT ({}), nor from TAPTER with its "
+        "vectors permuted, so the domain's vectors are not what helps; take it where you have good ones.",
+        (
+            ("tapter-ncbi", "TAPT against untouched"),
+            ("tapter-ncbi", "TAPTER against untouched"),
+            ("tapter-ncbi", "TAPTER against TAPT"),
+        ),
+        ("T1", "T6"),
+    ),
+    Advice(
+        "a few hundred labels, of text like that which the encoder was trained on",
+        "Adapt last: with 500 rows of SST-2 the untouched encoder against TAPTER is {}, on the demo's docstrings TAPT is +0.2 [-1.7, +2.0]. More labels, a larger encoder or more test rows "
+        "(`acclimate doctor` says how many) are worth more.",
+        (("tapter-general", "untouched against TAPTER"),),
+        ("T3",),
+    ),
+    Advice(
+        "some million tokens of raw text of the domain",
+        "DAPT: {} points after 2.5 million tokens, 500 labels, on NCBI-disease and BC5-disease; +2.0 [+0.7, +3.4] on the demo's sections, where a probe of it is worth 2.07 [1.05, 3.95] times the labels "
+        "([statistics](statistics.md#worth-in-labels)).",
+        (("blurb", "biomedical encoder against general encoder"),),
+        ("P8",),
+    ),
+    Advice(
+        "the same, and general knowledge that must stay",
+        "DGA's mask alone: its general loss at equal domain loss is lower than that of a lower rate by {} and than that of a random mask by {} (nats; below 0: higher). Scores on AI: MLM is {} from the untouched "
+        "encoder, DGA {} from MLM. DGA costs 3.7 plain steps a step.",
+        (
+            ("dga-soft-mask", "general loss of MLM at a lower rate less that of the soft mask"),
+            ("dga-soft-mask", "general loss of a random mask less that of the soft mask"),
+            ("dga-tasks", "MLM against untouched"),
+            ("dga-tasks", "DGA against MLM"),
+        ),
+        ("G1", "G4"),
+    ),
+    Advice(
+        "no encoder for your language, a general corpus, and labels",
+        "TLM, if nothing else is there: at one 670th of the FLOPs of the embedded encoder it is {} points from it, at a third of them, on a GPU, 2.8. Two stages matter ({} against the first alone); "
+        "BM25 helps once the first stage has learnt more than frequencies of words ([a GPU's report](../benchmarks/reports/2026-11-26-gpu.md)).",
+        (("tlm-tasks", "TLM against the embedded encoder"), ("tlm-stages", "two stages against the first alone")),
+        ("L1", "L2", "L5"),
+    ),
+    Advice(
+        "gigabytes of domain text, and GPUs",
+        "From scratch with a vocabulary of your own: it saves {} % of the tokens, and equal pretraining gives {} points more than with a general vocabulary. The run had two million tokens, and "
+        "its encoders had learnt little: 29 points of entity F1, where the embedded encoder has 50 with half the labels. With 32 million tokens, on a GPU, two of three runs had 60 with twice the labels.",
+        (("vocabularies", "tokens of an input that are saved"), ("scratch-square", "own vocabulary against general")),
+        ("P1", "P3"),
+    ),
+    Advice(
+        "another labelled task",
+        "Entity tasks after another entity task: {} points.",
+        (("stilt", "entity tasks after another entity task against directly"),),
+        ("S1",),
+    ),
+)
+
+
 @cache
 def outcome(name: str) -> Mapping[str, Any] | None:
     """Return the stored outcome; None if there is none yet."""
@@ -750,5 +823,25 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
+def which() -> str:
+    """Return which-method.md with what the outcomes say."""
+    lines = ["| you have | what our runs say | claims |", "|---|---|---|"]
+    for each in ADVICE:
+        found = [_interval(name, of) for name, of in each.figures]
+        claims = ", ".join(each.claims)
+        lines.append(f"| {each.has} | {each.says.format(*found)} | [{claims}](claims.md) |")
+    before, _, rest = WHICH.read_text(encoding="utf-8").partition(BEGIN)
+    return "\n".join([f"{before}{BEGIN}", *lines, f"{END}{rest.partition(END)[2]}"])
+
+
+def _interval(name: str, of: str) -> str:
+    stored = outcome(name)
+    if stored is None:
+        return "not run yet"
+    found = stored["figures"][of]
+    return f"{found['difference']:+.2g} [{found['low']:+.2g}, {found['high']:+.2g}]"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    WHICH.write_text(which(), encoding="utf-8")

@@ -30,6 +30,12 @@ def test_the_page_is_what_the_script_writes():
     assert claims.PAGE.read_text("utf-8") == claims.page()
 
 
+def test_which_method_says_what_the_outcomes_say():
+    """Where this fails: python docs/claims.py."""
+    assert claims.WHICH.read_text("utf-8") == claims.which()
+    assert {key for each in claims.ADVICE for key in each.claims} <= {claim.key for claim in ROWS}
+
+
 def test_each_of_the_27_claims_has_a_row():
     keys = [claim.key for claim in ROWS]
     numbers = {"T": 6, "G": 5, "L": 6, "P": 8, "S": 2}

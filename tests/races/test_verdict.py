@@ -23,7 +23,7 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.race import against_untouched
-from acclimate.races.verdict import MARGIN, claims, constant_score, next_race, reach, verdict, warnings
+from acclimate.races.verdict import GUIDE, MARGIN, claims, constant_score, further, next_race, reach, verdict, warnings
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.tasks.metrics import METRICS, metric_named
@@ -142,6 +142,18 @@ def test_a_larger_gain_that_may_be_chance_is_not_hidden() -> None:
         "DAPT is better than the untouched model by 3.1 points of macro-F1 (95% interval 1.2 to 5.0; p = .010 after "
         "Holm), with no extra training; DGA's larger difference, +4.0, is not established (p = .080 after Holm)."
     )
+
+
+def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
+    nothing = race_of([untouched(), rival("TAPT", 0.001, p=0.9)])
+    assert nothing.race is not None
+    said = further(nothing)
+    assert said.startswith("Raw text of the domain (--corpus) would add DAPT")
+    assert GUIDE in said
+    with_text = replace(nothing, race=replace(nothing.race, hashes={"corpus, domain": "1f"}))
+    with_text.__dict__["compared"] = nothing.compared
+    assert further(with_text).startswith("What gained in runs of ours")
+    assert not further(race_of([untouched(), rival("TAPT", 0.031, p=0.01)]))
 
 
 COULD_NOT = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"

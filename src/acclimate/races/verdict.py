@@ -24,6 +24,8 @@ from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
 
+DOMAIN_TEXT = "corpus, domain"  # what `Facts.hashes` has where a race was given raw text of the domain
+GUIDE = "https://github.com/acclimate-nlp/acclimate/blob/main/docs/which-method.md"
 NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
@@ -137,6 +139,16 @@ def reach(outcome: Outcome) -> str:
         f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
         f"from the untouched model with a probability of {POWER:.0%}."
     )
+
+
+def further(outcome: Outcome) -> str:
+    """Return in a sentence what else to try where a race has established nothing; "" where it has."""
+    if outcome.race is None or claims(outcome):
+        return ""
+    guide = f"What gained in runs of ours, by labels, raw text, distance of the domain and compute: {GUIDE}."
+    if DOMAIN_TEXT in outcome.race.hashes:
+        return guide
+    return f"Raw text of the domain (--corpus) would add DAPT, which gained most surely in runs of ours. {guide}"
 
 
 def _detectable(outcome: Outcome) -> float | None:
