@@ -1,10 +1,12 @@
 """PubMedBERT's study: what its models rest on."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from acclimate.core import files, settings
+from acclimate.core.types import Document, Example, unwatched
 from acclimate.jobs.run import do_all
 from acclimate.races import work
 from acclimate.races.contestants import adaptation_seed
@@ -15,8 +17,10 @@ from acclimate.studies.pubmedbert import (
     LONGER,
     MODEL_NAMES,
     PubmedbertStudyRecipe,
+    leaking,
     pretrainings,
 )
+from acclimate.text.corpus import write_corpus
 
 
 def test_each_model_rests_on_one_pretraining(toy_race):
@@ -56,6 +60,22 @@ def test_full_texts_are_read_beside_the_corpus(toy_race, tmp_path):
     assert not do_all([job], tmp_path)
     read = files.read_json(job.directory(tmp_path) / "checkpoint" / "provenance.json")["sources"]
     assert (read["corpus"], read["general"]) == (materials.domain.hash, materials.general.hash)
+
+
+def test_texts_that_hold_a_dev_or_test_text_are_told(tmp_path):
+    def example(name: str) -> Example:
+        return Example(
+            name, f"the {name} sentence tells of aspirin, of its dose and of those who took it for long", "a"
+        )
+
+    task = SimpleNamespace(splits={"dev": [example("second")], "test": [example("third")]})
+    clean = write_corpus([Document("0", "nothing of the kind stands in here")], tmp_path / "clean")
+    held = [Document("0", f"First comes this. {example('third').text}"), *clean.documents()]
+    texts = {"general": clean, "domain": write_corpus(held, tmp_path / "held")}
+    inputs = SimpleNamespace(out=tmp_path / "run", watch=unwatched)
+    for _ in range(2):  # the second time it is read from what the first has written
+        [said] = leaking(texts, [task], inputs)
+        assert said.startswith("1 of 2 documents of domain hold a dev or test text of the datasets")
 
 
 def test_a_model_of_full_texts_without_them_is_refused():

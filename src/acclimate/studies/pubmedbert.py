@@ -24,17 +24,20 @@ Deviations
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from acclimate.core import files, settings
+from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Watch
+from acclimate.data.corpus_scan import leave_out
+from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
@@ -49,7 +52,7 @@ from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS, over_ada
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
 from acclimate.tasks.datasets import blurb
-from acclimate.tasks.labelled import LabelledFiles
+from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
@@ -165,11 +168,12 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
     places |= {FULL: Path(recipe.full_texts)} if recipe.full_texts else {}
     read_as: dict[str, Any] = {"separated": inputs.raw.separated, "watch": inputs.watch}
     texts = {name: corpus_at(place, inputs.out / folder_of(name), **read_as) for name, place in places.items()}
+    trained_on = {name: corpus for name, corpus in texts.items() if name not in unseen}
     pretrained = pretrainings(recipe, texts)
     drawn = {
         name: [drawn_again(model, number) for number in range(recipe.adapt_seeds)] for name, model in pretrained.items()
     }
-    searches, notes = [], list[str]()
+    searches, notes = [], [*leaking(trained_on, [task for task, _ in read], inputs)]
     for task, _ in read:
         prepared = prepared_file(task, inputs.out / folder_of(task.name) / "data")
         notes += [f"{task.name}: {note}" for note in (*task.cautions, *task.notes)]
@@ -225,6 +229,24 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
         losses=tuple(_heldout_columns(recipe, texts, pretrained, searches[0].entries.materials)),
         measured=losses_of,
     )
+
+
+def leaking(texts: Mapping[str, Corpus], tasks: Sequence[Labelled], inputs: Inputs) -> Iterator[str]:
+    """Yield a sentence on each text for pretraining that holds dev or test texts of the datasets (data/leaks.py)."""
+    splits = {split: [example for task in tasks for example in task.splits[split]] for split in SEALED}
+    of_tasks = settings.digest(
+        [[example.id, example.text, example.pair] for split in SEALED for example in splits[split]]
+    )
+    sealed = Sealed(splits)
+    for name, corpus in texts.items():
+        place = inputs.out / "leaks" / f"{corpus.hash[:12]}-{of_tasks[:12]}"
+        find = partial(leave_out, corpus, sealed, place, passages=False, watch=inputs.watch)
+        facts = ranks.first_then_all(find).facts
+        if facts["leaking"]:
+            yield (
+                f"{facts['leaking']:,} of {facts['documents']:,} documents of {name} hold a dev or test text of the "
+                "datasets, exactly or nearly. All models that read this text have seen these, without labels."
+            )
 
 
 def _heldout_columns(
