@@ -619,7 +619,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (DAPT, STILT, "python benchmarks/claims/intermediate.py OUT COMMAND"),
             "S1 from two encoders",
             f"{STILT_NOTE} The second encoder is the embedded one after DAPT. The figure is the mean over pairs of the squared difference of "
-            "the gains, less the square of its standard error; its interval is over pairs.",
+            "the gains, less the square of its standard error; its interval is over pairs. Pairs whose target was not learnt are left out.",
         ),
     ),
 }

@@ -46,10 +46,10 @@ def main() -> None:
             chance = max(found.variance_seeds, found.variance_residual) + found.variance_items
             errors.append(100 * chance**0.5)
         apart = gains[one][f"{first} before {target}"] - gains[other][f"{first} before {target}"]
-        excess.append(apart**2 - sum(error**2 for error in errors))
-    figures["spread of a pair's gains between encoders, above chance"] = of_values(excess, f"{len(pairs)} pairs") | {
-        "learnt": all(cell.learnt for cell in outcome.results)
-    }
+        if all(cells[model, row, target].learnt for model in (one, other) for row in (first, BASELINE)):
+            excess.append(apart**2 - sum(error**2 for error in errors))
+    learnt_by_all = of_values(excess, f"{len(excess)} pairs")
+    figures["spread of a pair's gains between encoders, above chance"] = learnt_by_all
     agree = float(np.corrcoef([list(each.values()) for each in gains.values()])[0, 1])
     said = "; ".join(f"{pair} {gains[one][pair]:+.1f} and {gains[other][pair]:+.1f}" for pair in gains[one])
     untaught = sum(cell.untaught for cell in outcome.results)
