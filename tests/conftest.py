@@ -8,6 +8,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # a test that needs a download is a test that fails on a train
 os.environ["MPLBACKEND"] = "Agg"
+os.environ.setdefault("ACCLIMATE_DEVICE", "cpu")  # tests compare with tensors there, on a machine with a GPU too
 os.environ["COLUMNS"] = "110"  # pages on the terminal are as wide as in files
 os.fsync = lambda handle: None  # the machine does not go down, and each file would wait for the disk
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from acclimate.core import ranks
 
@@ -59,6 +60,19 @@ def test_an_environment_that_states_half_of_a_group_is_refused(environment, said
     for name, value in (STATED | environment).items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=said):
+        ranks.start()
+
+
+def test_more_processes_than_gpus_are_refused_and_a_cpu_that_is_asked_for_is_taken(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert not ranks._on_gpus()  # the tests ask for a CPU
+    monkeypatch.delenv("ACCLIMATE_DEVICE")
+    assert ranks._on_gpus()
+    told = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match="process 2 of this machine has no GPU of its own: PyTorch finds 1"):
         ranks.start()
 
 

@@ -121,6 +121,7 @@ def test_the_precision_is_chosen_by_device(monkeypatch: pytest.MonkeyPatch):
 def test_a_device_is_asked_for_by_name_and_must_be_there(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.delenv("ACCLIMATE_DEVICE")
     assert device() == CPU  # a Mac's GPU is not taken unasked
     monkeypatch.setenv("ACCLIMATE_DEVICE", "mps")
     assert device() == torch.device("mps")

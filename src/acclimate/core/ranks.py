@@ -62,7 +62,8 @@ def start() -> None:
     If torchrun ends, however, this process ends within seconds; and if another process gives no sign of life for
     $ACCLIMATE_STEP_SECONDS, even where it may work for hours, this one names it and ends.
 
-    Raises ValueError if the environment states several processes but not all that torchrun states.
+    Raises ValueError if the environment states several processes but not all that torchrun states, and where there are
+    more of them than GPUs.
     """
     if world() == 1:
         return
@@ -78,12 +79,18 @@ def start() -> None:
 
     if dist.is_initialized():
         return
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if _on_gpus():
+        place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if place >= gpus:
+            raise ValueError(
+                f"process {place + 1} of this machine has no GPU of its own: PyTorch finds {gpus}. Start at most "
+                f"{gpus} with torchrun --nproc-per-node, or set ACCLIMATE_DEVICE=cpu"
+            )
+        torch.cuda.set_device(place)
     if os.environ.get("TORCHELASTIC_RUN_ID"):  # started by torchrun; a shell may end before what it started
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     patience = timedelta(seconds=max(1.0, settings.from_environment("ACCLIMATE_STEP_SECONDS", STEP_SECONDS)))
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=patience)
+    dist.init_process_group("nccl" if _on_gpus() else "gloo", timeout=patience)
     _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
     _ended.clear()
     pause = patience.total_seconds() / BEATS
@@ -93,6 +100,13 @@ def start() -> None:
     ]
     for thread in _living:
         thread.start()
+
+
+def _on_gpus() -> bool:
+    """Return whether the processes train on CUDA GPUs, as training.plan.device chooses."""
+    import torch
+
+    return torch.cuda.is_available() and os.environ.get("ACCLIMATE_DEVICE") in {None, "", "cuda"}
 
 
 def _store(patience: timedelta) -> Any:
@@ -255,7 +269,7 @@ def total(values: list[float]) -> list[float]:
     import torch
     import torch.distributed as dist
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cuda" if _on_gpus() else "cpu"
     numbers = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(numbers)
     return [float(number) for number in numbers]
