@@ -340,12 +340,12 @@ def _scaled(stated: scratch.ScratchRecipe, times: float) -> scratch.ScratchRecip
 
 
 def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
-    """Return the steps of the model's last pretraining, the mean loss of the last 20, and the held-out loss before and
-    after, by their column; losses are means over the model's pretrainings.
+    """Return the steps of the model's last pretraining, the mean loss of its last ones, and the held-out loss before
+    and after, by their column; losses are means over the model's pretrainings.
     """
     places = [job.directory(out) for [job] in cell.costs["pretraining"].values()]
     logs = [read_log(place) for place in places]
-    last = np.mean([line["loss.mlm"] for log in logs for line in log[-20:]])
+    last = np.mean([line["loss.mlm"] for log in logs for line in log[-scratch.LAST :]])
     facts: dict[str, Any] = {"steps": len(logs[0]), "last loss": f"{last:.3f}", **little_learnt(places)}
     looks = [files.read_json(place / "curve.json") for place in places if (place / "curve.json").exists()]
     if looks:
