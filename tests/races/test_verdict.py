@@ -148,11 +148,11 @@ def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
     nothing = race_of([untouched(), rival("TAPT", 0.001, p=0.9)])
     assert nothing.race is not None
     said = further(nothing)
-    assert said.startswith("Raw text of the domain (--corpus) would add DAPT")
+    assert said.startswith("Raw text of the domain (--corpus) adds contestants that read it")
     assert GUIDE in said
     with_text = replace(nothing, race=replace(nothing.race, hashes={"corpus, domain": "1f"}))
     with_text.__dict__["compared"] = nothing.compared
-    assert further(with_text).startswith("What gained in runs of ours")
+    assert further(with_text).startswith("What gained in our own runs")
     assert not further(race_of([untouched(), rival("TAPT", 0.031, p=0.01)]))
 
 
