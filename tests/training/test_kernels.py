@@ -118,7 +118,7 @@ def test_flash_attention_is_told_where_each_row_begins(where, monkeypatch):
     known = mask.to(where)
     setattr(known, kernels.ROWS, kernels.rows_of_gpu(100, firsts, lengths, torch.device(where)))
     wanted = functional.scaled_dot_product_attention(*exact, attn_mask=mask.to(where)).transpose(1, 2).flatten(0, 1)
-    found = kernels.attention_of_rows(*ours, known).transpose(1, 2).flatten(0, 1).float()
+    found = kernels.attention(*ours, known).transpose(1, 2).flatten(0, 1).float()
     torch.testing.assert_close(found[real], wanted[real], atol=0.02, rtol=0.02)
     found[real].square().sum().backward()
     wanted[real].square().sum().backward()

@@ -137,10 +137,13 @@ def attention(  # noqa: PLR0917  torch's signature
     query  (B, H, Q, D); key, value  (B, H, K, D)
     attn_mask  booleans, True where a query sees a key, or numbers to add to the scores; it broadcasts to (B, H, Q, K)
     """
+    rows: RowsOfCpu | RowsOfGpu | None = getattr(attn_mask, ROWS, None)
+    usual = query.dim() == 4 and not is_causal and not enable_gqa
+    if usual and isinstance(rows, RowsOfGpu) and query.shape[-1] in FLASH_SIZES:
+        return _attention_by_flash(query, key, value, rows, dropout_p=dropout_p, scale=scale)
     narrow = torch.is_autocast_enabled("cpu")
-    rows: RowsOfCpu | None = getattr(attn_mask, ROWS, None)
-    slow = rows is not None or narrow or dropout_p  # in torch's kernel
-    if not slow or is_causal or enable_gqa or query.dim() != 4 or query.device.type != "cpu":
+    slow = isinstance(rows, RowsOfCpu) or narrow or dropout_p  # in torch's kernel
+    if not slow or not usual or query.device.type != "cpu":
         return functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
@@ -148,9 +151,9 @@ def attention(  # noqa: PLR0917  torch's signature
     query, key, value = query.to(kind), key.to(kind), value.to(kind)
     with torch.autocast("cpu", enabled=False):
         query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-        if rows is None:
-            return _attention(query, key, value, attn_mask, dropout_p)
-        return _attention_by_row(query, key, value, rows, dropout_p)
+        if isinstance(rows, RowsOfCpu):
+            return _attention_by_row(query, key, value, rows, dropout_p)
+        return _attention(query, key, value, attn_mask, dropout_p)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> Tensor:
@@ -165,22 +168,10 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
     return weights_BHQK @ value.contiguous()
 
 
-def attention_of_rows(  # noqa: PLR0917  torch's signature
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+def _attention_by_flash(
+    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfGpu, *, dropout_p: float, scale: float | None
 ) -> Tensor:
-    """Return what `attention` does, on a GPU in the 16 bits of autocast, where rows share lines and see themselves."""
-    rows: RowsOfGpu | None = getattr(attn_mask, ROWS, None)
-    if rows is None or is_causal or enable_gqa or query.shape[-1] not in FLASH_SIZES:
-        return functional.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
+    """Return what each row sees of itself, computed on a GPU in the 16 bits of autocast."""
     lines, heads, width, size = query.shape
     kind = torch.get_autocast_dtype("cuda")
     q_TND, k_TND, v_TND = (
@@ -351,4 +342,4 @@ _ON_CPU: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.dropout: dropout,
     functional.linear: linear,
 }
-_ON_GPU: dict[Callable[..., Any], Callable[..., Any]] = {functional.scaled_dot_product_attention: attention_of_rows}
+_ON_GPU: dict[Callable[..., Any], Callable[..., Any]] = {functional.scaled_dot_product_attention: attention}
