@@ -153,7 +153,7 @@ def test_a_rank_that_is_lost_outside_a_step_is_named_by_the_other_also_if_it_kee
     for process in both:
         process.start()
     other = 1 - lost
-    both[other].join(15)
+    both[other].join(60)
     both[lost].kill()
     assert both[other].exitcode == 2
     said = f"acclimate: Process {other} of 2 got no answer from process {lost}. End"
@@ -176,7 +176,7 @@ def test_where_the_rank_that_keeps_the_store_has_come_to_its_end_the_other_does_
     for process in both:
         process.start()
     for process in both:
-        process.join(30)
+        process.join(60)
     assert [process.exitcode for process in both] == [0, 0]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from acclimate.core import files
-from acclimate.core.types import HELDOUT_LOOKS
+from acclimate.core.types import HELDOUT_LOOKS, SUB_WORDS
 from acclimate.methods import METHODS, mlm
 from acclimate.reports.forgetting import read_path
 from acclimate.training.looks import HeldOutLooks
@@ -29,15 +30,17 @@ def test_looks_are_evenly_spaced_and_measure_what_is_measured_of_the_model(
     method, contestant, pretrained, toy_race, tmp_path
 ):
     texts = texts_of(toy_race)
+    masks = {"": True, SUB_WORDS: False}
     stated = replace(contestant.small or METHODS[method].recipe(), **contestant.settings, **BEGUN)
     stated = replace(stated, model=str(pretrained), corpus=toy_race.materials.domain.path)
-    done = METHODS[method].adapt(stated, tmp_path, looks=HeldOutLooks(2, texts, 24))
+    done = METHODS[method].adapt(stated, tmp_path, looks=HeldOutLooks(2, texts, 24, sub_words=True))
     path = read_path(tmp_path)
     assert [step for step, _ in path] == [0, 2, 4, 5]
     for model, (_, found) in ((str(pretrained), path[0]), (str(done.path), path[-1])):
-        for name, text in texts.items():
-            expected = mlm.heldout_loss(model, text, max_tokens=24, most=512).loss
-            assert found[name] == pytest.approx(expected, rel=2e-4), (model, name)
+        assert len(found) == len(texts) * len(masks)
+        for (name, text), (ending, whole_words) in product(texts.items(), masks.items()):
+            expected = mlm.heldout_loss(model, text, max_tokens=24, whole_words=whole_words, most=512).loss
+            assert found[f"{name}{ending}"] == pytest.approx(expected, rel=2e-4), (model, name, ending)
 
 
 def test_the_checkpoint_is_the_same_with_looks_and_without_and_after_a_kill_looks_go_on(

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core import files
-from acclimate.core.types import HELDOUT_LOOKS
+from acclimate.core.types import HELDOUT_LOOKS, SUB_WORDS
 from acclimate.jobs.job import RESULT
+from acclimate.races import cost
 from acclimate.races.contestants import enter
-from acclimate.races.cost import estimate
 from acclimate.races.design import Adaptings
 from acclimate.races.outcome import read_outcome
 from acclimate.races.race import run_race
 from acclimate.races.report import write_race_pages
 from acclimate.reports.forgetting import TITLE
-from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS
+from acclimate.reports.table import DOMAIN_HEADING, HEADING
 from acclimate.studies import write_again
 
 NAMES = ("DAPT", "DAPT+TAPT", "TAPTER", "DGA")
@@ -46,11 +46,13 @@ def raced(toy_race, tmp_path_factory):
 def test_names_of_jobs_without_looks_are_as_before_and_looks_change_those_of_adaptations_alone(raced):
     recipe, materials, _ = raced
     usual = enter(replace(recipe, look_every=0), materials)
-    looked = enter(recipe, materials)
+    looked, words = enter(recipe, materials), replace(recipe, heldout_masks="words")
+    stated = {"every": 4, "max_tokens": recipe.heldout_tokens[1]}
     for name in NAMES:
         before, after = usual.models[name], looked.models[name]
         assert not {"looks", "domain_heldout", "general_heldout"} & {*before.settings, *before.contents}
-        assert after.settings["looks"] == {"every": 4, "max_tokens": recipe.heldout_tokens[1]}
+        assert after.settings["looks"] == {**stated, "sub_words": True}
+        assert enter(words, materials).models[name].settings["looks"] == stated
         assert after.contents["domain_heldout"] == materials.heldout.hash
         assert after.contents["general_heldout"] == materials.general_heldout.hash
         assert before.name != after.name
@@ -62,8 +64,12 @@ def test_names_of_jobs_without_looks_are_as_before_and_looks_change_those_of_ada
 def test_each_contestant_has_a_path_from_the_untouched_model_to_its_losses(raced):
     *_, run = raced
     outcome = read_outcome(run / "race.outcome.json")
-    [paths] = outcome.paths
-    assert set(paths.by_row) == set(NAMES)
+    paths, of_sub_words = outcome.paths
+    assert set(paths.by_row) == set(of_sub_words.by_row) == set(NAMES)
+    assert of_sub_words.title == f"{paths.title}{SUB_WORDS}"
+    [column] = [column for column in outcome.losses if column.name == f"{HEADING}{SUB_WORDS}"]
+    for name, path in of_sub_words.by_row.items():
+        assert path[-1].general == pytest.approx(column.by_row[name].loss, rel=1e-3)
     for name, path in paths.by_row.items():
         steps = [0, 4, 8, 10]
         assert [look.step for look in path] == ([*steps, 14, 18, 20] if "+" in name else steps)
@@ -104,19 +110,19 @@ def test_an_adaptation_that_has_not_ended_is_not_drawn(raced, tmp_path):
     place = job.directory(tmp_path)
     shutil.copytree(job.directory(run), place)
     drawn = Adaptings("", {"DAPT": [[job]]})
-    found = drawn.paths(tmp_path)
-    assert found is not None
-    assert [look.step for look in found.by_row["DAPT"]] == [0, 4, 8, 10]
+    for found in drawn.paths(tmp_path):
+        assert [look.step for look in found.by_row["DAPT"]] == [0, 4, 8, 10]
+    assert len(drawn.paths(tmp_path)) == 2
     (place / RESULT).unlink()
-    assert drawn.paths(tmp_path) is None
+    assert drawn.paths(tmp_path) == ()
 
 
-def test_looks_are_part_of_the_estimate(raced, tmp_path):
+def test_looks_are_part_of_the_estimate(raced, tmp_path, monkeypatch):
     recipe, materials, _ = raced
-    found, without = (
-        {stage.label: stage for stage in estimate(each, materials, tmp_path).stages}
-        for each in (recipe, replace(recipe, look_every=0))
+    monkeypatch.setattr(cost.trials, "read_speed", lambda *_, **__: cost.Speed(seconds=1.0, flops=1.0))
+    found, words, without = (
+        {stage.label: stage.reading for stage in cost.estimate(each, materials, tmp_path).stages}
+        for each in (recipe, replace(recipe, heldout_masks="words"), replace(recipe, look_every=0))
     )
-    assert found["DAPT"].reading > 0
-    assert without["DAPT"].reading == 0
-    assert found["DAPT"].tokens == without["DAPT"].tokens
+    assert found["DAPT"] > 1.4 * words["DAPT"] > 0  # twice as many, at the speeds of this minute
+    assert without["DAPT"] == 0

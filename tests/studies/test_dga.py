@@ -299,7 +299,7 @@ def test_with_looks_every_method_has_a_path_and_the_ensemble_none(toy_inputs, mo
         "DGA": ["DGA"],
     }
     for [job] in (chains[0] for row, chains in adaptings.jobs_by_row.items() if row != "untouched"):
-        assert job.settings["looks"] == {"every": 2, "max_tokens": 32}
+        assert job.settings["looks"] == {"every": 2, "max_tokens": 32, "sub_words": True}
     assert len(looked.losses) == 4
     words = design(stated(several, "heldout_masks=both", "adapt.whole_words=true"), inputs)
     assert len(words.losses) == 2

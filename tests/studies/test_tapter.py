@@ -6,12 +6,13 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from acclimate.core import settings
-from acclimate.core.types import Cost
+from acclimate.core.types import SUB_WORDS, Cost
 from acclimate.data.inputs import Raw
 from acclimate.data.sources import Inputs
 from acclimate.models.encoder import new_encoder, save_model
@@ -20,7 +21,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv
 from acclimate.reports.forgetting import TITLE
-from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS
+from acclimate.reports.table import DOMAIN_HEADING, HEADING
 from acclimate.studies import write_tables
 from acclimate.studies.tapter import TapterStudyRecipe, design
 from acclimate.tasks.labelled import LabelledFiles
@@ -113,20 +114,20 @@ def test_losses_on_held_out_general_text_and_on_the_domain_stand_beside_the_scor
         ),
     }
     words = design(replace(recipe, heldout_masks="words"), inputs).losses
-    assert [[job.name for job in each.jobs] for each in words] == [
-        [job.name for job in each.jobs] for each in made.losses[:2]
+    assert [[job.label for job in each.jobs] for each in words] == [
+        [job.label for job in each.jobs] for each in made.losses[:2]
     ]
     outcome = run(made, tmp_path / "run")
     assert not outcome.failed
-    [paths] = outcome.paths
-    assert paths.adaptations == 2
+    paths, of_sub_words = outcome.paths
+    assert paths.adaptations == of_sub_words.adaptations == 2
     assert {row: [look.step for look in path] for row, path in paths.by_row.items()} == {
         name: [0, 2, 3] for name in ("TAPT", "TAPTER")
     }
     assert paths.by_row["TAPT"][0] == paths.by_row["TAPTER"][0]
-    for heading, loss in ((HEADING, "general"), (DOMAIN_HEADING, "domain")):
-        [column] = [each for each in outcome.losses if each.name == heading]
-        for row, path in paths.by_row.items():
+    for (heading, loss), looked in product(((HEADING, "general"), (DOMAIN_HEADING, "domain")), outcome.paths):
+        [column] = [each for each in outcome.losses if each.name == f"{heading}{looked.masks}"]
+        for row, path in looked.by_row.items():
             assert getattr(path[-1], loss) == pytest.approx(column.by_row[row].loss, rel=1e-3)
     assert TITLE in write_tables(replace(outcome, study="tapter"), tmp_path)
     assert "General against domain loss" in (tmp_path / "tapter.html").read_text()

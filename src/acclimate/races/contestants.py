@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, settings
 from acclimate.core.prompt import FIELD
-from acclimate.core.types import SPLITS
+from acclimate.core.types import SPLITS, SUB_WORDS
 from acclimate.data import retrieve
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
@@ -22,7 +22,7 @@ from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
-from acclimate.reports.table import SUB_WORDS, UNTOUCHED
+from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
@@ -160,7 +160,8 @@ def adapted(
     if "dev" in known and materials.heldout is not None:  # to look at while it trains
         contents["dev"], places["dev"] = materials.heldout.hash, materials.heldout.path
     if looks is not None and method.looks_at_heldout:
-        stated["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens}
+        masks = {"sub_words": True} if looks.sub_words else {}
+        stated["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens, **masks}
         for name, place in looks.texts.items():
             contents[f"{name}_heldout"], places[f"{name}_heldout"] = Corpus(place).hash, place
     before = _before(method, recipe, text, materials) if isinstance(text, Corpus) else None
@@ -208,10 +209,13 @@ def _by(job: Job, method: Method) -> Job:
     return replace(job, contents={**job.contents, "code": code}, places=places)
 
 
-def looks_at(every: int, domain: Corpus | None, general: Corpus | None, *, max_tokens: int) -> HeldOutLooks | None:
+def looks_at(
+    every: int, domain: Corpus | None, general: Corpus | None, *, max_tokens: int, sub_words: bool
+) -> HeldOutLooks | None:
     """Return the looks at losses on held-out text of the domain and on general text; None if there are none.
 
-    every: steps between two looks; 0: none
+    every                  steps between two looks; 0: none
+    max_tokens, sub_words  as of `HeldOutLooks`
 
     Raises ValueError if one of the two texts is missing, without which what was learnt cannot be set against what was
     forgotten.
@@ -225,7 +229,7 @@ def looks_at(every: int, domain: Corpus | None, general: Corpus | None, *, max_t
         )
     assert domain is not None
     assert general is not None
-    return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens)
+    return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens, sub_words)
 
 
 def on_domain(label: str, method: str, recipe: Any, materials: Materials, *, looks: HeldOutLooks | None = None) -> Job:
@@ -556,7 +560,15 @@ def enter(
     )
     # on a fold of a cross-validation one adaptation is fine-tuned, that of the repeat
     first = 0 if materials.fold is None else materials.fold.repeat % recipe.adapt_seeds
-    looks = looks_at(recipe.look_every, domain or materials.heldout, materials.general_heldout, max_tokens=longest[1])
+    masks_sub_words = any(not getattr(stated, "whole_words", True) for _, _, stated in linked.values())
+    both = recipe.heldout_masks == "both" and masks_sub_words
+    looks = looks_at(
+        recipe.look_every,
+        domain or materials.heldout,
+        materials.general_heldout,
+        max_tokens=longest[1],
+        sub_words=both,
+    )
     models: dict[str, Job | None] = {UNTOUCHED: base}
     further: dict[str, tuple[Job, ...]] = {}
     for name in names:
@@ -569,8 +581,6 @@ def enter(
             further[name] = tuple(job for job in later if job is not None)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in other}
-    masks_sub_words = any(not getattr(stated, "whole_words", True) for _, _, stated in linked.values())
-    both = recipe.heldout_masks == "both" and masks_sub_words
     losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both)
     baseline = None
     if BASELINE in names:

@@ -355,6 +355,7 @@ class SpeedTest:
                 for name, place in job.places.items()
                 if name.endswith("_heldout")
             ]
+            number *= 2 if looks.get("sub_words") else 1
             reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.core.types import Split
+from acclimate.core.types import SUB_WORDS, Split
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import RESULT, Job
@@ -19,13 +19,12 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe
-from acclimate.reports.forgetting import LossPaths, path_of
+from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.table import (
     DOMAIN_HEADING,
     DOMAIN_MEANING,
     HEADING,
     MEANING,
-    SUB_WORDS,
     SUB_WORDS_MEANING,
     UNTOUCHED,
     over_adaptations,
@@ -177,8 +176,8 @@ class Adaptings:
     name: str
     jobs_by_row: Mapping[str, Sequence[Sequence[Job]]]
 
-    def paths(self, run: Path) -> LossPaths | None:
-        """Return the paths of those that looked and ended, of the run in a directory; None if none did."""
+    def paths(self, run: Path) -> tuple[LossPaths, ...]:
+        """Return the paths of those that looked and ended, of the run in a directory."""
         places = {
             row: [[job.directory(run) for job in jobs] for jobs in adaptations]
             for row, adaptations in self.jobs_by_row.items()
@@ -187,9 +186,7 @@ class Adaptings:
             row: [each for each in adaptations if all((place / RESULT).exists() for place in each)]
             for row, adaptations in places.items()
         }
-        by_row = {row: path for row, adaptations in ended.items() if (path := path_of(adaptations))}
-        number = max((len(ended[row]) for row in by_row), default=1)
-        return LossPaths(self.name, by_row, number) if by_row else None
+        return paths_of(self.name, ended)
 
 
 def main_metric(metric: Metric) -> Sequence[Metric]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from acclimate.core import files, settings
 from acclimate.core.figures import listed, metric_text, span_text
-from acclimate.core.types import Cost
+from acclimate.core.types import SUB_WORDS, Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
@@ -25,13 +25,12 @@ from acclimate.races import work
 from acclimate.races.compare import mean_cost
 from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
 from acclimate.reports.curves import TERMS, both_sides, read_curve
-from acclimate.reports.forgetting import LossPaths, path_of
+from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import (
     DOMAIN_HEADING,
     HEADING,
     MEANING,
-    SUB_WORDS,
     SUB_WORDS_MEANING,
     UNTOUCHED,
     BeforeAndAfter,
@@ -176,9 +175,7 @@ def _paths(jobs: Entries, run: Path) -> tuple[LossPaths, ...]:
         ]
         for name in jobs.models
     }
-    by_row = {name: path for name, several in directories.items() if (path := path_of(several))}
-    number = max((len(directories[name]) for name in by_row), default=1)
-    return (LossPaths("", by_row, number),) if by_row else ()
+    return paths_of("", directories)
 
 
 def _place(result: CellResult) -> tuple[bool, bool, bool, float, str]:

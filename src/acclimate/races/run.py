@@ -104,7 +104,7 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
         notes=design.notes,
         absent=design.absent,
         study=design.study,
-        paths=tuple(paths for each in design.adaptings if (paths := each.paths(out)) is not None),
+        paths=tuple(paths for each in design.adaptings for paths in each.paths(out)),
     )
     tuned = found.tuned
     if design.refitted is not None:

@@ -105,11 +105,9 @@ def path_figures(outcome: Outcome) -> dict[str, list[Drawing]]:
 
     drawn = {}
     for paths in outcome.paths:
-        title = f"{forgetting.TITLE}{paths.name}"
         lines = {row: [(look.domain, look.general) for look in path] for row, path in paths.by_row.items()}
-        drawn[title] = [
-            Drawing(f"General against domain loss{paths.name}", general_against_domain(lines, title), wide=True)
-        ]
+        name = f"General against domain loss{paths.name}{paths.masks}"
+        drawn[paths.title] = [Drawing(name, general_against_domain(lines, paths.title), wide=True)]
     return drawn
 
 

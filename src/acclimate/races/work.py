@@ -66,7 +66,7 @@ def adapt(
     method: str,
     code: Path | None = None,
     retrieved: Path | None = None,
-    looks: Mapping[str, int] | None = None,
+    looks: Mapping[str, Any] | None = None,
     domain_heldout: Path | None = None,
     general_heldout: Path | None = None,
     **places: str | Path,
@@ -87,7 +87,7 @@ def adapt(
     if looks is not None:
         texts = {"domain": domain_heldout, "general": general_heldout}
         read = {name: place for name, place in texts.items() if place is not None}
-        more["looks"] = HeldOutLooks(looks["every"], read, looks["max_tokens"])
+        more["looks"] = HeldOutLooks(looks["every"], read, looks["max_tokens"], looks.get("sub_words", False))
     return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch, **more))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.figures import listed
-from acclimate.core.types import HELDOUT_LOOKS, HELDOUT_SEGMENTS
+from acclimate.core.types import HELDOUT_LOOKS, HELDOUT_SEGMENTS, SUB_WORDS
 from acclimate.reports.page import Section
 
 TITLE = "General loss at equal domain loss"
@@ -41,11 +41,18 @@ class LossPaths:
 
     by_row       row -> its looks, by step
     adaptations  number of adaptations that the losses are means over
+    masks        SUB_WORDS if sub-words are masked; "" if whole words are
     """
 
     name: str
     by_row: Mapping[str, Sequence[Look]]
     adaptations: int = 1
+    masks: str = ""
+
+    @property
+    def title(self) -> str:
+        """The heading of their table and drawing."""
+        return f"{TITLE}{self.name}{self.masks}"
 
 
 def read_path(directory: Path) -> list[tuple[int, dict[str, float]]]:
@@ -58,12 +65,26 @@ def read_path(directory: Path) -> list[tuple[int, dict[str, float]]]:
     return [(step, losses) for step, losses in record["looks"]] if record["head"] else []
 
 
-def path_of(adaptations: Sequence[Sequence[Path]]) -> tuple[Look, ...]:
+def paths_of(name: str, by_row: Mapping[str, Sequence[Sequence[Path]]]) -> tuple[LossPaths, ...]:
+    """Return the paths of the rows that looked, with whole words masked and, if they looked at these too, sub-words.
+
+    by_row: row -> the directories of its adaptations, as `path_of` takes them
+    """
+    found = []
+    for masks in ("", SUB_WORDS):
+        paths = {row: path for row, adaptations in by_row.items() if (path := path_of(adaptations, masks))}
+        if paths:
+            found.append(LossPaths(name, paths, max(len(by_row[row]) for row in paths), masks))
+    return tuple(found)
+
+
+def path_of(adaptations: Sequence[Sequence[Path]], masks: str = "") -> tuple[Look, ...]:
     """Return the looks of a contestant, means over its adaptations; () if it did not look, or not at both texts.
 
-    adaptations: of each the directories of its runs, in their order; steps of the next run count on
+    adaptations  of each the directories of its runs, in their order; steps of the next run count on
+    masks        as of `LossPaths`
     """
-    paths = [_joined(directories) for directories in adaptations]
+    paths = [_joined(directories, masks) for directories in adaptations]
     steps = {tuple(look.step for look in path) for path in paths}
     if len(steps) != 1 or not paths[0]:
         return ()
@@ -73,15 +94,16 @@ def path_of(adaptations: Sequence[Sequence[Path]]) -> tuple[Look, ...]:
     )
 
 
-def _joined(directories: Sequence[Path]) -> list[Look]:
+def _joined(directories: Sequence[Path], masks: str) -> list[Look]:
+    domain, general = f"domain{masks}", f"general{masks}"
     path: list[Look] = []
     for directory in directories:
         looks = read_path(directory)
-        if not looks or any({"domain", "general"} - losses.keys() for _, losses in looks):
+        if not looks or any({domain, general} - losses.keys() for _, losses in looks):
             return []
         before = path[-1].step if path else 0
         # the first look of a later run is at the model that the run before it ended with
-        path += [Look(before + step, losses["domain"], losses["general"]) for step, losses in looks[1 if path else 0 :]]
+        path += [Look(before + step, losses[domain], losses[general]) for step, losses in looks[1 if path else 0 :]]
     return path
 
 
@@ -146,7 +168,7 @@ def section(paths: LossPaths) -> Section:
     lines = (
         sentence(paths),
         "A line is at the lowest domain loss of its contestant, with the general loss of each contestant where it "
-        f"first falls to that; - : it does not. Masks are of whole words; a look reads at most {HELDOUT_SEGMENTS} "
-        "segments of each text.",
+        f"first falls to that; - : it does not. Masks are of {'sub-words' if paths.masks else 'whole words'}; a look "
+        f"reads at most {HELDOUT_SEGMENTS} segments of each text.",
     )
-    return Section(f"{TITLE}{paths.name}", columns, tuple(rows), lines, lead=LEAD)
+    return Section(paths.title, columns, tuple(rows), lines, lead=LEAD)

@@ -297,9 +297,9 @@ def _column(
     """
     task, names = materials.task, recipe.names
     here = f", {task.name}" if several else ""
-    looks = looks_at(
-        recipe.look_every, materials.heldout, materials.general_heldout, max_tokens=recipe.adapt.max_tokens
-    )
+    sub_words = recipe.heldout_masks == "both" and not recipe.adapt.whole_words
+    measured: dict[str, Any] = {"max_tokens": recipe.adapt.max_tokens, "sub_words": sub_words}
+    looks = looks_at(recipe.look_every, materials.heldout, materials.general_heldout, **measured)
     models: dict[str, Job | None] = {UNTOUCHED: None}
     for name, (method, _) in ADAPTED.items():
         if name in names or (name == MLM and ENSEMBLE in names):
@@ -335,9 +335,8 @@ def _column(
         materials.heldout,
         materials,
         adapt_seeds=recipe.adapt_seeds,
-        max_tokens=recipe.adapt.max_tokens,
-        sub_words=recipe.heldout_masks == "both" and not recipe.adapt.whole_words,
         here=here,
+        **measured,
     )
     return cells, losses
 

@@ -35,7 +35,7 @@ import numpy as np
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
-from acclimate.core.types import Watch
+from acclimate.core.types import SUB_WORDS, Watch
 from acclimate.data.corpus_scan import leave_out
 from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
@@ -48,7 +48,7 @@ from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
-from acclimate.reports.table import DOMAIN_HEADING, HEADING, SUB_WORDS, over_adaptations
+from acclimate.reports.table import DOMAIN_HEADING, HEADING, over_adaptations
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
 from acclimate.tasks.datasets import blurb

@@ -120,6 +120,7 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     adapting: dict[str, Any] = {"tapt": recipe.tapt, "tapter": recipe.tapter, "dapt": recipe.tapt}
     adapting |= {"contestants": recipe.contestants, "finetune": recipe.finetune}
     adapting |= {"adapt_seeds": recipe.adapt_seeds, "look_every": recipe.look_every}
+    adapting |= {"heldout_masks": recipe.heldout_masks}
     race = RaceRecipe(seeds=recipe.seeds, **adapting)
     entries = enter(race, materials, domain=domain)
 

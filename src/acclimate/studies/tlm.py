@@ -32,7 +32,7 @@ from typing import Annotated, Any, Literal
 from acclimate.core import files, settings
 from acclimate.core.figures import si
 from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
-from acclimate.core.types import Split, Watch
+from acclimate.core.types import SUB_WORDS, Split, Watch
 from acclimate.data import retrieve
 from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
 from acclimate.data.sources import Inputs, materials_of
@@ -46,7 +46,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
-from acclimate.reports.table import HEADING, MEANING, SUB_WORDS, SUB_WORDS_MEANING, interval_text, over_adaptations
+from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, interval_text, over_adaptations
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from acclimate.core import files, ranks
-from acclimate.core.types import HELDOUT_LOOKS, HELDOUT_SEGMENTS, Batch, Watch
+from acclimate.core.types import HELDOUT_LOOKS, HELDOUT_SEGMENTS, SUB_WORDS, Batch, Watch
 from acclimate.models.loading import head_drawn
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches
@@ -32,16 +32,18 @@ class HeldOutLooks:
     every       steps between two looks; there is one before the first step and one after the last, too
     texts       "domain" and "general" -> the directory of a corpus that no model adapts on
     max_tokens  longest sequence in tokens, the same for all models that are compared
+    sub_words   True: each text twice, with whole words masked and with sub-words masked one by one
     """
 
     every: int
     texts: Mapping[str, Path]
     max_tokens: int
+    sub_words: bool = False
 
 
 class LossPath:
-    """Measures L_MLM on held-out texts at each look, as `methods.mlm.heldout_loss` does: masks are of whole words, 15%
-    of the tokens, and the same for all models of one vocabulary. Nothing that is trained depends on it.
+    """Measures L_MLM on held-out texts at each look, as `methods.mlm.heldout_loss` does: masks are of 15% of the tokens
+    and the same for all models of one vocabulary. Nothing that is trained depends on it.
     """
 
     def __init__(
@@ -59,9 +61,15 @@ class LossPath:
         self.batches: dict[str, list[Batch]] = {}
         for name, place in looks.texts.items():
             tokens = ranks.first_then_all(partial(Corpus(place).tokens, tokenizer, watch=watch))
-            self.batches[name] = evaluation_batches(
-                tokens, batch=64, longest=looks.max_tokens, seed=0, segments_at_most=HELDOUT_SEGMENTS
-            )
+            for masks, whole_words in (("", True), (SUB_WORDS, False))[: 2 if looks.sub_words else 1]:
+                self.batches[f"{name}{masks}"] = evaluation_batches(
+                    tokens,
+                    batch=64,
+                    longest=looks.max_tokens,
+                    seed=0,
+                    whole_words=whole_words,
+                    segments_at_most=HELDOUT_SEGMENTS,
+                )
         self.losses: dict[int, dict[str, float]] = {}
         if (out / HELDOUT_LOOKS).exists():
             self.losses = dict(files.read_record(out / HELDOUT_LOOKS)["looks"])
