@@ -114,3 +114,12 @@ def test_a_row_of_a_papers_table_is_fine_tuned_as_papers_do():
     tuned += [each for each, file in zip(values, FILES, strict=True) if file.parent.name == "finetune"]
     assert len(tuned) > 20
     assert {each.get("preset") for each in tuned} == {"papers"}
+
+
+def test_the_pair_of_table_9_differs_in_the_adversarial_term_alone():
+    alone, adversarial = (
+        settings.from_toml(scratch.ScratchRecipe, RECIPES / "scratch" / f"pubmedbert-{name}.toml")
+        for name in ("not-adversarial", "adversarial")
+    )
+    assert adversarial.adversarial > 0
+    assert replace(adversarial, adversarial=0.0) == alone

@@ -147,6 +147,9 @@ def test_a_difference_is_paired_by_seed_and_unpaired_without_common_seeds() -> N
     back = compare_of(untouched, adapted)
     assert (back.p, back.low, back.high) == pytest.approx((found.p, -found.high, -found.low))
     assert found.difference == pytest.approx(found.mean - found.reference_mean)
+    assert found.caution == ""
+    twice = contestant("TAPT", points_N[0], shares_Nn[0], layout([0, 1, 0, 1, 0], range(5)))
+    assert "2 adaptations of a contestant establish next to nothing" in compare_of(twice, untouched).caution
 
 
 def test_two_adapted_contestants_are_paired_by_adaptation_too() -> None:

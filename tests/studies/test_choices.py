@@ -133,6 +133,22 @@ def test_all_heads_of_a_table_have_one_linear_layer_and_no_pooler(vary, models):
         assert [name for name in linear if not name.startswith(inside)] == ["classifier"], variant.name
 
 
+def test_by_dataset_each_variant_has_the_settings_of_the_dataset(models, tmp_path, monkeypatch):
+    rates = {"Words": 1e-3, "Texts": 2e-3}
+
+    def settings_on(recipe, name):
+        return replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rates[name]))
+
+    monkeypatch.setattr(choices, "settings_on", settings_on)
+    recipe = settings.override(ChoicesRecipe(), ['datasets=["Words", "Texts"]', "by_dataset=true"])
+    study = design(recipe, Inputs(tmp_path, models=models[:1], data=tmp_path))
+    for cell in study.cells:
+        for [job] in cell.costs["tuning"].values():
+            assert job.settings["recipe"]["plan"]["rate"] == rates[cell.column]
+    with pytest.raises(ValueError, match="by_dataset takes rate, batch and epochs from the recipes"):
+        settings.override(ChoicesRecipe(), ["by_dataset=true", "finetune.epochs=3"])
+
+
 def test_of_variants_that_do_not_differ_on_a_task_one_stands(models, tmp_path):
     found = made(tmp_path, models, "layers", 'datasets=["Texts"]', 'variants=["linear", "CRF", "BiLSTM"]')
     assert [cell.row for cell in found.cells] == ["linear", "BiLSTM"]

@@ -180,10 +180,27 @@ def test_scales_train_with_the_recipes_and_retrieve_their_k():
     ]
 
 
-@pytest.mark.parametrize("wrong", ['scales=["small"]', "model_flops=1e21"])
-def test_what_only_scale_reads_is_refused_elsewhere(wrong):
-    with pytest.raises(ValueError, match="read by vary=scale alone"):
-        settings.override(TlmStudyRecipe(), ["vary=k", wrong])
+@pytest.mark.parametrize("vary", ["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"])
+def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
+    recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", 'scales=["medium"]', "retrieval.b=0.5"])
+    paper = of_table_b1("SciERC", "medium")
+    varied = {"k": ("rho_1",), "stages": ("stage_2",), "search": ("rho_1", "rho_2")}
+    varied |= {"model": ("model", "tokenizer", "rho_1")}
+    names = (*varied.get(vary, (vary,)), "external_only")
+    rows = [row for row in variants(recipe, "a-model", "SciERC") if row.tlm is not None]
+    assert len(rows) >= 2
+    for row in rows:
+        given = {name: getattr(paper, name) for name in names if hasattr(paper, name)}
+        assert replace(row.tlm, **given) == paper
+        assert vary == "k" or row.retrieval.k == paper.k
+        assert row.retrieval.b == 0.5
+
+
+def test_what_only_scale_reads_is_refused_elsewhere():
+    with pytest.raises(ValueError, match="model_flops is read by vary=scale alone"):
+        settings.override(TlmStudyRecipe(), ["vary=k", "model_flops=1e21"])
+    with pytest.raises(ValueError, match="vary=k has one scale"):
+        settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small", "large"]'])
 
 
 def test_both_dev_sets_of_mnli_count_as_one_task():

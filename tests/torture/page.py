@@ -21,8 +21,9 @@ HEAD = """# Reliability
 
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
-tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, a twentieth of the cheap tries
-runs with a fixed seed (`tests/test_torture.py`), with `-m slow` a tenth of nearly all.
+tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, a tenth of the tries runs with a
+fixed seed (`tests/test_torture.py`): of all parts but those whose tries take seconds (killed races, studies, workers, ranks and clusters;
+the last table names their tests), with the commands that take a second.
 
 "The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
 (clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
@@ -39,7 +40,7 @@ TAIL = """
 | A worker process is killed, or its driver is, or it dies in the middle of a message | `tests/jobs/test_run.py` |
 | A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
 | Processes of torchrun differ in settings, inputs or versions; one hangs or is lost, the one that keeps the store too; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
-| A training is killed at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
+| A race is killed in each of its stages; a training at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
 | Names of archives that lead out of their folder, bombs | `tests/tasks/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
 
 ## What is not promised

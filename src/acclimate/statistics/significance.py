@@ -201,7 +201,7 @@ def compare_of(contestant: Resampled, reference: Resampled) -> Comparison:
         variance_residual=float(components.residual),
         items=components.count,
         seeds=seeds,
-        caution=cautions(seeds, shares_1n),
+        caution=cautions(seeds, shares_1n, adaptations=min(adaptations, default=0)),
         adaptations=min(adaptations, default=0),
     )
 
@@ -247,8 +247,11 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
     return likely, low, high
 
 
-def cautions(seeds: int, shares_Sn: Values) -> str:
-    """Return why interval and p may be unreliable, one reason a line, or "". docs/statistics.md has the simulations."""
+def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0) -> str:
+    """Return why interval and p may be unreliable, one reason a line, or "". docs/statistics.md has the simulations.
+
+    adaptations: as of `Comparison`
+    """
     reasons = []
     if float(effective_items(shares_Sn)) < FEWEST_ITEMS:
         reasons.append(
@@ -259,6 +262,11 @@ def cautions(seeds: int, shares_Sn: Values) -> str:
         reasons.append(
             f"{seeds} seeds are too few for reliable p values: in simulations, up to 8% of comparisons of equal "
             f"contestants had p < .05. Use at least {FEWEST_SEEDS} seeds."
+        )
+    if adaptations == 2:
+        reasons.append(
+            "2 adaptations of a contestant establish next to nothing: a difference has to be up to 12.7 standard "
+            "errors, with 3 adaptations 4.3. Use adapt_seeds=3 or more."
         )
     return "\n".join(reasons)
 

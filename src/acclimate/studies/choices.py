@@ -32,6 +32,7 @@ from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.recipe import Seeds
 from acclimate.studies.datasets import (
     Longest,
+    check_by_dataset,
     check_data,
     fitted,
     folder_of,
@@ -40,6 +41,7 @@ from acclimate.studies.datasets import (
     leaking_ids,
     length_of,
     prepared_task,
+    settings_on,
     task_of,
     there,
     without_rows,
@@ -149,11 +151,15 @@ class ChoicesRecipe:
     special: bool = False  # have the tokenizer keep whole the strings that an encoding writes into texts
     leaks: Literal["keep", "drop"] = "keep"  # what becomes of rows of train and dev that contain a test text
     split: Literal["dev", "test"] = "dev"  # what is scored; each run with "test" is a look at the test set
+    by_dataset: bool = False
+    """Fine-tune BLURB's datasets with rate, batch and epochs of their recipes, such as `finetune/blurb-bc2gm`; other
+    datasets have those of `finetune`."""
     finetune: FinetuneRecipe = finetune.PAPERS
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        check_by_dataset(self)
         known = {variant.name: variant for variant in TABLES[self.vary].variants}
         for name in self.variants:
             if name not in known or self.variants.count(name) > 1:
@@ -223,7 +229,7 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
         split=recipe.split,
         called=called(models),
         notes=(
-            "Every variant has the same settings and seeds.",
+            f"Every variant has the same settings{' on a dataset' * recipe.by_dataset} and seeds.",
             *(("Rows of train and dev that contain a test text were left out.",) if recipe.leaks == "drop" else ()),
         ),
         absent=absent,
@@ -305,7 +311,8 @@ def _of_dataset(
     for variant in recipe.chosen:
         form = form_by_variant[variant.name]
         task = tasks[form.name]
-        stated = fitted(replace(recipe.finetune, **variant.settings), task, form, special=recipe.special)
+        stated = replace(settings_on(recipe, dataset.name), **variant.settings)
+        stated = fitted(stated, task, form, special=recipe.special)
         readings.append(Reading(variant.name, task, _of_tags(stated, task), form.name if several else ""))
     return readings
 

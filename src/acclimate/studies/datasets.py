@@ -9,14 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Protocol, TypeVar
 
-from acclimate.core import ranks
+from acclimate.core import ranks, settings
 from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.published import CATALOGUES
 from acclimate.data.sources import Inputs, dataset_of
-from acclimate.methods.finetune import FinetuneRecipe, without_idle_settings
+from acclimate.methods.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
+from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, name_of
 from acclimate.tasks.prepared import Prepared, prepare
@@ -221,3 +222,35 @@ def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special
     if form is None or not special:
         return found
     return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))
+
+
+class ByDataset(Protocol):
+    """Settings of fine-tuning, and whether BLURB's datasets have rate, batch and epochs of their own."""
+
+    @property
+    def by_dataset(self) -> bool: ...
+    @property
+    def finetune(self) -> FinetuneRecipe: ...
+
+
+def check_by_dataset(recipe: ByDataset) -> None:
+    """Raises ValueError if `by_dataset` would replace a setting that is stated."""
+    plan, usual = recipe.finetune.plan, PAPERS.plan
+    stated = (recipe.finetune.epochs, plan.rate, plan.batch) != (PAPERS.epochs, usual.rate, usual.batch)
+    if recipe.by_dataset and stated:
+        raise ValueError(
+            "by_dataset takes rate, batch and epochs from the recipes of the datasets: leave finetune.epochs, "
+            "finetune.plan.rate and finetune.plan.batch out, or set by_dataset=false"
+        )
+
+
+def settings_on(recipe: ByDataset, name: str) -> FinetuneRecipe:
+    """Return the settings of fine-tuning on the dataset of this name: those of all, or its own if `by_dataset`."""
+    dataset, _, _ = name.partition(",")
+    file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
+    known = dataset.lower() in {each.name.lower() for each in blurb.DATASETS}
+    if not recipe.by_dataset or not known:
+        return recipe.finetune
+    stated = settings.from_toml(FinetuneRecipe, file)
+    plan = replace(recipe.finetune.plan, rate=stated.plan.rate, batch=stated.plan.batch)
+    return replace(recipe.finetune, epochs=stated.epochs, plan=plan)

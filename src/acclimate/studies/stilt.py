@@ -43,7 +43,7 @@ from acclimate.races.recipe import Seeds
 from acclimate.races.tables import row_id
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
-from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
+from acclimate.studies.datasets import Longest, check_by_dataset, folder_of, prepared_file, read_datasets, settings_on
 from acclimate.studies.models import Model, called, check_lengths, models_of
 from acclimate.tasks import labelled as files
 from acclimate.tasks.datasets import blurb
@@ -102,31 +102,13 @@ class StiltStudyRecipe:
 
     def __post_init__(self) -> None:
         check_ranges(self)
-        plan, usual = self.finetune.plan, finetune.PAPERS.plan
-        stated = (self.finetune.epochs, plan.rate, plan.batch) != (finetune.PAPERS.epochs, usual.rate, usual.batch)
-        if self.by_dataset and stated:
-            raise ValueError(
-                "by_dataset takes rate, batch and epochs from the recipes of the datasets: leave finetune.epochs, "
-                "finetune.plan.rate and finetune.plan.batch out, or set by_dataset=false"
-            )
+        check_by_dataset(self)
         if len(self.datasets) == 1:
             raise ValueError(f"datasets = {[*map(files.name_of, self.datasets)]}: a pair takes two. Name another one")
         check_chained(self.finetune)
 
 
 RECIPE = StiltStudyRecipe
-
-
-def settings_on(recipe: StiltStudyRecipe, name: str) -> FinetuneRecipe:
-    """Return the settings of fine-tuning on the dataset of this name: those of all, or its own if `by_dataset`."""
-    dataset, _, _ = name.partition(",")
-    file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
-    known = dataset.lower() in {each.name.lower() for each in blurb.DATASETS}
-    if not recipe.by_dataset or not known:
-        return recipe.finetune
-    stated = settings.from_toml(FinetuneRecipe, file)
-    plan = replace(recipe.finetune.plan, rate=stated.plan.rate, batch=stated.plan.batch)
-    return replace(recipe.finetune, epochs=stated.epochs, plan=plan)
 
 
 def design(recipe: StiltStudyRecipe, inputs: Inputs) -> Design:

@@ -95,9 +95,9 @@ class TlmStudyRecipe:
     """Further tasks beside the one named before: names of datasets of `--data`, or labelled files. Each is a column,
     and each row has its mean over all tasks."""
     scales: tuple[Scale, ...] = ()
-    """Scales of Table 2 that vary=scale compares: each dataset of the paper is trained with its recipe, such as
-    `tlm/scierc-small`, its k too, and a given model with `finetune/tlm-roberta`; `tlm` and `retrieval.k` are not
-    read. None: one row of TLM, with the settings `tlm` and `retrieval`."""
+    """Scales of Table 2: each dataset of the paper is trained with its recipe, such as `tlm/scierc-small`, its k too,
+    and a given model with `finetune/tlm-roberta`; `tlm` and `retrieval.k` are not read. vary=scale compares them, and
+    all else varies at one of them. None: the settings `tlm` and `retrieval`, and one row of TLM with vary=scale."""
     model_flops: Annotated[float, Range(least=0)] = 0.0
     """FLOP that pretraining the given model took, for Figure 1; the paper: 4.36e21 for RoBERTa-large. 0: unknown, and
     the figure leaves the model out."""
@@ -115,8 +115,10 @@ class TlmStudyRecipe:
         check_no_more(self, "adapt_seeds", than="seeds")
         for name in ("ks", "rho_1s", "rho_2s"):
             check_each_once(name, getattr(self, name))
-        if self.vary != SCALE and (self.scales or self.model_flops):
-            raise ValueError("scales and model_flops are read by vary=scale alone. Leave them out")
+        if self.vary != SCALE and self.model_flops:
+            raise ValueError("model_flops is read by vary=scale alone. Leave it out")
+        if self.vary != SCALE and len(self.scales) > 1:
+            raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} has one scale. Name one, or set vary=scale")
         if len({*self.scales}) < len(self.scales):
             raise ValueError(f"scales = {[*self.scales]}: each once")
         if self.second and self.vary != "retrieval":
@@ -161,7 +163,7 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         what = "comparisons of means" if one[2] == AVERAGE else "comparisons on tasks" if several else "comparisons"
         against += [Against(key, (one,), reference, f"all {what} with '{reference}'") for key in others]
     notes = [
-        *_without_internal(recipe),
+        *_without_internal(recipe, tasks),
         *(
             f"{column.materials.task.name}: {note}" if several else note
             for column in columns
@@ -195,11 +197,12 @@ class TlmColumn:
     losses: tuple[HeldOutLosses, ...]
 
 
-def _without_internal(recipe: TlmStudyRecipe) -> list[str]:
+def _without_internal(recipe: TlmStudyRecipe, tasks: Sequence[str]) -> list[str]:
     """Return a note on values of rho_1 with which no batch of stage 1 is internal."""
     if recipe.vary not in ("rho_1", "search"):
         return []
-    steps, alike = recipe.tlm.plan.steps, [x for x in recipe.rho_1s if x >= recipe.tlm.plan.steps]
+    steps = min(_stated(recipe, task).plan.steps for task in tasks)
+    alike = [x for x in recipe.rho_1s if x >= steps]
     if not alike:
         return []
     return [
@@ -280,6 +283,11 @@ def of_table_b1(dataset: str, scale: Scale) -> tlm.TlmRecipe:
     return settings.from_toml(tlm.TlmRecipe, file)
 
 
+def _stated(recipe: TlmStudyRecipe, dataset: str) -> tlm.TlmRecipe:
+    """Return the settings of every variant but for what is varied."""
+    return of_table_b1(dataset, recipe.scales[0]) if recipe.scales and recipe.vary != SCALE else recipe.tlm
+
+
 def _of_model(recipe: TlmStudyRecipe) -> finetune.FinetuneRecipe:
     """Return the settings with which the given model is fine-tuned: Table A.1's where scales are those of the paper."""
     if not recipe.scales:
@@ -321,7 +329,7 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
 
     Raises ValueError where they need a model and none is given, and where the dataset has no settings of its own.
     """
-    stated = recipe.tlm
+    stated = _stated(recipe, dataset)
     retrieval = replace(recipe.retrieval, k=stated.k) if stated.k else recipe.retrieval
     match recipe.vary:
         case "retrieval":
@@ -344,7 +352,7 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
         case "model":
             if not model:
                 raise ValueError("vary=model needs a pretrained model: give --model, a directory or hub id")
-            goes_on = replace(stated, model=model, rho_1=0)
+            goes_on = replace(stated, model=model, tokenizer="", rho_1=0)
             return [
                 TlmVariant("model", None, retrieval),
                 TlmVariant("model + MLM on task data", goes_on, retrieval),
