@@ -425,10 +425,10 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             (
                 Test(
                     "tlm-heads",
-                    "share of positional and vertical heads against a pretrained model",
+                    "share of maxima on neighbours and marks against a pretrained model",
                     "share",
                     None,
-                    2**0.5 * of_a_mean(0.25, 3),
+                    2**0.5 * of_a_mean(0.05, 3),
                 ),
             ),
             (
@@ -441,7 +441,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "models of 144 heads, as BERT-base, and more tokens",
             "First stages with BM25, of four heads each, and three encoders of the same size that saw as many tokens of general text. The paper "
             "compares with BERT and RoBERTa. After 600 steps of 32, 1.2 million tokens, none of the four heads of any of these six encoders was "
-            "positional or vertical, so there was nothing to compare; this is five times as long.",
+            "positional or vertical, so there was nothing to compare; this is five times as long. As no head "
+            "passed the paper's bar of 90% of its maxima then either, the share of all maxima was stated as the figure, before it was looked at.",
         ),
     ),
     "PubMedBERT and BLURB: Gu et al. (2021)": (
@@ -528,11 +529,12 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             "ChemProt 77.24 and 75.40; BC5-chem 93.33, 93.37, 93.11",
             (Test("choices-layers", "linear against LSTM on ChemProt", "points", 1.84, of_a_study(11_256, 3, 0.4)),),
             (
-                f"{CHOICES} vary=layers 'datasets=[\"ChemProt\"]' rows=1000 seeds=3 finetune.looks=1 finetune.epochs=4 finetune.plan.rate=1.2e-4",
+                f"{CHOICES} vary=layers 'datasets=[\"ChemProt\"]' rows=1000 seeds=3 finetune.looks=1 finetune.epochs=12 finetune.plan.rate=1.2e-4",
                 "python benchmarks/claims/scores.py OUT choices-layers COMMAND",
             ),
             "whole training sets; that schemes are alike needs a bound",
-            "1,000 rows of train, scored on dev. Tag schemes are not tested.",
+            "1,000 rows of train, scored on dev. Tag schemes are not tested. After 4 epochs the linear layer had learnt nothing, so this was stated "
+            "anew with 12 before it was run.",
         ),
         Claim(
             "P7",

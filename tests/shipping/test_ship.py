@@ -144,6 +144,13 @@ def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_w
     else:
         assert [tuple(sorted(label)) if kind == "multilabel" else label for label in said] == list(scored.predicted)
     assert "AutoModelForSequenceClassification would draw a new layer" in shipped.card.read_text()
+    *_, in_short = re.findall(r"^```python\n(.*?)^```", shipped.card.read_text(), re.MULTILINE | re.DOTALL)
+    monkeypatch.chdir(shipped.path)
+    ran: dict = {}
+    exec(in_short, ran)
+    assert [made.label for made in predict(shipped.path, ran["texts"])] == [
+        made.label for made in ran["predict"](ran["where"], ran["texts"])
+    ]
     if shipped.int8:
         assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
     assert (shipped.path / "modules.json").exists() == (pooling == "mean")

@@ -33,7 +33,7 @@ def watching(console: Console, *, several: bool = False) -> Iterator[Watch]:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total} {task.fields[unit]}"),
+            TextColumn("{task.fields[reached]} {task.fields[unit]}"),
             TextColumn("{task.fields[value]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
@@ -60,9 +60,10 @@ def _drawing(bars: Bars) -> Watch:
         if progress.done < reached.get(stage, progress.done + 1):  # a new stage, or another of the same name
             for bar in shown.values():
                 bars.update(bar, visible=False)
-            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="")
+            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="", reached="")
         reached[stage] = progress.done
-        bars.update(shown[stage], completed=progress.done, total=total, value=_value(progress))
+        amount = f"{progress.done}/{total}" if total else str(progress.done)
+        bars.update(shown[stage], completed=progress.done, total=total, value=_value(progress), reached=amount)
 
     return watch
 

@@ -334,6 +334,7 @@ def render(card: Card) -> str:
         "int8_file": Markup(f"`{FILE}`"),
         "whole_file": Markup(f"`{WHOLE}`"),
         "pipeline": markdown.fenced(code_of_pipeline(card), "python") if code_of_pipeline(card) else "",
+        "in_short": markdown.fenced(_with_acclimate(card), "python") if _is_pooled(card) else "",
         "low": LOW,
         "few": FEW,
     }
@@ -387,7 +388,7 @@ def code_to_load(card: Card) -> str:
     if card.beyond or (card.adapters and card.kind == "span"):
         return _with_acclimate(card)
     auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
-    if card.pooling != "pooler" and not card.adapters:
+    if _is_pooled(card):
         return _pooled(card)
     lines = _with_transformers(card)
     if not card.adapters:
@@ -447,6 +448,11 @@ def _with_transformers(card: Card) -> str:
             _DECODED[card.kind],
         ]
     )
+
+
+def _is_pooled(card: Card) -> bool:
+    """Return True if the output layer reads the states in a way that no class of transformers has."""
+    return card.pooling != "pooler" and not card.adapters and not card.beyond
 
 
 def _pooled(card: Card) -> str:
