@@ -21,6 +21,7 @@ from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
 from acclimate.races.recipe import RaceRecipe
+from acclimate.shipping import hub
 from studies import recorded
 
 QUICK = settings.override(RaceRecipe(), [*toys.SETTINGS, 'contestants=["TAPT", "TF-IDF"]'])
@@ -138,6 +139,21 @@ def test_a_study_predicts_texts_and_tables(raced):
         study.predict(rows, keep=["topic"])
 
 
+def test_a_study_ships_its_winner_and_pushes_it(raced, tmp_path, monkeypatch):
+    study, given = raced
+    shipped = study.ship(tmp_path / "shipped", license="mit")
+    assert shipped.contestant == study.winner
+    texts = [row["abstract"] for row in given["rows"][:4]]
+    assert [each.label for each in acclimate.predict(shipped.path, texts)] == [
+        each.label for each in study.predict(texts)
+    ]
+    pushed: list[tuple] = []
+    monkeypatch.setattr(hub, "push", lambda path, repository, *, private: pushed.append((path, repository, private)))
+    study.push_to_hub("owner/name", to=tmp_path / "again")
+    assert pushed == [(tmp_path / "again", "owner/name", True)]
+    assert (tmp_path / "again" / "README.md").exists()
+
+
 def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
     plan = acclimate.race(
         toy_inputs / "train.jsonl",
@@ -148,6 +164,7 @@ def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
         progress=True,
         out=tmp_path / "run",
     )
+    assert "speed of fine-tuning" in capsys.readouterr().out
     assert "TAPT" in str(plan)
     assert str(plan) == plan.text
     assert plan.winner == ""

@@ -1,4 +1,4 @@
-"""What a person sees while something runs, where the screen is no terminal."""
+"""What a person sees while something runs: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def told(monkeypatch) -> Callable[..., str]:
         return console.file.getvalue()
 
     return told
+
+
+def test_on_a_terminal_a_bar_says_how_far_a_stage_is_also_where_its_end_is_not_known():
+    console = Console(file=io.StringIO(), width=120, force_terminal=True)
+    with screen.watching(console) as watch:
+        watch(Progress("reading", 7, 0, "texts"))
+        watch(Progress("stage 1", 25, 100, "steps", {"loss": 0.5}))
+    drawn = console.file.getvalue()
+    assert "7 texts" in drawn
+    assert "25/100 steps" in drawn
+    assert "None" not in drawn
 
 
 def test_the_time_left_is_reckoned_from_the_steps_since_the_stage_began(told):

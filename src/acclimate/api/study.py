@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
     from acclimate.races.outcome import Outcome
     from acclimate.races.report import RaceReport
+    from acclimate.shipping.hub import Upload
+    from acclimate.shipping.predict import Prediction
+    from acclimate.shipping.ship import Shipped
+    from acclimate.shipping.writers import Predicted
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,19 +91,19 @@ class Study:
             raise ImportError(f"the table needs pandas: pip install pandas. Or read {self.path / SHEET}") from error
         return pandas.read_csv(self.path / SHEET)
 
-    def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> Any:
+    def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> list[Prediction] | Predicted:
         """Return the winner's predictions for texts, rows or a file; options as of `acclimate.predict`."""
         from acclimate.api.verbs import predict
 
         return predict(self.path, rows, **options)
 
-    def ship(self, to: str | Path, **options: Any) -> Any:
+    def ship(self, to: str | Path, **options: Any) -> Shipped:
         """Write the winner, checked and with a model card, to a directory; options as of `acclimate.ship`."""
         from acclimate.api.verbs import ship
 
         return ship(self.path, to, **options)
 
-    def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Any:
+    def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Upload:
         """Ship the winner to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
         from acclimate.api.verbs import ship
         from acclimate.shipping.hub import push

@@ -56,13 +56,13 @@ def _drawing(bars: Bars) -> Watch:
 
     def watch(progress: Progress) -> None:
         stage, total = progress.stage, progress.total or None
+        amount = f"{progress.done}/{total}" if total else str(progress.done)
         _print_note(progress, bars.console)
         if progress.done < reached.get(stage, progress.done + 1):  # a new stage, or another of the same name
             for bar in shown.values():
                 bars.update(bar, visible=False)
-            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="", reached="")
+            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="", reached=amount)
         reached[stage] = progress.done
-        amount = f"{progress.done}/{total}" if total else str(progress.done)
         bars.update(shown[stage], completed=progress.done, total=total, value=_value(progress), reached=amount)
 
     return watch
