@@ -22,12 +22,17 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
+import running_jobs
 import studies
+from acclimate.core import files
+from acclimate.core.types import DEV_SCORES, Progress
+from acclimate.jobs import job
+from acclimate.jobs.run import do_all
 from acclimate.races import report
 from acclimate.races.compare import Contrast
 from acclimate.races.tables import page_of
 from acclimate.reports import live
-from acclimate.reports.page import Drawing, Page, Section
+from acclimate.reports.page import Page, Section
 from acclimate.studies.stilt import ALONE, MORE, matrix
 
 NASTY = (
@@ -352,20 +357,22 @@ def test_a_page_of_a_run_reloads_and_leaves_the_reader_where_he_was(browser, tmp
     assert browser.execute_script("return window.kept") is True, "the page of the end no longer reloads"
 
 
-def test_the_page_of_a_run_can_be_read_at_both_widths(browser, tmp_path):
-    curves = {f"fine-tune TAPT, seed {seed}": [(10.0, 0.4), (20.0, 0.5 + seed / 10)] for seed in range(3)}
-    done = Section("Done", ("Job", "Time", "Note"), (("fine-tune TAPT, seed 0", "3.0 s", "-"),), ("What has ended.",))
-    drawn = Drawing("Score on dev by step", live._drawn(curves), wide=True)
-    page = Page(
-        "Race", "Running: 1 of 3", [Section("Scores on dev"), done], figures={"Scores on dev": [drawn]}, reloads=30
-    )
-    page.write(tmp_path / "live.html")
-    for width, scheme in ((360, "dark"), (1280, "light")):
-        opened(browser, tmp_path / "live.html", width=width, scheme=scheme)
-        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        assert browser.execute_script(CONTRAST) == []
-        [plot] = browser.find_elements(By.CSS_SELECTOR, "svg.plot")
-        assert plot.rect["width"] >= 200
+def test_the_page_of_a_run_can_be_read_at_both_widths(browser, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "_versions", running_jobs.stated_versions)
+    place = tmp_path / "report.html"
+    with live.live_page("Race on topics", tmp_path, place, lambda progress: None) as watch:
+        do_all([running_jobs.numbered(1), running_jobs.numbered(2)], tmp_path)
+        for number, each in enumerate(sorted((tmp_path / "jobs").iterdir())):
+            files.write_record(each / DEV_SCORES, [[10, 0.4], [20, 0.5 + number / 10]])
+        watch(Progress("count", 1, 9))
+        for width, scheme in ((360, "dark"), (1280, "light")):
+            opened(browser, place, width=width, scheme=scheme)
+            assert "Running: 2 of the 2 jobs" in browser.find_element(By.TAG_NAME, "body").text
+            assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+            assert browser.execute_script(CONTRAST) == []
+            [plot] = browser.find_elements(By.CSS_SELECTOR, "svg.plot")
+            assert plot.rect["width"] >= 200
+    assert "All jobs are done" in opened(browser, place).find_element(By.TAG_NAME, "body").text
 
 
 def test_without_scripts_everything_is_there_and_nothing_pretends_to_sort(browser, pages):

@@ -154,6 +154,10 @@ def test_make_demo_races_on_the_embedded_tasks():
     assert "acclimate race docstrings --model scratch --out runs/demo-scratch" in scratch
 
 
+def test_a_newcomer_reads_it_in_a_hundred_lines():
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 100
+
+
 def test_no_command_is_left_out():
     assert COMMANDS == VERBS
 

@@ -1,8 +1,10 @@
 import hashlib
+import io
 import json
 import shutil
 
 import pytest
+import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
 from tests.families import FAMILIES, mpnet
@@ -278,6 +280,30 @@ def test_a_directory_without_a_tokenizer_is_refused(name, tmp_path, tokenizer):
 def test_a_tokenizer_needs_no_model_beside_it(checkpoint):
     (checkpoint / "config.json").unlink()
     assert load_tokenizer(checkpoint)("word1")["input_ids"] == [2, 6, 3]
+
+
+def test_a_deberta_with_nothing_but_a_sentencepiece_model_is_read(tmp_path):
+    learnt = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([f"the moon {number} is bright" for number in range(50)]),
+        model_writer=learnt,
+        vocab_size=40,
+        hard_vocab_limit=False,
+        minloglevel=2,
+        pad_id=0,
+        pad_piece="[PAD]",
+        bos_id=1,
+        bos_piece="[CLS]",
+        eos_id=2,
+        eos_piece="[SEP]",
+        unk_id=3,
+        unk_piece="[UNK]",
+        user_defined_symbols=["[MASK]"],
+    )
+    (tmp_path / "spm.model").write_bytes(learnt.getvalue())
+    config = {"model_type": "deberta-v2", "vocab_size": 48}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert "".join(load_tokenizer(tmp_path).tokenize("the moon")) == "\u2581the\u2581moon"
 
 
 def test_an_unknown_token_that_is_not_in_the_vocabulary_is_named(checkpoint, tmp_path):

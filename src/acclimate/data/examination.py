@@ -360,7 +360,7 @@ def _lengths(examined: Examination) -> Section:
     columns = ["a sample of", "median", "95% up to", "longest"]
     cells = [f"{lengths.sampled:,} texts", *(f"{value:,}" for value in (lengths.median, lengths.p95, lengths.longest))]
     if lengths.unit == "tokens":
-        columns += ["--max-tokens", "longer texts", "the model reads", "longer texts than that", "tokens cut"]
+        columns += ["cut at", "longer texts", "the model reads", "longer texts than that", "tokens cut"]
         reads = ("unknown", "-") if lengths.reads is None else (f"{lengths.reads:,}", share(lengths.over_reads))
         cells += [f"{lengths.limit:,}", share(lengths.over_limit), *reads, share(lengths.cut)]
     return Section(f"Lengths in {lengths.unit}", tuple(columns), (tuple(cells),))
