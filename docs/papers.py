@@ -192,6 +192,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             (f"{SCALES} model_flops=4.36e21 'scales=[\"large\"]'",),
             note="Drawn on the page of vary=scale. What a given model's pretraining took is stated: 4.36e21 is RoBERTa-large's.",
         ),
+        Row("Figure 2", "the two stages, a drawing", state=TOLD),
         Row(
             "Figure 3, C.1, C.2",
             "positional and vertical heads",
@@ -220,6 +221,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "DGA: Ke et al. (2022), Adapting a Language Model While Preserving its General Knowledge": (
+        Row("Figure 1", "the method, a drawing", state=TOLD),
         Row("Table 1", "the six tasks and their texts", ("data prepare ACL --data DIR --out OUT",), state=TOLD),
         Row(
             "Table 2, 4",
@@ -310,7 +312,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             note="Run on NCBI-disease. `curve.json` of the adaptation, on the texts of dev.",
         ),
         Row(
-            "Figures 2 to 5, Appendix B",
+            "Figure 2, 3, 4, 5, Appendix B",
             "how far embeddings moved",
             ("analyse embeddings MODEL runs/tapt runs/tapter --texts train.csv --words lead,cell --out words.html",),
             state=SMALL,
@@ -319,6 +321,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
         ),
     ),
     "PubMedBERT and BLURB: Gu et al. (2021), Domain-Specific Language Model Pretraining for Biomedical NLP": (
+        Row("Figure 1, 2", "two ways of pretraining, and of fine-tuning, drawings", state=TOLD),
         Row(
             "Table 1",
             "biomedical words that vocabularies break",

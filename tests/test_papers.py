@@ -74,6 +74,24 @@ def test_each_claim_stands_in_a_row_and_one_with_a_verdict_makes_it_small():
     assert {row.item for row in ROWS if row.measured and row.shown == papers.NOT_RUN} == set()
 
 
+@pytest.mark.parametrize(
+    ("paper", "tables", "figures"),
+    [
+        ("TLM", [*range(1, 11), "A.1", "A.2", "B.1"], [1, 2, 3, "C.1", "C.2"]),
+        ("DGA", range(1, 6), [1]),
+        ("TAPTER", range(1, 6), range(1, 6)),
+        ("PubMedBERT", range(1, 13), [1, 2]),
+        ("STILT", range(1, 4), []),
+    ],
+)
+def test_every_table_and_figure_of_a_paper_has_a_row(paper, tables, figures):
+    [rows] = [rows for title, rows in papers.PAPERS.items() if title.startswith(paper)]
+    items = " ".join(row.item for row in rows)
+    for kind, numbers in (("Table", tables), ("Figure", figures)):
+        listed = " ".join(re.findall(rf"{kind} ([A-C\d., ]+)", items))
+        assert set(re.findall(r"[A-C]?\.?\d+", listed)) == {str(number) for number in numbers}
+
+
 def test_squad_alone_has_the_epochs_of_tapters_tables_4_and_5_on_every_page():
     page = (ROOT / "docs" / "methods" / "tapter.md").read_text("utf-8")
     texts = [papers.page(), claims.page(), page]
