@@ -261,7 +261,7 @@ def test_the_doctor_says_how_long_a_race_takes_after_all_else(toy_race, monkeypa
     done = told()
     said = " ".join(done.output.split())
     assert said.index("How words break") < said.index("How long a race takes")
-    assert "takes about 12 min, give or take 4 min on this machine" in said
+    assert "on this machine as it is now, about 12 min, give or take 4 min;" in said
     assert "How long" not in told("--no-forecast").output
     refused = told("--seeds", "9", "--json")
     assert refused.exit_code == 1

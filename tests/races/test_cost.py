@@ -199,6 +199,8 @@ def test_a_dry_run_says_where_the_budget_may_be_missed_and_tells_each_speed_once
     assert len({(stage, note.rpartition(", ")[0]) for stage, note in speeds}) == len(speeds) > 0
     assert not any("may take longer" in note for note in left.notes)
     short = Budget(left.seconds / 2, "seconds", "1min")
+    assert "when it is idle" not in replace(left, busy=1.0).in_short
+    assert "(when it is idle: " in replace(left, busy=4.0).in_short
     [said, *_] = replace(left, busy=4.0).held_to(short, tmp_path / "run").notes
     assert said.startswith("The race may take longer than its budget of 1min: it takes about ")
     assert said.endswith("and would keep to the budget when it is idle.")

@@ -106,8 +106,9 @@ class DryRun:
 
     @property
     def in_short(self) -> str:
-        """The time and how far it may be off: `about 12 min, give or take 4 min`."""
-        return f"about {rough_duration(self.seconds)}, give or take {rough_duration(self.uncertain)}"
+        """The time and how far it may be off: `about 12 min, give or take 4 min (when it is idle: 6 min)`."""
+        idle = f" (when it is idle: {rough_duration(self.seconds / self.busy)})" if self.busy > BUSY else ""
+        return f"about {rough_duration(self.seconds)}, give or take {rough_duration(self.uncertain)}{idle}"
 
     @property
     def answer(self) -> str:
