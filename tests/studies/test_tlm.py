@@ -199,6 +199,8 @@ def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
 def test_what_only_scale_reads_is_refused_elsewhere():
     with pytest.raises(ValueError, match="model_flops is read by vary=scale alone"):
         settings.override(TlmStudyRecipe(), ["vary=k", "model_flops=1e21"])
+    with pytest.raises(ValueError, match="leave tlm"):
+        settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small"]', "tlm.layers=4"])
     with pytest.raises(ValueError, match="vary=k has one scale"):
         settings.override(TlmStudyRecipe(), ["vary=k", 'scales=["small", "large"]'])
 

@@ -74,6 +74,12 @@ FIGURE_1 = "Figure 1: mean score by FLOP"
 FOLDER = RECIPES / "tlm"
 
 
+def _of_a_race() -> tlm.TlmRecipe:
+    """Return a race's settings of TLM for a small encoder."""
+    raced: tlm.TlmRecipe = RaceRecipe().tlm
+    return replace(raced, finetune=FINETUNING_OF_SMALL)
+
+
 @dataclass(frozen=True)
 class TlmStudyRecipe:
     """TLM with one thing varied. All variants share the settings `tlm` and `retrieval`, except for what is varied.
@@ -107,7 +113,7 @@ class TlmStudyRecipe:
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
-    tlm: tlm.TlmRecipe = field(default_factory=lambda: replace(RaceRecipe().tlm, finetune=FINETUNING_OF_SMALL))
+    tlm: tlm.TlmRecipe = field(default_factory=_of_a_race)
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
@@ -119,6 +125,8 @@ class TlmStudyRecipe:
             raise ValueError("model_flops is read by vary=scale alone. Leave it out")
         if self.vary != SCALE and len(self.scales) > 1:
             raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} has one scale. Name one, or set vary=scale")
+        if self.scales and self.tlm != _of_a_race():
+            raise ValueError("scales takes the settings of TLM from the paper's recipes: leave tlm.* out, or scales")
         if len({*self.scales}) < len(self.scales):
             raise ValueError(f"scales = {[*self.scales]}: each once")
         if self.second and self.vary != "retrieval":
