@@ -1,6 +1,6 @@
 """What TAPTER's second term adds to a step of masked language modelling.
 
-python benchmarks/tapter_overhead.py --model MODEL --corpus FILE --out benchmarks/reports/2026-11-22-tapter-overhead.md
+python benchmarks/tapter_overhead.py --model MODEL --corpus FILE --out benchmarks/reports/2026-11-26-tapter-overhead.md
 """
 
 from __future__ import annotations
