@@ -378,7 +378,7 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
         finding = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
-        finding = f"no contestant scores above it, and the nearest, {nearest.contestant}, {where}"
+        finding = f"no contestant that learnt the task scores above it, and the nearest, {nearest.contestant}, {where}"
     return f"{opening}{';' if ':' in opening else ':'} {finding} ({_chance(nearest)})"
 
 
@@ -477,8 +477,8 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
     nothing = [each for each in trained if not each.learnt]
     if nothing:
         runs, every = sum(each.untaught for each in nothing), sum(len(each.runs) for each in nothing)
-        again = sum(run.again for each in nothing for run in each.runs)
-        twice = f", {again} of them in two attempts" if again else ""
+        again = sum(run.again and not run.learnt for each in nothing for run in each.runs)
+        twice = f", {f'{again} of them' if again < runs else 'each'} in a second attempt too" if again else ""
         consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
         labels = [outcome.label(each.key) for each in nothing]
         yield f"{_some(labels)} learnt nothing: {runs} of {every} fine-tunings{twice}. {consequence}"

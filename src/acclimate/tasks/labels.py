@@ -46,7 +46,8 @@ def task_kind(values: Sequence[Any], *, stated: Stated, separator: str, where: s
         if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
             raise ValueError(
                 f"{where}: holds {len(distinct):,} different numbers, such as {shown(texts[0])}: are they numbers to "
-                f"predict, or names of classes? State the kind: --kind score or --kind sequence"
+                f"predict, or names of classes? State the kind: --kind score or --kind sequence (in Python "
+                f"kind='score')"
             )
     return "sequence"
 
