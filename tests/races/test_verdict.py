@@ -202,14 +202,15 @@ def test_where_all_score_lower_but_one_may_be_chance_the_race_could_not_tell() -
     said = verdict(race_of([untouched(), rival("TAPT", -0.004, p=1.0), rival("DAPT", -0.02, p=0.03)]))
     assert said.startswith(COULD_NOT)
     assert said.endswith(
-        "; no contestant that learnt the task scores above it, and the nearest, TAPT, is 0.4 points of macro-F1 below (95% interval "
-        "-2.3 to 1.5; p > .99 after Holm)."
+        "; no contestant that learnt the task scores above it, and the nearest, TAPT, is 0.4 points of macro-F1 below "
+        "(95% interval -2.3 to 1.5; p > .99 after Holm)."
     )
 
 
 def test_where_all_are_worse_nothing_beats_plain_fine_tuning() -> None:
     assert verdict(race_of([untouched(), rival("TAPT", -0.024, p=0.02), rival("DAPT", -0.04, p=0.003)])) == (
-        "Nothing here beats plain fine-tuning of the untouched model: no contestant that learnt the task scores above it, and the nearest, "
+        "Nothing here beats plain fine-tuning of the untouched model: no contestant that learnt the task scores above "
+        "it, and the nearest, "
         "TAPT, is 2.4 points of macro-F1 below (95% interval -4.3 to -0.5; p = .020 after Holm)."
     )
 
