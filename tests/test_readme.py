@@ -172,4 +172,5 @@ def test_the_python_shown_runs(place, monkeypatch, capsys):
     exec(compile(code, "README.md", "exec"), {})
     *verdict, predicted = capsys.readouterr().out.split()
     assert predicted in toys.TOPICS
-    assert " ".join(verdict) in " ".join((place / "runs" / "python" / "table.txt").read_text().split())  # where lines are wrapped
+    table = (place / "runs" / "python" / "table.txt").read_text()
+    assert " ".join(verdict) in " ".join(table.split())  # where lines are wrapped
