@@ -138,7 +138,9 @@ def _stopped_or_waiting(place: Path, port: str, lost: int, how: signal.Signals, 
     os.environ.update(stated | {"MASTER_ADDR": "127.0.0.1", "ACCLIMATE_STEP_SECONDS": "2"})
     sys.stderr = (place / f"{number}.txt").open("w")
     ranks.start()
+    ranks.wait()  # until the other has started, too
     if number == lost:
+        time.sleep(0.5)  # in which the other hears of it
         os.kill(os.getpid(), how)
     elif how == signal.SIGKILL:
         time.sleep(20.0)  # it asks nothing of the others, as while it reads rows
@@ -158,6 +160,15 @@ def test_a_rank_that_is_lost_outside_a_step_is_named_by_the_other_also_if_it_kee
     assert both[other].exitcode == 2
     said = f"acclimate: Process {other} of 2 got no answer from process {lost}. End"
     assert (tmp_path / f"{other}.txt").read_text().startswith(said)
+
+
+def test_a_rank_that_is_lost_while_they_start_is_no_traceback(monkeypatch):
+    for name, value in {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MASTER_PORT", str(_free_port()))  # where nobody listens
+    monkeypatch.setenv("ACCLIMATE_STEP_SECONDS", "1")
+    with pytest.raises(ValueError, match="process 1 of 2 lost another one while all of them started"):
+        ranks.start()
 
 
 def _first_ends_before(port: str, number: int) -> None:

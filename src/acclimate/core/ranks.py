@@ -62,8 +62,8 @@ def start() -> None:
     If torchrun ends, however, this process ends within seconds; and if another process gives no sign of life for
     $ACCLIMATE_STEP_SECONDS, even where it may work for hours, this one names it and ends.
 
-    Raises ValueError if the environment states several processes but not all that torchrun states, and where there are
-    more of them than GPUs.
+    Raises ValueError if the environment states several processes but not all that torchrun states, where there are more
+    of them than GPUs, and where one is lost while they start.
     """
     if world() == 1:
         return
@@ -90,8 +90,14 @@ def start() -> None:
     if os.environ.get("TORCHELASTIC_RUN_ID"):  # started by torchrun; a shell may end before what it started
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     patience = timedelta(seconds=max(1.0, settings.from_environment("ACCLIMATE_STEP_SECONDS", STEP_SECONDS)))
-    dist.init_process_group("nccl" if _on_gpus() else "gloo", timeout=patience)
-    _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
+    try:
+        dist.init_process_group("nccl" if _on_gpus() else "gloo", timeout=patience)
+        _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
+    except dist.DistError as error:
+        raise ValueError(
+            f"process {rank()} of {world()} lost another one while all of them started. End all of them, and give the "
+            f"command to torchrun again. PyTorch says: {str(error).partition(chr(10))[0]}"
+        ) from error
     _ended.clear()
     pause = patience.total_seconds() / BEATS
     _living[:] = [
