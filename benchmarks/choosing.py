@@ -27,6 +27,7 @@ from acclimate.core.types import unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, Look
 from acclimate.tasks.prepared import open_prepared
+from acclimate.tasks.rows import SPANS
 
 TESTED = 500  # test rows at most, evenly spaced
 MEANT = 3  # looks whose weights are averaged
@@ -58,7 +59,7 @@ class Weights:
         gold, examples = self.task.unseal("benchmark"), self.task.examples("test")
         self.gold, examples = [gold[row] for row in rows], [examples[row] for row in rows]
         self.texts = [example.text for example in examples]
-        spans = finetune.SPANS[self.run.pooling]
+        spans = SPANS[self.run.pooling]
         self.rows = finetune.encoded(self.task, "test", examples, self.run.tokenizer, spans=spans)
         self.looks: list[tuple[int, float, float]] = []  # step, score, loss
         self.weights: list[dict[str, torch.Tensor]] = []

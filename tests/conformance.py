@@ -329,6 +329,7 @@ OBJECTIVES: dict[str, Callable[[], Case]] = {
     "task, mentions": lambda: _pooled("bert", "mentions"),
     "task, starts of mentions, roberta": lambda: _pooled("roberta", "starts"),
     "task, means of mentions, MLP": lambda: _pooled("bert", "mentions-mean", "mlp"),
+    "task, a number of a pair": lambda: _pooled("bert", "pair", "linear", "score"),
     "task, BiLSTM": lambda: _pooled("bert", "first", "bilstm"),
     "task, a number, BiLSTM, deberta-v2": lambda: _pooled("deberta-v2", "first", "bilstm", "score"),
     "task, several labels, BiLSTM, mentions, electra": lambda: _pooled("electra", "mentions", "bilstm", "multilabel"),

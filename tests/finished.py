@@ -22,12 +22,11 @@ from acclimate.core.types import Cost, Example, Label, Score, Split
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
-from acclimate.models.task_layers import OF_MENTIONS, PooledClassifiers, Pooling, pooling_of, set_pooling
+from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
 from acclimate.races.outcome import Facts, Trial, write_outcome
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.relations import mention_spans
-from acclimate.tasks.rows import encode_rows
+from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.tasks.task import Kind, Task
 from families import FAMILIES, VOCABULARY
 from studies import raced, recorded
@@ -114,9 +113,9 @@ def predictions(directory: Path, examples: Sequence[Example], kind: Kind) -> tup
     """What the checkpoint says of each text alone."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
     model = load_finetuned(directory)
-    mentions = pooling_of(model.config) in OF_MENTIONS
-    if kind in ("tokens", "span") or mentions:
-        rows = encode_rows(examples, tokenizer, MAX_TOKENS, kind, spans=mention_spans if mentions else None)
+    pooling = pooling_of(model.config)
+    if kind in ("tokens", "span") or pooling in OF_PLACES:
+        rows = encode_rows(examples, tokenizer, MAX_TOKENS, kind, spans=SPANS[pooling])
         return tuple(predict(model, rows, labels_of(model), texts=[example.text for example in examples]))
     said: list[Label] = []
     for example in examples:
@@ -227,7 +226,7 @@ def _spread(model: Any, tokenizer: Any) -> None:
     texts = [example.text for example in _examples("test", 60, "score", (), paired=False)]
     encoded = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
     inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
-    if pooling_of(model.config) in OF_MENTIONS:
+    if pooling_of(model.config) in OF_PLACES:
         return
     outputs = model(**inputs)
     both = "start_logits" in outputs

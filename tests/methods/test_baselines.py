@@ -7,6 +7,7 @@ import pytest
 from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics.pairwise import cosine_similarity
 
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
@@ -123,13 +124,26 @@ def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on
 
 def test_putting_terms_of_one_text_together_keeps_all_products():
     texts = ["the heart beats slowly today", "the moon was new", "the heart of the moon", "nothing alike here"]
-    features = baselines._Features(texts, 2)
+    features = baselines._Features([Example("", text, "") for text in texts], 2)
     whole = features.vectorizer.transform(texts).toarray()
-    merged, other = features.train.toarray(), features(["a heart that beats slowly at new moon"]).toarray()
+    other = features([Example("", "a heart that beats slowly at new moon", "")]).toarray()
+    merged = features.train.toarray()
     assert merged.shape[1] < whole.shape[1]
     np.testing.assert_allclose(merged @ merged.T, whole @ whole.T, atol=1e-12)
     plain = features.vectorizer.transform(["a heart that beats slowly at new moon"]).toarray()
     np.testing.assert_allclose(other @ merged.T, plain @ whole.T, atol=1e-12)
+
+
+def test_it_compares_the_texts_of_a_pair():
+    pairs = [("the heart beats", "a heart beats"), ("the moon", "the heart"), ("the moon", "it moves"), ("a moon", "")]
+    features = baselines._Features([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
+    assert features.train.shape[1] == features.merge.shape[1] + 1
+    first, second = (features.vectorizer.transform(texts) for texts in zip(*pairs, strict=True))
+    cosine_R = [cosine_similarity(one, other).item() for one, other in zip(first, second, strict=True)]
+    assert cosine_R[0] > cosine_R[1] > cosine_R[2] == cosine_R[3] == 0
+    np.testing.assert_allclose(features.train[:, [-1]].toarray().ravel(), cosine_R)
+    alike = Example("", "the heart moves", 0.0, pair="the heart moves")
+    assert features([alike])[:, [-1]].toarray().item() == pytest.approx(1)
 
 
 def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():

@@ -226,3 +226,25 @@ def test_a_text_that_the_tokenizer_empties_is_predicted_all_the_same(encoder, tm
     task = Task("emptied", "sequence", read, ("x", "y"), metric_named("accuracy"), 16)
     found = probe.probe(str(encoder), prepare(task, tmp_path, tmp_path / "data"))
     assert len(found.predicted_dev) == len(texts)
+
+
+def test_the_two_texts_of_a_pair_are_read_apart_and_compared(tmp_path):
+    """The same word twice or two words: the states of all tokens together say little of it."""
+    words = ("heart", "pulse", "orbit", "moon", "star", "vein", "house", "river")
+    pairs = [(one, other) for one in words for other in words]
+    pairs += [(word, word) for word in words] * 6
+
+    def read(path: Path, split: Split) -> list[Example]:
+        return [
+            Example(f"{split}-{number}", f"the {one}", "same" if one == other else "other", pair=f"the {other}")
+            for number, (one, other) in enumerate(pairs)
+        ]
+
+    task = Task("alike", "sequence", read, ("same", "other"), metric_named("accuracy"), 32)
+    prepared = prepare(task, tmp_path, tmp_path / "data")
+    found = probe.probe(str(EMBEDDED), prepared)
+    assert found.layer.read_out == "pair"
+    assert found.losses["pair"] < found.losses["mean"] / 2
+    assert found.dev > 0.95
+    tested = probe.test_probe(found.layer, str(EMBEDDED), prepared, by="a test", precision="float32", watch=unwatched)
+    assert tested["test"] == found.dev

@@ -10,7 +10,7 @@ from transformers import AutoModel
 from acclimate.models.classifier import classifier_kind, kind_in, labels_of, load_classifier, load_finetuned
 from acclimate.models.loading import quiet
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import OF_MENTIONS, ConditionalRandomField, crf_of, pooled
+from acclimate.models.task_layers import OF_PLACES, ConditionalRandomField, crf_of, pooled
 from families import FAMILIES, VOCABULARY
 
 LABELS = ("O", "B", "I")
@@ -308,11 +308,20 @@ def test_starts_are_the_first_tokens_side_by_side():
     assert torch.equal(pooled(hidden_BTD, PLACES, "starts"), torch.stack(rows))
 
 
+def test_a_pair_is_the_means_of_its_texts_their_distance_and_their_product():
+    hidden_BTD = torch.randn(2, 7, 4)
+    rows = []
+    for row in range(2):
+        u_D, v_D = (hidden_BTD[row, start:end].mean(dim=0) for start, end in PLACES[row].tolist())
+        rows.append(torch.cat([u_D, v_D, (u_D - v_D).abs(), u_D * v_D]))
+    torch.testing.assert_close(pooled(hidden_BTD, PLACES, "pair"), torch.stack(rows))
+
+
 def summary(model, hidden_BTD, pooling):
     """What the classifier's linear layer reads, with nothing but what PyTorch has."""
     if model.lstm is None:
         read_BD = hidden_BTD[:, 0] if pooling in ("pooler", "first") else hidden_BTD.mean(1)
-        read_BD = pooled(hidden_BTD, PLACES, pooling) if pooling in OF_MENTIONS else read_BD
+        read_BD = pooled(hidden_BTD, PLACES, pooling) if pooling in OF_PLACES else read_BD
         return torch.tanh(read_BD @ model.dense.weight.T + model.dense.bias) if model.dense is not None else read_BD
     states_BTD, (last_2BD, _) = model.lstm(hidden_BTD)
     half = model.lstm.hidden_size
@@ -330,7 +339,10 @@ def summary(model, hidden_BTD, pooling):
             for read in (("starts", "linear"), ("mentions", "bilstm"), ("mentions-mean", "mlp"))
         ),
         *(("bert", *read) for read in (("mentions", "linear"), ("first", "bilstm"), ("starts", "bilstm"))),
-        *(("bert", *read) for read in (("mentions-mean", "linear"), ("pooler", "mlp"), ("mean", "mlp"))),
+        *(
+            ("bert", *read)
+            for read in (("mentions-mean", "linear"), ("pooler", "mlp"), ("mean", "mlp"), ("pair", "linear"))
+        ),
     ],
     indirect=["encoder_directory"],
 )

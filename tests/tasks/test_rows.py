@@ -8,11 +8,13 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
-from acclimate.core.types import NOT_PREDICTED, Example
+from acclimate.core.types import MENTIONS, NOT_PREDICTED, Example
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import EMBEDDED
 from acclimate.tasks import rows as module
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import EXAMPLE, by_word, encode_rows, encoded, with_labels
+from acclimate.tasks.rows import EXAMPLE, both_texts, by_word, encode_rows, encoded, with_labels
 from acclimate.tasks.task import Task
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "moon", "clay"]
@@ -249,3 +251,20 @@ def test_of_many_the_oldest_are_let_go(task):
     again = rows_of(task, "train", word_tokenizer())
     assert again is not first
     assert np.array_equal(again.ids, first.ids)
+
+
+@pytest.mark.parametrize("longest", [64, 7])
+def test_each_text_of_a_pair_has_its_tokens_and_an_empty_one_the_rows_first(longest):
+    tokenizer = load_tokenizer(str(EMBEDDED))
+    pairs = [("the heart beats", "the moon"), ("the", "a house by the river"), ("the heart", "")]
+    examples = [Example(f"{row}", text, "x", pair=pair) for row, (text, pair) in enumerate(pairs)]
+    rows = encode_rows(examples, tokenizer, longest, spans=both_texts)
+    plain = encode_rows(examples, tokenizer, longest)
+    assert rows.ids.tolist() == plain.ids.tolist()
+    for row, (text, pair) in enumerate(pairs):
+        ids = rows.ids[rows.offsets[row] : rows.offsets[row + 1]]
+        first, second = (tokenizer.decode(ids[start:end]) for start, end in rows.rows[MENTIONS][row])
+        assert text.startswith(first)
+        assert first == text or longest < 64
+        assert second
+        assert pair.startswith(second) if pair else second == tokenizer.cls_token

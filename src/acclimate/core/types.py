@@ -23,7 +23,7 @@ SUB_WORDS = ", sub-words"  # what the name of a loss ends with whose masks are o
 DEV_SCORES = "dev.json"  # file of a fine-tuning: [[step, score on dev], ...] of its looks
 NOT_PREDICTED = -100  # the label of a position that no loss counts (PyTorch's ignore_index)
 TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere
-MENTIONS = "mentions"  # of `Batch.rows`: (B, 2, 2), from which token of the row each mention goes to which
+MENTIONS = "mentions"  # of `Batch.rows`: (B, 2, 2), from which token each mention, or text of a pair, goes to which
 
 
 @dataclass(frozen=True, slots=True)

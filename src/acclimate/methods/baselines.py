@@ -11,8 +11,9 @@ A row counts once, or, where the classes are balanced, R / (C rows of its class)
 C or alpha, the weights of classes and the length of a term are chosen on dev, as every contestant's checkpoint is; of
 equals the strongest regularisation wins. In a race it tries as many settings as each encoder, in an order that is fixed
 before any score (`TfidfRecipe.tried`). With several labels a row has those with a probability above .5, or above the
-threshold that scores best on dev (tasks/thresholds.py). A pair of texts is one text, with a space between. It sees the
-whole text, where encoders see `max_tokens`. There is no seed: one fit stands beside every seed of the others, so its
+threshold that scores best on dev (tasks/thresholds.py). A pair of texts is one text, with a space between, and beside x
+stands the cosine of the two texts' own vectors, since a sum over terms cannot compare them. It sees the whole text,
+where encoders see `max_tokens`. There is no seed: one fit stands beside every seed of the others, so its
 variance over seeds is 0.
 
 Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
@@ -155,8 +156,8 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         lists = ("alphas" if task.kind == "score" else "strengths", "class_weights", "longest")
         empty = next(name for name in lists if not getattr(recipe, name))
         raise ValueError(f"tfidf.{empty} is empty: give at least one")
-    features = {longest: _Features(_texts(train), longest) for longest in {tried.longest for tried in settings}}
-    dev_rows = {longest: of_texts(_texts(dev)) for longest, of_texts in features.items()}
+    features = {longest: _Features(train, longest) for longest in {tried.longest for tried in settings}}
+    dev_rows = {longest: of_texts(dev) for longest, of_texts in features.items()}
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
     best: tuple[float, TfidfSetting, list[Label], Predict] | None = None
     for setting in counted(settings, watch, "TF-IDF", total=len(settings), unit="fits", every=1):
@@ -180,7 +181,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         predicted_dev=tuple(predicted),
         tokens=sum(len(text.split()) for text in _texts(train)),
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: chosen(terms(_texts(examples))),
+        predict=lambda examples: chosen(terms(examples)),
     )
 
 
@@ -200,24 +201,26 @@ def evaluate(
 
 
 class _Features:
-    """TF-IDF rows, where the terms that occur in one training text only are merged into one column for each text.
+    """TF-IDF rows, and of pairs the cosine of the two texts in the last column.
 
-    Nearly all pairs of words are such terms. Under an L2 penalty the weights of those of one text are multiples of
-    their values there, so one weight suffices, and the model is the same with a quarter of the columns. `merge` has
-    orthonormal columns: x -> x @ merge.
+    The terms that occur in one training text only, as nearly all pairs of words do, are merged into one column for each
+    text. Under an L2 penalty the weights of those of one text are multiples of their values there, so one weight
+    suffices, and the model is the same with a quarter of the columns. `merge` has orthonormal columns: x -> x @ merge.
 
     Where no training text has a word of two letters, there is one column, of zeros: a model is left with its intercept,
     and predicts the most frequent label or the mean of the numbers.
     """
 
-    def __init__(self, texts: Sequence[str], longest: int) -> None:
+    def __init__(self, examples: Sequence[Example], longest: int) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second, and a dry run fits nothing
 
+        texts = _texts(examples)
+        self.paired = any(example.pair for example in examples)
         self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
         terms_of = self.vectorizer.build_analyzer()
         self.blank = not any(terms_of(text) for text in texts)
         if self.blank:
-            self.train = self(texts)
+            self.train = self(examples)
             return
         rows = sparse.csr_array(self.vectorizer.fit_transform(texts))
         once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
@@ -228,12 +231,20 @@ class _Features:
         columns = np.concatenate([np.arange(len(kept)), len(kept) + alone.row])
         values = np.concatenate([np.ones(len(kept)), alone.data / norms[alone.row]])
         self.merge = sparse.csr_array((values, (terms, columns)), shape=(rows.shape[1], len(kept) + rows.shape[0]))
-        self.train = rows @ self.merge
+        self.train = self._compared(rows @ self.merge, examples)
 
-    def __call__(self, texts: Sequence[str]) -> Any:
+    def __call__(self, examples: Sequence[Example]) -> Any:
         if self.blank:
-            return sparse.csr_array((len(texts), 1))
-        return sparse.csr_array(self.vectorizer.transform(texts)) @ self.merge
+            return sparse.csr_array((len(examples), 1))
+        return self._compared(sparse.csr_array(self.vectorizer.transform(_texts(examples))) @ self.merge, examples)
+
+    def _compared(self, rows: Any, examples: Sequence[Example]) -> Any:
+        if not self.paired:
+            return rows
+        firsts = self.vectorizer.transform([example.text for example in examples])
+        seconds = self.vectorizer.transform([example.pair or "" for example in examples])
+        cosine_R1 = firsts.multiply(seconds).sum(axis=1)
+        return sparse.csr_array(sparse.hstack([rows, sparse.csr_array(np.asarray(cosine_R1).reshape(-1, 1))]))
 
 
 def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:

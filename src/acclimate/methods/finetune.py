@@ -66,7 +66,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -140,8 +140,17 @@ from acclimate.models.task_layers import (
 )
 from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.relations import marked_spans, mention_spans
-from acclimate.tasks.rows import WORD, cut_off, emptied, encode_rows, encoded, with_labels
+from acclimate.tasks.rows import (
+    SPANS,
+    WORD,
+    are_pairs,
+    cut_off,
+    emptied,
+    encode_rows,
+    encoded,
+    mentions_stand,
+    with_labels,
+)
 from acclimate.tasks.thresholds import best_threshold, log_odds
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
@@ -177,16 +186,6 @@ OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
 OF_SEVERAL = ("base_rates", "threshold")  # settings for several labels a text alone
 
-# pooling -> a function that gives the places of the pooled mentions in a text
-SPANS: dict[str, Callable[[Example], Sequence[tuple[int, int]]] | None] = {
-    "auto": None,  # of a recipe, before a probe has chosen
-    "pooler": None,
-    "first": None,
-    "mean": None,
-    "mentions": mention_spans,
-    "mentions-mean": mention_spans,
-    "starts": marked_spans,
-}
 # what is done with texts and words of which the tokenizer leaves nothing
 EMPTIED = {"texts": "a model reads them as empty", "words": "they are not trained on, and predicted as O"}
 NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
@@ -276,7 +275,8 @@ class FinetuneRecipe:
     """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
     has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
     states of the two mentions of a relation (Table 12), of "mentions" the largest value of each dimension, of
-    "mentions-mean" their mean. "auto": what a probe reads best on the training rows."""
+    "mentions-mean" their mean. "pair": of a pair of texts the mean of each, u and v, with |u - v| and u v. "auto": what
+    a probe reads best on the training rows."""
     pooler: Literal["fresh", "kept"] = "kept"
     """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
     sequence_layer: SequenceLayer = "linear"
@@ -826,15 +826,13 @@ def start_of(
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
     has_pooler &= linear  # an MLP stands in its place
-    read_outs = probe.read_outs_of(task.kind, has_pooler=has_pooler)
-    if recipe.pooling == "auto" and mentions_stand(task):
-        read_outs = (*read_outs, "mentions")
-    elif recipe.pooling != "auto" and task.kind != "tokens":
+    read_outs = probe.read_outs_of(task, has_pooler=has_pooler)
+    if recipe.pooling != "auto" and task.kind != "tokens":
         if recipe.pooling == "pooler" and not has_pooler:
             return HeadStart(stated)
         read_outs = (recipe.pooling,)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
-    read = "mentions" if "mentions" in read_outs else stated
+    read = cast(Pooling, read_outs[-1]) if read_outs[-1] in SPANS else stated  # the last one may read two places
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     states = probe.states_of(encoder, rows, read_outs, watch=watch)
     target_R = probe.probe_targets(rows)
@@ -1179,15 +1177,12 @@ def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
             )
 
 
-def mentions_stand(task: Prepared) -> bool:
-    """True if the texts are of relations and have the places of their two mentions."""
-    return task.kind == "sequence" and all(len(example.spans) == 2 for example in task.examples("train"))
-
-
 def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     """Return the names of the settings that have no effect on the task."""
     of_words = task.kind in ("tokens", "span")
-    idle = {"pooling"} if of_words or (recipe.pooling in OF_MENTIONS and not mentions_stand(task)) else set()
+    idle = {"pooling"} if of_words else set()
+    idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and not mentions_stand(task) else set()
+    idle |= {"pooling"} if recipe.pooling == "pair" and not are_pairs(task) else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     idle |= {*OF_SEVERAL} if task.kind != "multilabel" else set()
     return idle | ({*OF_TEXTS} if of_words else set())

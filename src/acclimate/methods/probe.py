@@ -11,6 +11,7 @@ The read-out is what the layer reads of a text:
     mean    the mean of the states of all its tokens, those that frame it among them
     pooler  what the encoder's pooler makes of the first token, if the checkpoint has a trained one
     mentions, mentions-mean, starts  the states of the two mentions of a relation (models/task_layers.py)
+    pair    of a pair of texts the mean of each, u and v, with |u - v| and u v
     pieces  of each tagged word the state of its first piece
 
 and the layer, with weights W and a bias b, minimises over the training rows (strength = lambda)
@@ -66,10 +67,10 @@ from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
-from acclimate.models.task_layers import OF_MENTIONS, mean_of, pooled
+from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
 from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, with_labels
+from acclimate.tasks.rows import EXAMPLE, SPANS, WORD, by_word, emptied, encoded, place_read_out, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
 from acclimate.training.kernels import arithmetic
@@ -79,7 +80,7 @@ from acclimate.training.plan import Plan, Precision, device, piece_tokens
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-ReadOut = Literal["first", "mean", "pooler", "mentions", "mentions-mean", "starts", "pieces"]
+ReadOut = Literal["first", "mean", "pooler", "mentions", "mentions-mean", "starts", "pair", "pieces"]
 
 STRENGTHS = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # lambda, the strongest first
 FOLDS = 5
@@ -155,16 +156,17 @@ def probe(
     encoder, has_pooler = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     train = task.examples("train")
-    rows = with_labels(encoded(task, "train", train, tokenizer), train, task.kind, task.labels)
+    spans = SPANS[place_read_out(task) or "first"]
+    rows = with_labels(encoded(task, "train", train, tokenizer, spans=spans), train, task.kind, task.labels)
     emptied(rows, train, tokenizer)
-    read_outs = read_outs_of(task.kind, has_pooler=has_pooler)
+    read_outs = read_outs_of(task, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
     layer, losses = fit(
         states, target_R, task.kind, labels, groups_R=groups_of(train, examples_of_states(rows)), watch=watch
     )
     dev = task.examples("dev")
-    rows_of_dev = encoded(task, "dev", dev, tokenizer)
+    rows_of_dev = encoded(task, "dev", dev, tokenizer, spans=spans)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
     if threshold == "dev" and task.kind == "multilabel":
         layer = with_threshold(layer, states_RD, task)
@@ -194,7 +196,7 @@ def test_probe(
     encoder, _ = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     examples = task.examples("test")
-    rows = encoded(task, "test", examples, load_tokenizer(model))
+    rows = encoded(task, "test", examples, load_tokenizer(model), spans=SPANS[place_read_out(task) or "first"])
     states_RD = states_of(encoder, rows, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
     predicted = decoded(layer(states_RD), rows, task)
     return task.open_and_score(examples, predicted, by=by)
@@ -227,10 +229,13 @@ def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
     return encoder, pooler
 
 
-def read_outs_of(kind: str, *, has_pooler: bool) -> tuple[ReadOut, ...]:
-    if kind == "tokens":
+def read_outs_of(task: Prepared, *, has_pooler: bool) -> tuple[ReadOut, ...]:
+    """Return what a probe may read of the task's texts; what it reads at two places stands last."""
+    if task.kind == "tokens":
         return ("pieces",)
-    return ("first", "mean", "pooler") if has_pooler else ("first", "mean")
+    read_outs: tuple[ReadOut, ...] = ("first", "mean", "pooler") if has_pooler else ("first", "mean")
+    placed = place_read_out(task)
+    return (*read_outs, placed) if placed else read_outs
 
 
 @torch.no_grad()
@@ -251,7 +256,7 @@ def states_of(
     slot_N[first] = np.arange(len(first))
     hidden = encoder.config.hidden_size
     states: dict[ReadOut, np.ndarray] = {
-        name: np.zeros((len(first) if words else len(rows), (1 + (name in OF_MENTIONS)) * hidden), np.float32)
+        name: np.zeros((len(first) if words else len(rows), hidden * times_hidden(cast(Pooling, name))), np.float32)
         for name in read_outs
     }
     pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
@@ -269,7 +274,7 @@ def states_of(
         for name in read_outs:
             if name == "mean":
                 read_BD = mean_of(hidden_BTD, inputs.get("attention_mask"))
-            elif name in OF_MENTIONS:
+            elif name in OF_PLACES:
                 read_BD = pooled(hidden_BTD, piece[MENTIONS], name)
             else:
                 read_BD = hidden_BTD[:, 0] if name == "first" else outputs.pooler_output

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.task_layers import OF_MENTIONS, pooling_of
+from acclimate.models.task_layers import OF_PLACES, pooling_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -142,7 +142,7 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     names = ["input_ids", "attention_mask"]
     if getattr(model.config, "type_vocab_size", 0) >= 2:
         names.append("token_type_ids")
-    if pooling_of(model.config) in OF_MENTIONS:
+    if pooling_of(model.config) in OF_PLACES:
         names.append(MENTIONS)
     inputs = {name: piece[name] for name in names if name in piece}
     name, width = family(model), piece["input_ids"].shape[1]

@@ -11,14 +11,17 @@ mean            the mean of the states of all its tokens
 mentions        of each of two mentions the largest value, in each dimension, of the states of its tokens
 mentions-mean   of each of two mentions the mean of the states of its tokens
 starts          of each of two mentions the state of its first token: its opening marker if it has one
+pair            of a pair of texts, which the encoder reads together, the means u and v of the states of each, and
+                |u - v| and u v by element (Conneau et al., 2017, 1705.02364, section 3.1): a linear layer on states
+                alone cannot compare
 
 sequence_layer  whose states
 linear          the encoder's
 bilstm          those of an LSTM in both directions over all tokens of the row (Gu et al., 2021, Table 10)
 mlp             the encoder's; a dense layer as wide as the encoder and tanh stand behind what is read (Gu et al., 5.2)
 
-Two mentions are put side by side. A linear layer after dropout reads the result (Gu et al., Table 12). Under
-an LSTM or MLP there is no pooler: `pooler` then reads as `first` does.
+Two mentions are put side by side, and so are the four of a pair. A linear layer after dropout reads the result (Gu et
+al., Table 12). Under an LSTM or MLP there is no pooler: `pooler` then reads as `first` does.
 
 Taggers of words that look at more than one word:
 
@@ -35,7 +38,7 @@ it. In config.json a classifier is `<Family>ForPooledStates`, with `text_pooling
 tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
 
 Shape suffixes: B rows, T tokens of the longest, D hidden, C labels or tags, W words of the longest (words first, then
-padding), 2 mentions.
+padding), 2 mentions or texts.
 """
 
 from __future__ import annotations
@@ -130,10 +133,10 @@ def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tupl
         return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
 
 
-Pooling = Literal["pooler", "first", "mean", "mentions", "mentions-mean", "starts"]
+Pooling = Literal["pooler", "first", "mean", "mentions", "mentions-mean", "starts", "pair"]
 OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "mentions-mean", "starts")  # read where two mentions stand
+OF_PLACES: tuple[Pooling, ...] = (*OF_MENTIONS, "pair")  # and where two texts stand
 SequenceLayer = Literal["linear", "bilstm", "mlp"]
-COUNT = 2  # mentions
 _FIELDS = {"text_pooling": "pooler", "sequence_layer": "linear"}  # of config.json, and what they are where missing
 
 
@@ -157,6 +160,11 @@ def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer
             delattr(config, field)
 
 
+def times_hidden(pooling: Pooling) -> int:
+    """Return how many times as wide as the encoder what is read of a text is."""
+    return 4 if pooling == "pair" else 2 if pooling in OF_MENTIONS else 1
+
+
 def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
     """Return (B, D), the mean over the real tokens of each row. mask_BT: 1 on real tokens; None: no padding."""
     if mask_BT is None:
@@ -166,9 +174,9 @@ def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
 
 
 def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
-    """Return (B, 2 D), what stands for the first mention, then for the second.
+    """Return what stands for the first mention, then for the second, (B, 2 D); of a pair of texts (B, 4 D).
 
-    places_B22: each mention's first token, and the one after its last
+    places_B22: the first token of each mention or text, and the one after its last
     """
     if pooling == "starts":
         starts_B2D = places_B22[:, :, :1].expand(-1, -1, states_BTD.shape[-1])
@@ -176,9 +184,13 @@ def pooled(states_BTD: Tensor, places_B22: Tensor, pooling: Pooling) -> Tensor:
     columns_T = torch.arange(states_BTD.shape[1], device=states_BTD.device)
     within_B2T = (columns_T >= places_B22[:, :, :1]) & (columns_T < places_B22[:, :, 1:])
     outside_B2T1 = ~within_B2T[..., None]
-    if pooling == "mentions-mean":  # a sum, for autocast would round a product with the mask to bfloat16
+    if pooling in ("mentions-mean", "pair"):  # a sum, for autocast would round a product with the mask to bfloat16
         sums_B2D = states_BTD[:, None].masked_fill(outside_B2T1, 0).sum(2)
-        return (sums_B2D / within_B2T.sum(2, keepdim=True)).flatten(1)
+        means_B2D = sums_B2D / within_B2T.sum(2, keepdim=True)
+        if pooling == "mentions-mean":
+            return means_B2D.flatten(1)
+        first_BD, second_BD = means_B2D.unbind(1)
+        return torch.cat([first_BD, second_BD, (first_BD - second_BD).abs(), first_BD * second_BD], 1)
     states_B2TD = states_BTD[:, None].masked_fill(outside_B2T1, torch.finfo(states_BTD.dtype).min)
     return states_B2TD.amax(2).flatten(1)
 
@@ -197,7 +209,7 @@ def _class_for(kind: Any) -> Any:
             self.lstm = bidirectional(config) if sequence_layer_of(config) == "bilstm" else None
             self.dropout = nn.Dropout(head_dropout(config))
             width = 2 * self.lstm.hidden_size if self.lstm else config.hidden_size
-            width *= COUNT if pooling_of(config) in OF_MENTIONS else 1
+            width *= times_hidden(pooling_of(config))
             self.dense = nn.Linear(width, config.hidden_size) if sequence_layer_of(config) == "mlp" else None
             self.classifier = nn.Linear(config.hidden_size if self.dense else width, config.num_labels)
             self.post_init()
@@ -213,7 +225,7 @@ def _class_for(kind: Any) -> Any:
             pooling = pooling_of(self.config)
             if pooling == "mean":
                 summary_BD = mean_of(states_BTD, mask_BT)
-            elif pooling in OF_MENTIONS:
+            elif pooling in OF_PLACES:
                 assert mentions is not None
                 summary_BD = pooled(states_BTD, mentions, pooling)
             if self.dense is not None:

@@ -38,7 +38,7 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, Method, finetune, mlm
 from acclimate.methods.domain import appended
-from acclimate.methods.finetune import SPANS, Tuning
+from acclimate.methods.finetune import Tuning
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import positions
 from acclimate.methods.task_loss import TaskLoss, predict
@@ -54,7 +54,7 @@ from acclimate.races.fit import CostOfJob, Costs
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
 from acclimate.tasks.prepared import open_prepared, with_fewer
-from acclimate.tasks.rows import encode_rows
+from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training import trials

@@ -99,6 +99,8 @@ def beyond_transformers(directory: Path, task: Prepared) -> str:
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
     if (pooling := pooling_of(config)) in OF_MENTIONS:
         return f"it reads a relation at its two mentions (finetune.pooling = {pooling})"
+    if pooling == "pair":
+        return "it compares the states of the two texts of a pair (finetune.pooling = pair)"
     if (between := sequence_layer_of(config)) != "linear":
         what = {
             "bilstm": "it reads an LSTM over the encoder's states",

@@ -30,7 +30,6 @@ from scipy.special import expit, softmax
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Batch, Example, Label, Progress, Rejected, Watch, unwatched
-from acclimate.methods.finetune import SPANS
 from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.encoder import load_tokenizer, longest_of_config
@@ -47,7 +46,7 @@ from acclimate.shipping.texts import (
 )
 from acclimate.shipping.writers import NAMED, Predicted, check_columns, check_out, written
 from acclimate.tasks.metrics import RANKS
-from acclimate.tasks.rows import by_word, encode_rows
+from acclimate.tasks.rows import SPANS, by_word, encode_rows
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind

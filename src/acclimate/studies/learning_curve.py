@@ -62,7 +62,7 @@ from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
 from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
-from acclimate.tasks.rows import encoded, with_labels
+from acclimate.tasks.rows import SPANS, encoded, place_read_out, with_labels
 from acclimate.tasks.splitting import nested_subsets
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
@@ -381,12 +381,13 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
     tokenizer = load_tokenizer(where)
     encoder, has_pooler = probe.load_encoder(where)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
-    read_outs = probe.read_outs_of(prepared.kind, has_pooler=has_pooler)
+    read_outs = probe.read_outs_of(prepared, has_pooler=has_pooler)
+    spans = SPANS[place_read_out(prepared) or "first"]
     values: dict[str, np.ndarray] = {}
     tokens = 0
     for split in SPLITS:
         examples = prepared.examples(split)
-        rows = encoded(prepared, split, examples, tokenizer)
+        rows = encoded(prepared, split, examples, tokenizer, spans=spans)
         tokens += len(rows.ids)
         states = probe.states_of(encoder, rows, read_outs, precision=precision, watch=watch)
         values |= {f"{split}.{name}": states_RD for name, states_RD in states.items()}

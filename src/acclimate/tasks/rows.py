@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example, Split
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.spans import encode_spans, with_ends
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
@@ -27,20 +28,54 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 
-# Which tokens of a row stand for the two mentions of a relation.
+# Which tokens of a row stand for the two mentions of a relation, or for the two texts of a pair.
 
-PAIR = 2  # mentions
+PAIR = 2  # mentions or texts
+Places = Callable[[Example], Sequence[tuple[int, int]]]
 
 
-def mention_places(
-    examples: Sequence[Example], encoded: BatchEncoding, spans: Callable[[Example], Sequence[tuple[int, int]]]
-) -> np.ndarray:
-    """Return (B, 2, 2), the first token of its row that each mention touches, and the one after the last.
+def both_texts(example: Example) -> tuple[tuple[int, int], ...]:
+    """Return the first and last character of each text of a pair, in this text."""
+    return (0, len(example.text)), (0, len(example.pair or ""))
+
+
+# what a classifier reads (models/task_layers.py) -> where that stands
+SPANS: dict[str, Places | None] = {
+    "auto": None,  # of a recipe, before a probe has chosen
+    "pooler": None,
+    "first": None,
+    "mean": None,
+    "mentions": mention_spans,
+    "mentions-mean": mention_spans,
+    "starts": marked_spans,
+    "pair": both_texts,
+}
+
+
+def mentions_stand(task: Prepared) -> bool:
+    """Return True if the texts are of relations and have the places of their two mentions."""
+    return task.kind == "sequence" and all(len(example.spans) == PAIR for example in task.examples("train"))
+
+
+def are_pairs(task: Prepared) -> bool:
+    """Return True if the labels are of pairs of texts."""
+    return task.kind not in ("tokens", "span") and any(example.pair for example in task.examples("train"))
+
+
+def place_read_out(task: Prepared) -> Literal["mentions", "pair"] | None:
+    """Return what a probe can read of the task's texts at two places; None if it knows of no places."""
+    return "mentions" if mentions_stand(task) else "pair" if are_pairs(task) else None
+
+
+def mention_places(examples: Sequence[Example], encoded: BatchEncoding, spans: Places) -> np.ndarray:
+    """Return (B, 2, 2), the first token of its row that each mention or text touches, and the one after the last.
 
     encoded  the texts, with the characters of each token
-    spans    where the mentions of an example stand in its text
+    spans    where the mentions of an example stand in its text; `both_texts`: each stretch is of another text
 
-    For a mention that was cut off, the row's first token stands. Raises ValueError for an example without two mentions.
+    For a mention that was cut off, and for a text that is empty, the row's first token stands.
+
+    Raises ValueError for an example without two mentions.
     """
     places = np.tile(np.array([0, 1], dtype=np.int64), (len(examples), PAIR, 1))
     for row, example in enumerate(examples):
@@ -51,8 +86,9 @@ def mention_places(
                 f"the first token. Leave pooling out, or prepare the task from annotated relations"
             )
         offsets = np.asarray(encoded["offset_mapping"][row])
-        in_text = np.array([sequence == 0 for sequence in encoded.sequence_ids(row)])
+        text_T = np.array([-1 if text is None else text for text in encoded.sequence_ids(row)])
         for mention, (start, end) in enumerate(stretches):
+            in_text = text_T == (mention if spans is both_texts else 0)
             touched = np.flatnonzero(in_text & (offsets[:, 0] < end) & (offsets[:, 1] > start))
             if len(touched):
                 places[row, mention] = touched[0], touched[-1] + 1
@@ -76,7 +112,7 @@ def encode_rows(
     max_tokens: int,
     kind: Kind = "sequence",
     *,
-    spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
+    spans: Places | None = None,
 ) -> Batch:
     """Return the texts of all examples as one batch, in their order. Labels are not looked at: `with_labels` adds them.
 
@@ -85,8 +121,8 @@ def encode_rows(
     batch carries tokens["word"], rows["example"], rows["words"] and rows["edges"]. So are contexts of questions (kind
     "span"): tasks/spans.py.
 
-    spans  where the two mentions of an example stand in its text, for rows["mentions"]: the tokens that they touch, or
-           the row's first token in place of a mention that was cut off
+    spans  where the two mentions of an example stand in its text, or `both_texts`, for rows["mentions"]: the tokens
+           that they touch, or the row's first token in place of a mention that was cut off
     """
     if kind == "tokens":
         return _encoded_words(examples, tokenizer, max_tokens)
@@ -320,7 +356,7 @@ def encoded(
     examples: Sequence[Example],
     tokenizer: PreTrainedTokenizerBase,
     *,
-    spans: Callable[[Example], Sequence[tuple[int, int]]] | None = None,
+    spans: Places | None = None,
 ) -> Batch:
     """Return the rows of the split's examples, as `encode_rows` makes them. They are cached: do not change them."""
     if not tokenizer.is_fast:  # what a slow one depends on is unknown
