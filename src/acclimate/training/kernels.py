@@ -42,6 +42,7 @@ ROWS = "rows_that_see_themselves"  # attribute of a mask
 ALIKE = 0.8  # rows of at least this share of the longest attend together
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
+SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so that compiled code meets few
 FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
 
 
@@ -51,14 +52,15 @@ def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
 
 
 def attends_by_row(plan: Plan, where: torch.device) -> bool:
-    """Return whether the kernels of this file are used. Compiled code keeps PyTorch's: the compiler makes kernels.
+    """Return whether the kernels of this file are used.
 
-    On a GPU they are those of 16 bits, for cards of NVIDIA's Ampere and later ones.
+    On a CPU compiled code keeps PyTorch's, because the compiler makes kernels. On a GPU ours are those of 16 bits, for
+    cards of NVIDIA's Ampere and later ones; compiled code calls them, too.
     """
-    if plan.compile or where.type not in {"cpu", "cuda"}:
-        return False
     if where.type == "cpu":
-        return True
+        return not plan.compile
+    if where.type != "cuda":
+        return False
     return autocast_type(plan.precision, where) is not None and torch.cuda.get_device_capability(where) >= (8, 0)
 
 
@@ -206,7 +208,7 @@ class RowsOfGpu:
     """Where the rows of a piece lie in its lines laid flat; the padding behind them counts as one more row.
 
     bounds   (rows + 1,) int32, on the GPU: where each begins, and where the last one ends
-    longest  tokens of the longest
+    longest  tokens that none of them exceeds
     """
 
     bounds: Tensor
@@ -245,7 +247,7 @@ def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) ->
 def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where: torch.device) -> RowsOfGpu:
     """Return where rows lie for FlashAttention. tokens: of the piece, padding included; the rest as `block_diagonal`"""
     bounds = np.unique(np.concatenate([[0, tokens], firsts_R, firsts_R + lengths_R])).astype(np.int32)
-    return RowsOfGpu(torch.from_numpy(bounds).to(where), int(np.diff(bounds).max()))
+    return RowsOfGpu(torch.from_numpy(bounds).to(where), -(-int(np.diff(bounds).max()) // SPREAD) * SPREAD)
 
 
 def rows_of_cpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where: torch.device) -> RowsOfCpu:
