@@ -18,6 +18,7 @@ from acclimate.races.fit import (
     FEWEST_STEPS,
     LEAST_BATCH,
     LITTLE,
+    NO_RETRY,
     CostOfJob,
     Costs,
     affordable,
@@ -134,7 +135,7 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     costs = costs_alike(adapting=60.0, fixed=0.0, tuning=100.0, test=1.0)
     fewer = cut_to_budget(WIDE, parse_budget("10min"), costs, **given)
     assert fewer.recipe.contestants == ("TAPT", "DAPT", "TF-IDF")
-    assert (fewer.recipe.seeds, fewer.recipe.finetune) == (2, WIDE.finetune)
+    assert (fewer.recipe.seeds, fewer.recipe.finetune) == (2, replace(WIDE.finetune, retry=False))
     assert "Left out, to fit the budget: random weights. TAPT and DAPT race." in fewer.notes
     shorter = cut_to_budget(WIDE, parse_budget("3min"), costs, **given)
     assert shorter.recipe.contestants == ("TAPT", "TF-IDF")
@@ -146,6 +147,18 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
     assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2
+
+
+def test_second_attempts_are_left_out_where_the_budget_does_not_pay_for_all_of_them():
+    """One takes twice as long as the first attempt, and which fine-tunings need one is not known before."""
+    costs = costs_alike(adapting=0.0, fixed=0.0, tuning=10.0, test=0.0)
+    whole = costs.searching(WIDE.settings(), WIDE.seeds)
+    ample = cut_to_budget(WIDE, parse_budget(f"{4 * whole:.0f}s"), costs, texts=TEXTS)
+    assert ample.recipe == WIDE
+    assert NO_RETRY not in ample.notes
+    tight = cut_to_budget(WIDE, parse_budget(f"{2 * whole:.0f}s"), costs, texts=TEXTS)
+    assert tight.recipe == replace(WIDE, finetune=replace(WIDE.finetune, retry=False))
+    assert NO_RETRY in tight.notes
 
 
 def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_refused():
@@ -170,7 +183,7 @@ def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_r
 def test_adapting_is_cut_to_little_before_fine_tuning_is_shortened():
     costs = costs_alike(adapting=400.0, fixed=0.0, tuning=30.0, test=1.0, rivals=["DAPT"])
     fitted = cut_to_budget(WIDE, parse_budget("200s"), costs, texts=TEXTS)
-    assert fitted.recipe.finetune == WIDE.finetune
+    assert fitted.recipe.finetune == replace(WIDE.finetune, retry=False)
     assert any(f"Adapting was cut to {LITTLE * 200 / 400:.1%}" in note for note in fitted.notes)
 
 
@@ -195,7 +208,7 @@ def test_a_plan_that_keeps_the_dearest_contestant_costs_what_that_one_costs():
     assert (dearest.contestants, dearest.finetune.epochs) == (("DGA",), WIDE.finetune.epochs / 2)
     cheap_first = replace(costs, tuning={name: costs.tuning[name] for name in (UNTOUCHED, "TAPT", "DGA")})
     cheap = cut_to_budget(WIDE, parse_budget("120s"), cheap_first, texts=TEXTS).recipe
-    assert (cheap.contestants, cheap.finetune) == (("TAPT",), WIDE.finetune)
+    assert (cheap.contestants, cheap.finetune) == (("TAPT",), replace(WIDE.finetune, retry=False))
     # of 161.5 seconds 111.5 are left: 17 for the untouched model, 64 for DGA, 17 for TAPT
     assert affordable(parse_budget("170s"), costs, [*costs.tuning], 2, spent=50.0) == 3
     assert Costs.of_record(json.loads(json.dumps(costs.as_record()))) == costs

@@ -19,7 +19,7 @@ from typing import Any
 from acclimate.core.figures import listed
 from acclimate.core.steps import finetuning_steps
 from acclimate.methods import mlm
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.finetune import RETRY_STEPS, FinetuneRecipe
 from acclimate.races.budget import BUSY, RESERVE, Budget
 from acclimate.races.outcome import FIRST_IMPRESSION
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
@@ -114,6 +114,9 @@ class CutRecipe:
     costs: Costs
 
 
+NO_RETRY = "A fine-tuning that learns nothing gets no second attempt (finetune.retry), to fit the budget."
+
+
 def check_listed(search: SearchRecipe) -> None:
     """Raises ValueError for a search that draws its settings, of which a budget can leave none out."""
     if search.common:
@@ -160,13 +163,18 @@ def cut_to_budget(
         adapting, fixed = part.before()
         share = min(1.0, most * budget.amount / adapting) if adapting else 1.0
         cut = _cut(recipe, share, tried, seeds, texts)
-        if part.searching(cut.settings(), seeds) <= budget.usable - spent - fixed - share * adapting:
+        room = budget.usable - spent - fixed - share * adapting
+        if part.searching(cut.settings(), seeds) <= room:
             if kept < len(names):
                 cut = replace(cut, contestants=(*names[:kept], *besides))
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
             notes += _last_resorts(names, kept, cut, length)
+            twice = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
+            if cut.finetune.retry and twice.searching(cut.settings(), seeds) > room:
+                cut = replace(cut, finetune=replace(cut.finetune, retry=False))
+                notes.append(NO_RETRY)
             if busy and len(notes) > 1:
                 notes.append(f"The machine is busy: when idle it would do {costs.busy:.1f} times as much in this time.")
             return CutRecipe(cut, tuple(notes), costs.part([*costs.tuning], length))
