@@ -369,7 +369,9 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
         if least is None:
             opening += f", by up to {points(max(doubtful))} points"
         elif least < 1:
-            opening += f": it detects a true difference of {points(least)} points with a probability of {POWER:.0%}"
+            seeds = amount(_comparison(nearest).seeds, "seed")
+            detected = f"a true difference of {points(least)} points with a probability of {POWER:.0%}"
+            opening += f": with {seeds} it detects {detected}"
         else:
             opening += ": it could not detect even the largest possible difference"
     if gain > 0:
