@@ -135,7 +135,8 @@ def _short(number: float) -> str:
 def _value(progress: Progress) -> str:
     """Return the score on dev, or else the losses, that the progress has; "" if it has none."""
     if "dev" in progress.values:
-        return f"dev {100 * progress.values['dev']:.1f}"  # in points, as all scores that are printed
+        dev, best = (100 * progress.values.get(name, progress.values["dev"]) for name in ("dev", "dev best"))
+        return f"dev {dev:.1f}{f', best {best:.1f}' if best > dev else ''}"  # in points, as all scores that are printed
     losses = progress.values.get("losses", {})
     if len(losses) > 1:
         return ", ".join(f"{term} {loss:.3f}" for term, loss in losses.items())

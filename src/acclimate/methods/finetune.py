@@ -622,7 +622,8 @@ class Tuning:
                         f"step {step.number}: the loss on dev is {look.loss}. Lower the rate, or lengthen the warm-up"
                     )
                 self.looks.add(step.number, look, self.model)
-            return {"dev": look.score, "dev loss": look.loss}
+            best = max(self.looks.scores.values(), default=look.score)
+            return {"dev": look.score, "dev best": best, "dev loss": look.loss}
 
         run(
             self.objective(),
@@ -822,6 +823,10 @@ def start_of(
     if key in _starts:
         _starts.move_to_end(key)
         return _starts[key]
+
+    def heard(progress: Progress) -> None:
+        watch(replace(progress, unit=f"{progress.unit} for the start of its head"))
+
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
@@ -834,10 +839,10 @@ def start_of(
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     read = cast(Pooling, read_outs[-1]) if read_outs[-1] in SPANS else stated  # the last one may read two places
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
-    states = probe.states_of(encoder, rows, read_outs, watch=watch)
+    states = probe.states_of(encoder, rows, read_outs, watch=heard)
     target_R = probe.probe_targets(rows)
     groups_R = probe.groups_of(task.examples("train"), probe.examples_of_states(rows))
-    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=watch)
+    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=heard)
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (

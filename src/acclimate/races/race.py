@@ -226,7 +226,7 @@ def design(
     if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
         few = (
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
-            f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}.",
+            f"tell them apart too seldom. {_tuned_at(entries.recipe)}",
         )
     allowed = None
     if budget is not None:
@@ -264,6 +264,11 @@ def _of_random_weights(entries: Entries) -> tuple[str, ...]:
     )
 
 
+def _tuned_at(recipe: RaceRecipe) -> str:
+    again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry else ""
+    return f"Every contestant was fine-tuned at {recipe.setting().name}{again}."
+
+
 def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_only: bool) -> Design:
     """Return the race by cross-validation: a search for each fold, and then one training of the best contestant on the
     usual split, whose checkpoint is handed over.
@@ -278,7 +283,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
     if searched != recipe and recipe.search.combinations > 1 and not probe_only:
         few = (
             f"No settings were searched inside the folds: fewer than {recipe.search.least_dev:,} dev rows ({fewest:,} "
-            f"here) tell them apart too seldom. Every contestant was fine-tuned at {searched.setting().name}.",
+            f"here) tell them apart too seldom. {_tuned_at(searched)}",
         )
     elif recipe.search.combinations > 1 and not probe_only:
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)

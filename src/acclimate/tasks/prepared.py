@@ -153,8 +153,8 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
         before = open_prepared(path)
         if dict(before.hashes) != hashes:
             raise ValueError(
-                f"{path} holds other data than {source} now gives: the file has changed, or a setting such as rows or "
-                f"max_tokens. Choose another --out"
+                f"{path} holds other data than {source} now gives: another run ({before.name}) was begun there, or the "
+                f"file has changed, or a setting such as rows or max_tokens. Choose another --out"
             )
         return before
     open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
