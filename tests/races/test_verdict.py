@@ -23,7 +23,18 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.race import against_untouched
-from acclimate.races.verdict import GUIDE, MARGIN, claims, constant_score, further, next_race, reach, verdict, warnings
+from acclimate.races.verdict import (
+    GUIDE,
+    MARGIN,
+    claims,
+    constant_score,
+    further,
+    next_race,
+    one_sided,
+    reach,
+    verdict,
+    warnings,
+)
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
 from acclimate.tasks.metrics import METRICS, metric_named
@@ -113,6 +124,30 @@ def race_of(
     means = {(key, MAIN): score for key, score in intervals.items()}
     vars(outcome)["compared"] = Compared({}, means, contrasts)  # in place of what would be computed of scores
     return outcome
+
+
+def predicting(outcome: Outcome, predicted: Mapping[str, Sequence[str]]) -> Outcome:
+    """The outcome with ten test texts of three labels; predicted: contestant -> what it says of them."""
+    gold, ids = (*"aaaaaabbbc",), tuple(map(str, range(10)))
+    results = tuple(
+        replace(
+            each,
+            scores=tuple(replace(one, ids=ids, gold=gold, predicted=(*predicted[each.row],)) for one in each.scores),
+        )
+        for each in outcome.results
+    )
+    assert outcome.race is not None
+    return replace(outcome, results=results, race=replace(outcome.race, winner="DAPT"))
+
+
+def test_what_gives_one_answer_is_named_and_what_the_winner_never_predicts() -> None:
+    outcome = race_of([untouched(), rival("DAPT", 0.03, p=0.01), rival("TF-IDF", 0.0, p=0.9)], baselines=["TF-IDF"])
+    said = {"untouched": "aaaaaabbbc", "DAPT": "aaaaaaaaab", "TF-IDF": "aaaaaaaaaa"}
+    assert [*one_sided(predicting(outcome, said))] == [
+        "TF-IDF gives every test text the same answer, 'a'.",
+        "The winner never predicts c (1 test text). More training rows with such labels may help.",
+    ]
+    assert not [*one_sided(predicting(outcome, dict.fromkeys(said, "aaaaaabbbc")))]
 
 
 def test_the_rows_of_a_race_are_given_back() -> None:

@@ -633,7 +633,7 @@ def _watched(
     from acclimate.training.trackers import TRACKERS
 
     check_tracker(track)
-    console = Console()
+    console = Console(soft_wrap=True)
     wanted = console.is_terminal or console.is_jupyter if progress is None else progress
     with contextlib.ExitStack() as stack:
         watches = [watch] if watch is not None else []

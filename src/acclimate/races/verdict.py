@@ -84,10 +84,16 @@ def claims(outcome: Outcome) -> list[str]:
         return probes
     taught = _taught(outcome)
     found = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
-    simple, encoders = _sides(taught, outcome.baselines)
-    if simple is not None and encoders and simple.score.mean >= encoders[0].score.mean:
-        found.append(f"no encoder scores above {simple.contestant}")
+    if simple := baseline_ahead(outcome):
+        found.append(f"no encoder scores above {simple}")
     return [*found, *probes]
+
+
+def baseline_ahead(outcome: Outcome) -> str:
+    """Return the name of the baseline that no encoder scores above; "" if there is none."""
+    simple, encoders = _sides(_taught(outcome), outcome.baselines)
+    ahead = simple is not None and encoders and simple.score.mean >= encoders[0].score.mean
+    return simple.contestant if simple is not None and ahead else ""
 
 
 def next_race(outcome: Outcome) -> PowerDesign | None:
@@ -159,6 +165,27 @@ def _detectable(outcome: Outcome) -> float | None:
     design = next_race(outcome)
     least = design.detectable() if design is not None else 0.0
     return least if least >= SMALLEST else None
+
+
+def one_sided(outcome: Outcome) -> Iterator[str]:
+    """Yield sentences that name what gives every test text the same answer, and the labels that the winner misses."""
+    scored = [result for result in outcome.results if result.task.kind == "sequence" and result.scores]
+    same: dict[str, list[str]] = {}
+    for result in scored:
+        answers = {label for score in result.scores for label in score.predicted}
+        if len(answers) == 1 and len({*result.scores[0].gold}) > 1:
+            same.setdefault(str(*answers), []).append(outcome.label(result.key))
+    for answer, names in same.items():
+        yield f"{_some(names)} {'gives' if len(names) == 1 else 'give'} every test text the same answer, {answer!r}."
+    winner = outcome.race.winner if outcome.race is not None else ""
+    for result in scored:
+        found = {label for score in result.scores for label in score.predicted}
+        if result.row != winner or result.probe or len(found) == 1:
+            continue
+        missed = Counter(label for label in result.scores[0].gold if label not in found)
+        if missed:
+            counts = [f"{label} ({amount(count, 'test text')})" for label, count in missed.most_common()]
+            yield f"The winner never predicts {_some(counts)}. More training rows with such labels may help."
 
 
 def by_folds(outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Example, Label, Score, Watch, unwatched
+from acclimate.core.types import Example, Label, Progress, Score, Watch, unwatched
 from acclimate.jobs.lock import WINNER
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import load_tokenizer
@@ -31,6 +31,7 @@ from acclimate.models.loading import EMBEDDED, FOLDER, origin
 from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
+from acclimate.races.verdict import baseline_ahead
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.card import Shipment, card_of, render
@@ -92,6 +93,9 @@ def ship(
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
+    if simple := baseline_ahead(read_outcome(path_of(run, RACE))):
+        note = f"no encoder of this race scores above {simple}, which needs none: think of that before you use this one"
+        watch(Progress("ship", 0, 0, "texts", {"note": note}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)
         if origin(run / WINNER) == EMBEDDED:  # its licence asks that both go along with what is made from it
