@@ -239,6 +239,7 @@ class _Features:
         return self._compared(sparse.csr_array(self.vectorizer.transform(_texts(examples))) @ self.merge, examples)
 
     def _compared(self, rows: Any, examples: Sequence[Example]) -> Any:
+        """Return the rows, (R, T); of pairs with the cosine of the two texts behind them, (R, T + 1)."""
         if not self.paired:
             return rows
         firsts = self.vectorizer.transform([example.text for example in examples])

@@ -66,7 +66,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -149,6 +149,7 @@ from acclimate.tasks.rows import (
     encode_rows,
     encoded,
     mentions_stand,
+    read_at_places,
     with_labels,
 )
 from acclimate.tasks.thresholds import best_threshold, log_odds
@@ -824,25 +825,25 @@ def start_of(
         _starts.move_to_end(key)
         return _starts[key]
 
-    def heard(progress: Progress) -> None:
+    def of_head(progress: Progress) -> None:
         watch(replace(progress, unit=f"{progress.unit} for the start of its head"))
 
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
     has_pooler &= linear  # an MLP stands in its place
-    read_outs = probe.read_outs_of(task, has_pooler=has_pooler)
+    read_outs = probe.read_outs_of(task, tokenizer, has_pooler=has_pooler)
+    read: Pooling = read_at_places(task, tokenizer) or stated
     if recipe.pooling != "auto" and task.kind != "tokens":
         if recipe.pooling == "pooler" and not has_pooler:
             return HeadStart(stated)
-        read_outs = (recipe.pooling,)
+        read_outs, read = (recipe.pooling,), recipe.pooling
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
-    read = cast(Pooling, read_outs[-1]) if read_outs[-1] in SPANS else stated  # the last one may read two places
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
-    states = probe.states_of(encoder, rows, read_outs, watch=heard)
+    states = probe.states_of(encoder, rows, read_outs, watch=of_head)
     target_R = probe.probe_targets(rows)
     groups_R = probe.groups_of(task.examples("train"), probe.examples_of_states(rows))
-    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=heard)
+    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=of_head)
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (

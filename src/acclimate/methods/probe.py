@@ -70,7 +70,7 @@ from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
 from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import EXAMPLE, SPANS, WORD, by_word, emptied, encoded, place_read_out, with_labels
+from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
 from acclimate.training.kernels import arithmetic
@@ -78,7 +78,7 @@ from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, Precision, device, piece_tokens
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 ReadOut = Literal["first", "mean", "pooler", "mentions", "mentions-mean", "starts", "pair", "pieces"]
 
@@ -156,10 +156,10 @@ def probe(
     encoder, has_pooler = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     train = task.examples("train")
-    spans = SPANS[place_read_out(task) or "first"]
+    spans = places_of(task, tokenizer)
     rows = with_labels(encoded(task, "train", train, tokenizer, spans=spans), train, task.kind, task.labels)
     emptied(rows, train, tokenizer)
-    read_outs = read_outs_of(task, has_pooler=has_pooler)
+    read_outs = read_outs_of(task, tokenizer, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
     layer, losses = fit(
@@ -196,7 +196,8 @@ def test_probe(
     encoder, _ = load_encoder(model)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     examples = task.examples("test")
-    rows = encoded(task, "test", examples, load_tokenizer(model), spans=SPANS[place_read_out(task) or "first"])
+    tokenizer = load_tokenizer(model)
+    rows = encoded(task, "test", examples, tokenizer, spans=places_of(task, tokenizer))
     states_RD = states_of(encoder, rows, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
     predicted = decoded(layer(states_RD), rows, task)
     return task.open_and_score(examples, predicted, by=by)
@@ -229,12 +230,12 @@ def load_encoder(model: str) -> tuple[PreTrainedModel, bool]:
     return encoder, pooler
 
 
-def read_outs_of(task: Prepared, *, has_pooler: bool) -> tuple[ReadOut, ...]:
-    """Return what a probe may read of the task's texts; what it reads at two places stands last."""
+def read_outs_of(task: Prepared, tokenizer: PreTrainedTokenizerBase, *, has_pooler: bool) -> tuple[ReadOut, ...]:
+    """Return what a probe may read of the task's texts."""
     if task.kind == "tokens":
         return ("pieces",)
     read_outs: tuple[ReadOut, ...] = ("first", "mean", "pooler") if has_pooler else ("first", "mean")
-    placed = place_read_out(task)
+    placed = read_at_places(task, tokenizer)
     return (*read_outs, placed) if placed else read_outs
 
 
@@ -414,10 +415,14 @@ def _path(
     """W (C, D) and b (C,) at each strength; a fit by L-BFGS starts from the one before."""
     rows, size = x_RD.shape
     if kind == "score":  # W = (x'x / R + lambda I)^-1 x'y / R, for all strengths by one decomposition
-        values_D, vectors_DD = np.linalg.eigh(x_RD.T @ x_RD / rows)
-        along_D = vectors_DD.T @ (x_RD.T @ wanted_RC[:, 0]) / rows
+        if rows < size:  # the decomposition of the smaller of the two products
+            _, singular_R, vectors_RD = np.linalg.svd(x_RD, full_matrices=False)
+            values, vectors = singular_R**2 / rows, vectors_RD.T
+        else:
+            values, vectors = np.linalg.eigh(x_RD.T @ x_RD / rows)
+        along = vectors.T @ (x_RD.T @ wanted_RC[:, 0]) / rows
         for strength in strengths:
-            yield (vectors_DD @ (along_D / (np.maximum(values_D, 0) + strength)))[None], wanted_RC.mean(0)
+            yield (vectors @ (along / (np.maximum(values, 0) + strength)))[None], wanted_RC.mean(0)
         return
     labels, loss_of = wanted_RC.shape[1], _LOSSES[kind]
     flat = np.concatenate([np.zeros(labels * size), _constant_outputs(wanted_RC, kind)])

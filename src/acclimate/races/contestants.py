@@ -24,6 +24,7 @@ from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.rows import read_at_places
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.run import PLACES
@@ -323,10 +324,18 @@ def adaptation_of(job: Job) -> Job | None:
     return tunings[-1] if len(tunings) > 1 else None
 
 
+def contents_of(task: Prepared, *parts: str) -> dict[str, str]:
+    """Return what a job reads of a task, and what it can read at two places: jobs from before that was read have other
+    names.
+    """
+    placed = read_at_places(task)
+    return {part: task.hashes[part] for part in parts} | ({"places": placed} if placed else {})
+
+
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:
     """Return the job that fine-tunes a job's model, or the given one."""
     task = materials.task
-    contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+    contents = contents_of(task, "about", "train", "dev")
     job = replace(job_of(label, work.FINE_TUNE, recipe, {}), contents=contents, places={"task": task.path})
     return with_model(job, model, materials)
 
@@ -337,7 +346,7 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
     name: what is probed, such as "DAPT"; tuning: the fine-tuning that it stands beside
     """
     task = materials.task
-    contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+    contents = contents_of(task, "about", "train", "dev")
     stated = {"precision": tuning.plan.precision, **threshold_of(tuning, task)}
     label = f"probe {name}" + (f", {materials.fold}" if materials.fold else "")
     job = Job(label, work.PROBE, stated, contents, {"task": task.path}, alone=True)
@@ -585,7 +594,7 @@ def enter(
     baseline = None
     if BASELINE in names:
         task = materials.task
-        contents = {name: task.hashes[name] for name in ("about", "train", "dev")}
+        contents = contents_of(task, "about", "train", "dev")
         terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
         fitted = job_of(baseline_of(task.kind), work.TERMS, terms, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)

@@ -402,7 +402,7 @@ class SpeedTest:
             return 0.0
         self.started.add(model)
         rows = task.sizes["train"]
-        return rows * tried.row * tried.reading.seconds + rows / estimates.PROBED_A_SECOND
+        return rows * tried.row * tried.reading.seconds + estimates.fitting_seconds(task, rows)
 
     def reading(self, job: Job, stated: finetune.FinetuneRecipe, tokens: float, kind: str) -> Stage:
         """Return the stage of a job that reads that number of tokens and trains on none of them."""

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core import settings
 from acclimate.jobs.job import Job
 from acclimate.methods import Method, finetune, method_called, scratch
+from acclimate.models.task_layers import times_hidden
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.rows import read_at_places
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
-PROBED_A_SECOND = 250.0  # training rows that a probe's layer is fitted on, read-outs and strengths together
+PROBED_A_SECOND = 250.0  # training rows that a probe's layer is fitted on, first token and mean and strengths together
 LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
 # Share of its steps after which a fine-tuning got no better on dev before it stopped: eleven with default settings, of
 # three encoders on six tasks (benchmarks/reports/2026-11-23-forecast.md)
@@ -128,7 +131,13 @@ def probing(speeds: SpeedTest, job: Job, share: float) -> Stage:
     stated, rows = speeds.recipe.finetune, speeds.materials.task.sizes["train"]
     tried = speeds.tried(stated, speeds.prompt(job))
     read = speeds.reading(job, stated, rows * tried.row + tried.dev, "fixed")
-    return replace(read, seconds=read.seconds + rows / PROBED_A_SECOND)
+    return replace(read, seconds=read.seconds + fitting_seconds(speeds.materials.task, rows))
+
+
+def fitting_seconds(task: Prepared, rows: int) -> float:
+    """Return what fitting a probe's layers on so many rows takes: it grows with the numbers that all of them read."""
+    placed = read_at_places(task)
+    return rows / PROBED_A_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
 
 
 def testing_probe(speeds: SpeedTest, job: Job, share: float) -> Stage:

@@ -20,6 +20,7 @@ from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
 from acclimate.methods.finetune import WIDTH
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
+from acclimate.models.task_layers import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost
@@ -156,7 +157,7 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     read_outs = dict.fromkeys(each["read_out"] for each in fitted)
     found = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
     task = cell.materials.task
-    if task.kind not in ("sequence", "multilabel", "score"):
+    if task.kind not in ("sequence", "multilabel", "score") or {*read_outs} & {*OF_PLACES}:
         return found
     examples = task.examples("dev")
     if any(example.pair for example in examples):

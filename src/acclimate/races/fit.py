@@ -107,14 +107,21 @@ class Costs:
 
 @dataclass(frozen=True)
 class CutRecipe:
-    """A recipe cut down to a budget. notes: in words, what was left out; costs: of fine-tuning as long as it is now"""
+    """A recipe cut down to a budget.
+
+    notes  in words, what was left out
+    costs  of fine-tuning as long as it is now, with a second attempt if it may have one
+    """
 
     recipe: RaceRecipe
     notes: tuple[str, ...]
     costs: Costs
 
 
-NO_RETRY = "A fine-tuning that learns nothing gets no second attempt (finetune.retry), to fit the budget."
+NO_RETRY = (
+    "A fine-tuning that learns nothing, or whose loss is not finite, gets no second attempt (finetune.retry), to fit "
+    "the budget."
+)
 
 
 def check_listed(search: SearchRecipe) -> None:
@@ -177,7 +184,8 @@ def cut_to_budget(
                 notes.append(NO_RETRY)
             if busy and len(notes) > 1:
                 notes.append(f"The machine is busy: when idle it would do {costs.busy:.1f} times as much in this time.")
-            return CutRecipe(cut, tuple(notes), costs.part([*costs.tuning], length))
+            attempts = 1 + RETRY_STEPS if cut.finetune.retry else 1
+            return CutRecipe(cut, tuple(notes), costs.part([*costs.tuning], length * attempts))
     # part and its amounts are those of the last plan, the smallest
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""

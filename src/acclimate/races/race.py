@@ -226,7 +226,7 @@ def design(
     if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
         few = (
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
-            f"tell them apart too seldom. {_tuned_at(entries.recipe)}",
+            f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
         )
     allowed = None
     if budget is not None:
@@ -264,8 +264,9 @@ def _of_random_weights(entries: Entries) -> tuple[str, ...]:
     )
 
 
-def _tuned_at(recipe: RaceRecipe) -> str:
-    again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry else ""
+def _tuned_at(recipe: RaceRecipe, *, twice: bool) -> str:
+    """Return at what all were fine-tuned. twice: False if a budget may leave out second attempts, and says so"""
+    again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and twice else ""
     return f"Every contestant was fine-tuned at {recipe.setting().name}{again}."
 
 
@@ -283,7 +284,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
     if searched != recipe and recipe.search.combinations > 1 and not probe_only:
         few = (
             f"No settings were searched inside the folds: fewer than {recipe.search.least_dev:,} dev rows ({fewest:,} "
-            f"here) tell them apart too seldom. {_tuned_at(searched)}",
+            f"here) tell them apart too seldom. {_tuned_at(searched, twice=True)}",
         )
     elif recipe.search.combinations > 1 and not probe_only:
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)

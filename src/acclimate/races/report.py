@@ -140,7 +140,7 @@ def report_of(outcome: Outcome) -> RaceReport:
                 ],
             )
         ],
-        alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome)), *one_sided(outcome)],
+        alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome)), *one_sided(_as_printed(outcome))],
         leakage=leakage,
         **_label_parts(outcome, facts.winner),
     )

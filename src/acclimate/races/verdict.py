@@ -179,10 +179,11 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         yield f"{_some(names)} {'gives' if len(names) == 1 else 'give'} every test text the same answer, {answer!r}."
     winner = outcome.race.winner if outcome.race is not None else ""
     for result in scored:
-        found = {label for score in result.scores for label in score.predicted}
-        if result.row != winner or result.probe or len(found) == 1:
+        if result.probe or not (result.row == winner or (winner and outcome.alone and result.encoder)):
             continue
-        missed = Counter(label for label in result.scores[0].gold if label not in found)
+        handed_over = max(result.scores, key=lambda score: score.dev)
+        found = {*handed_over.predicted}
+        missed = Counter(label for label in handed_over.gold if label not in found and len(found) > 1)
         if missed:
             counts = [f"{label} ({amount(count, 'test text')})" for label, count in missed.most_common()]
             yield f"The winner never predicts {_some(counts)}. More training rows with such labels may help."

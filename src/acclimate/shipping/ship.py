@@ -89,12 +89,14 @@ def ship(
     _require_free(to)
     beyond = check.beyond_transformers(run / WINNER, task)
     if onnx and beyond:
-        raise ValueError(f"ONNX needs a model that transformers alone can load, but {beyond}. Ship without --onnx")
+        another = ", or race with finetune.pooling=mean" if "pooling = pair" in beyond else ""
+        why = f"ONNX needs a model that transformers alone can load, but {beyond}"
+        raise ValueError(f"{why}. Ship without --onnx{another}")
     examples = task.examples("test")
     if tuple(example.id for example in examples) != score.ids:
         raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
     if simple := baseline_ahead(read_outcome(path_of(run, RACE))):
-        note = f"no encoder of this race scores above {simple}, which needs none: think of that before you use this one"
+        note = f"no encoder of this race scores above {simple}, which needs none"
         watch(Progress("ship", 0, 0, "texts", {"note": note}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(run / WINNER, temporary)

@@ -40,11 +40,11 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
-from acclimate.races.contestants import Entries, fine_tuned, tested, threshold_of, with_model
+from acclimate.races.contestants import Entries, contents_of, fine_tuned, tested, threshold_of, with_model
 from acclimate.races.cost import SpeedTest, Stage, costs_of
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
-from acclimate.races.estimates import PROBED_A_SECOND
+from acclimate.races.estimates import fitting_seconds
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
 from acclimate.races.race import design as race_design
@@ -62,7 +62,7 @@ from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
 from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
-from acclimate.tasks.rows import SPANS, encoded, place_read_out, with_labels
+from acclimate.tasks.rows import encoded, places_of, with_labels
 from acclimate.tasks.splitting import nested_subsets
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
@@ -300,7 +300,7 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
 def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, seed: int) -> Iterator[Cell]:
     """Yield the cells of probes: a job for each size and draw, and one for all draws of all rows."""
     materials = entries.materials
-    task, contents = materials.task, {key: materials.task.hashes[key] for key in ("about", *SPLITS)}
+    task, contents = materials.task, contents_of(materials.task, "about", *SPLITS)
     model_of = {draw: entries.model(UNTOUCHED if name == SOME else name, draw) for draw in range(draws)}
     places, tuning = {"task": task.path}, entries.recipe.finetune  # whose settings the race's probes have too
     precision, threshold = tuning.plan.precision, {"threshold": "half", **threshold_of(tuning, task)}
@@ -381,8 +381,8 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
     tokenizer = load_tokenizer(where)
     encoder, has_pooler = probe.load_encoder(where)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
-    read_outs = probe.read_outs_of(prepared, has_pooler=has_pooler)
-    spans = SPANS[place_read_out(prepared) or "first"]
+    read_outs = probe.read_outs_of(prepared, tokenizer, has_pooler=has_pooler)
+    spans = places_of(prepared, tokenizer)
     values: dict[str, np.ndarray] = {}
     tokens = 0
     for split in SPLITS:
@@ -452,7 +452,7 @@ def encoding(speeds: SpeedTest, job: Job, share: float) -> Stage:
 
 def fitting_part(speeds: SpeedTest, job: Job, share: float) -> Stage:
     """Return what fitting a layer on a part takes."""
-    return speeds.fixed(job, 1 + job.settings["rows"] / PROBED_A_SECOND)
+    return speeds.fixed(job, 1 + fitting_seconds(speeds.materials.task, job.settings["rows"]))
 
 
 ENCODE = Work("states", encode, estimate=encoding)

@@ -35,7 +35,7 @@ Places = Callable[[Example], Sequence[tuple[int, int]]]
 
 
 def both_texts(example: Example) -> tuple[tuple[int, int], ...]:
-    """Return the first and last character of each text of a pair, in this text."""
+    """Return where each text of a pair begins and ends, in its own characters."""
     return (0, len(example.text)), (0, len(example.pair or ""))
 
 
@@ -62,9 +62,20 @@ def are_pairs(task: Prepared) -> bool:
     return task.kind not in ("tokens", "span") and any(example.pair for example in task.examples("train"))
 
 
-def place_read_out(task: Prepared) -> Literal["mentions", "pair"] | None:
-    """Return what a probe can read of the task's texts at two places; None if it knows of no places."""
+def read_at_places(
+    task: Prepared, tokenizer: PreTrainedTokenizerBase | None = None
+) -> Literal["mentions", "pair"] | None:
+    """Return what a probe can read of the task's texts at two places; None if it knows of no places, and for a
+    tokenizer that has no fast version, which does not say where its pieces stand.
+    """
+    if tokenizer is not None and not tokenizer.is_fast:
+        return None
     return "mentions" if mentions_stand(task) else "pair" if are_pairs(task) else None
+
+
+def places_of(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> Places | None:
+    """Return where `read_at_places` reads."""
+    return SPANS[read_at_places(task, tokenizer) or "first"]
 
 
 def mention_places(examples: Sequence[Example], encoded: BatchEncoding, spans: Places) -> np.ndarray:
@@ -128,6 +139,11 @@ def encode_rows(
         return _encoded_words(examples, tokenizer, max_tokens)
     if kind == "span":
         return encode_spans(examples, tokenizer, max_tokens)
+    if spans is not None and not tokenizer.is_fast:
+        raise ValueError(
+            "the tokenizer has no fast version, so it is unknown which piece belongs to which mention or text. Save "
+            "one (tokenizer.json) with transformers, use another model, or set finetune.pooling=mean"
+        )
     texts = [example.text for example in examples]
     pairs = [example.pair or "" for example in examples] if any(example.pair for example in examples) else None
     encoded = tokenizer(

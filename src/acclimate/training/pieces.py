@@ -203,8 +203,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
 
 
 def _moved(arrays: dict[str, np.ndarray], where: torch.device) -> Piece:
-    """Return the arrays as tensors on a device. A GPU gets those of one type in one copy: small ones of their own took
-    as long as a tenth of a small model's step.
+    """Return the arrays as tensors on a device. A GPU gets those of one type in one copy: with a copy each a
+    step of a small model took 3 to 9% longer.
     """
     if where.type != "cuda":
         return {name: torch.from_numpy(values).to(where, non_blocking=True) for name, values in arrays.items()}
