@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,16 @@ from acclimate.models.loading import EMBEDDED
 from acclimate.tasks import rows as module
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import Prepared, prepare
-from acclimate.tasks.rows import EXAMPLE, both_texts, by_word, encode_rows, encoded, with_labels
+from acclimate.tasks.rows import (
+    EXAMPLE,
+    both_texts,
+    by_word,
+    encode_rows,
+    encoded,
+    places_of,
+    read_at_places,
+    with_labels,
+)
 from acclimate.tasks.task import Task
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "heart", "moon", "clay"]
@@ -268,3 +278,13 @@ def test_each_text_of_a_pair_has_its_tokens_and_an_empty_one_the_rows_first(long
         assert first == text or longest < 64
         assert second
         assert pair.startswith(second) if pair else second == tokenizer.cls_token
+
+
+def test_a_tokenizer_that_does_not_say_where_pieces_stand_reads_no_places():
+    slow = SimpleNamespace(is_fast=False)
+    task = SimpleNamespace(two_places="pair")
+    assert read_at_places(task, SimpleNamespace(is_fast=True)) == "pair"
+    assert read_at_places(task, slow) is None
+    assert places_of(task, slow) is None
+    with pytest.raises(ValueError, match=r"no fast version.*finetune\.pooling=mean"):
+        encode_rows([Example("1", "a text", 1.0, pair="another")], slow, 8, "score", spans=both_texts)

@@ -143,12 +143,10 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import (
     SPANS,
     WORD,
-    are_pairs,
     cut_off,
     emptied,
     encode_rows,
     encoded,
-    mentions_stand,
     read_at_places,
     with_labels,
 )
@@ -1187,8 +1185,8 @@ def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     """Return the names of the settings that have no effect on the task."""
     of_words = task.kind in ("tokens", "span")
     idle = {"pooling"} if of_words else set()
-    idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and not mentions_stand(task) else set()
-    idle |= {"pooling"} if recipe.pooling == "pair" and not are_pairs(task) else set()
+    idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and task.two_places != "mentions" else set()
+    idle |= {"pooling"} if recipe.pooling == "pair" and task.two_places != "pair" else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
     idle |= {*OF_SEVERAL} if task.kind != "multilabel" else set()
     return idle | ({*OF_TEXTS} if of_words else set())

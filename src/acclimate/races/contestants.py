@@ -24,7 +24,6 @@ from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import read_at_places
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.run import PLACES
@@ -328,8 +327,7 @@ def contents_of(task: Prepared, *parts: str) -> dict[str, str]:
     """Return what a job reads of a task, and what it can read at two places: jobs from before that was read have other
     names.
     """
-    placed = read_at_places(task)
-    return {part: task.hashes[part] for part in parts} | ({"places": placed} if placed else {})
+    return {part: task.hashes[part] for part in parts} | ({"places": task.two_places} if task.two_places else {})
 
 
 def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, materials: Materials) -> Job:

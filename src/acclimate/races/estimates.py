@@ -14,7 +14,6 @@ from acclimate.jobs.job import Job
 from acclimate.methods import Method, finetune, method_called, scratch
 from acclimate.models.task_layers import times_hidden
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import read_at_places
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ def probing(speeds: SpeedTest, job: Job, share: float) -> Stage:
 
 def fitting_seconds(task: Prepared, rows: int) -> float:
     """Return what fitting a probe's layers on so many rows takes: it grows with the numbers that all of them read."""
-    placed = read_at_places(task)
+    placed = task.two_places
     return rows / PROBED_A_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
 
 

@@ -16,8 +16,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from acclimate.core import files, settings
 from acclimate.core.types import SPLITS, Example, Label, Split, label_of
@@ -52,6 +53,15 @@ class Prepared:
         """Return the split's examples; those of test have the label ""."""
         with open(self.path / f"{split}.jsonl", encoding="utf-8") as file:
             return [_example(json.loads(line)) for line in file]
+
+    @cached_property
+    def two_places(self) -> Literal["mentions", "pair"] | None:
+        """What the labels are about: the two mentions of each text, if their places are known, or a pair of texts."""
+        train = self.examples("train")
+        if self.kind == "sequence" and all(len(example.spans) == 2 for example in train):
+            return "mentions"
+        paired = self.kind not in ("tokens", "span") and any(example.pair for example in train)
+        return "pair" if paired else None
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
         """Record the look and return the labels of the test set, in the order of its examples.

@@ -52,25 +52,11 @@ SPANS: dict[str, Places | None] = {
 }
 
 
-def mentions_stand(task: Prepared) -> bool:
-    """Return True if the texts are of relations and have the places of their two mentions."""
-    return task.kind == "sequence" and all(len(example.spans) == PAIR for example in task.examples("train"))
-
-
-def are_pairs(task: Prepared) -> bool:
-    """Return True if the labels are of pairs of texts."""
-    return task.kind not in ("tokens", "span") and any(example.pair for example in task.examples("train"))
-
-
-def read_at_places(
-    task: Prepared, tokenizer: PreTrainedTokenizerBase | None = None
-) -> Literal["mentions", "pair"] | None:
-    """Return what a probe can read of the task's texts at two places; None if it knows of no places, and for a
-    tokenizer that has no fast version, which does not say where its pieces stand.
+def read_at_places(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> Literal["mentions", "pair"] | None:
+    """Return what a probe can read of the task's texts at two places; None if there are no places, and for a tokenizer
+    that has no fast version, which does not say where its pieces stand.
     """
-    if tokenizer is not None and not tokenizer.is_fast:
-        return None
-    return "mentions" if mentions_stand(task) else "pair" if are_pairs(task) else None
+    return task.two_places if tokenizer.is_fast else None
 
 
 def places_of(task: Prepared, tokenizer: PreTrainedTokenizerBase) -> Places | None:
