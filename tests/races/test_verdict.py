@@ -187,7 +187,7 @@ def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
     assert GUIDE in said
     with_text = replace(nothing, race=replace(nothing.race, hashes={"corpus, domain": "1f"}))
     with_text.__dict__["compared"] = nothing.compared
-    assert further(with_text).startswith("What gained in our own runs")
+    assert further(with_text).startswith("What helped in our own runs")
     assert not further(race_of([untouched(), rival("TAPT", 0.031, p=0.01)]))
 
 

@@ -29,7 +29,7 @@ LEAKS = {
     "exact": "the same words",
     "near": "nearly the same (5-grams, Jaccard .8)",
     "13-gram": "half of its runs of 13 words or more",
-    "passage": "fewer of them: no leak",
+    "passage": "fewer such runs, which is no leak",
 }
 DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
 SHOWN_ON_PAGE = 120  # characters of an example on the page

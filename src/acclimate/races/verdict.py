@@ -151,10 +151,10 @@ def further(outcome: Outcome) -> str:
     """Return in a sentence what else to try where a race has established nothing; "" where it has."""
     if outcome.race is None or claims(outcome):
         return ""
-    guide = f"What gained in our own runs, by labels, raw text, distance of the domain and compute: {GUIDE}."
+    guide = f"What helped in our own runs, by labels, raw text, distance of the domain and compute: {GUIDE}."
     if DOMAIN_TEXT in outcome.race.hashes:
         return guide
-    more = "Raw text of the domain (--corpus) adds contestants that read it, which gained most surely in our own runs."
+    more = "Raw text of the domain (--corpus) adds contestants that read it, which helped most surely in our own runs."
     return f"{more} {guide}"
 
 
