@@ -420,7 +420,8 @@ def _completed(
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
             taken = float(decided(out, f"taken-{_race_of(found.entries, budget)}", partial(float, taken)))
         if taken > budget.amount:
-            over = f"The race took {budget.as_text(taken)}: more than its budget of {budget.stated}."
+            taken_here = f"All that was done in this directory took {budget.as_text(taken)}"
+            over = f"{taken_here}: more than the budget of {budget.stated}."
             found = replace(found, notes=(*found.notes, over))
     best = best_on_dev([result for result in outcome.results if result.encoder])
     results = [result_of(job, out) or {} for job in (found.tuned.get(best.row, ()) if best else ())]

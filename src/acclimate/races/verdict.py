@@ -462,9 +462,10 @@ def warnings(outcome: Outcome) -> list[str]:
         groups.setdefault((result.model, result.column), []).append(result)
     several = len({(result.model, result.column) for result in outcome.results}) > 1
     found: list[str] = []
+    cut = any(note.endswith(FIRST_IMPRESSION) for note in outcome.notes)
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
-        found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "")
+        found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)
     probes = [each for each in judged if each.probe]
     return [*found, *_of_runs(outcome, trained), *_of_probes(outcome, probes), *_of_pretraining(judged)]
 
@@ -480,8 +481,11 @@ def _of_pretraining(results: Sequence[CellResult]) -> Iterator[str]:
         )
 
 
-def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
-    """Yield a warning if none of these cells of one task scores above a constant answer, or if none of them learnt."""
+def _of_task(results: Sequence[CellResult], opening: str, *, cut: bool) -> Iterator[str]:
+    """Yield a warning if none of these cells of one task scores above a constant answer, or if none of them learnt.
+
+    cut: True if a budget shortened fine-tuning
+    """
     task, [first, *_] = results[0].task, results[0].scores
     constant = constant_score(first.gold, task.kind, metric_named(task.metric))
     best = max(sum(score.test for score in each.scores) / len(each.scores) for each in results if each.shown)
@@ -495,10 +499,12 @@ def _of_task(results: Sequence[CellResult], opening: str) -> Iterator[str]:
             "On dev, or by the loss in training, none was better than constant answers and guesses, so they are not "
             "compared."
         )
+    way_out = "Train longer (finetune.epochs) or at another rate (search.rates, finetune.plan.rate)."
+    if cut:
+        way_out = "The budget cut fine-tuning short: give a larger --budget or none, for which --dry-run says how long."
     yield (
         f"{opening or 'No encoder here has learnt the task'}: the highest has {points(best)} points, the same answer "
-        f"to every text {points(constant)}. {why} Train longer (finetune.epochs) or at another rate (search.rates, "
-        f"finetune.plan.rate)."
+        f"to every text {points(constant)}. {why} {way_out}"
     )
 
 

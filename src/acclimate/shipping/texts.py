@@ -147,7 +147,7 @@ def checkpoint_in(model: str | Path) -> str:
 
         outcome = read_outcome(recorded)
         why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
-        raise ValueError(f"{where}: {why}, so there is no model to predict with")
+        raise ValueError(f"{where}: {why}, so there is no model to predict with. Its page says what to try")
     if (where / "data").is_dir():
         raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
     raise ValueError(

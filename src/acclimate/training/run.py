@@ -65,14 +65,14 @@ def run(
     after, looks: `after(step)` is called at the steps whose numbers are in `looks`, and the watch gets its values too
     ended: called after each `after`; the training ends there if it returns True
 
-    Where the loss jumps, the watch gets a note at the first such step, and the size of the spike at each.
+    Where the loss jumps, the watch gets the size of the spike at each such step, and a note at the first of all.
     """
     jumped = False
     for step in resumable(objective, stream, plan, directory, until=until):
         values: dict[str, Any] = {name: getattr(step, name) for name in REPORTED}
         if step.spike:
             values |= {"spike": step.spike} | ({} if jumped else {"note": _spike(step)})
-        jumped = step.spike > 0
+            jumped = True
         if step.skips:
             values |= {"skipped": step.skips}
         if after and step.number in looks:
@@ -187,7 +187,7 @@ def _spike(step: Step) -> str:
     return (
         f"the loss jumps to {step.loss:.3f} in step {step.number}, {step.spike:.0f} deviations above its running "
         f"median. The run goes on. The texts: {', '.join(names[:FEW]) or 'unnamed'}{more}. {LOG} has all of them, and "
-        "those of the next steps if it stays up"
+        "any later jumps"
     )
 
 
