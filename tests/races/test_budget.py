@@ -141,7 +141,11 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     assert shorter.recipe.contestants == ("TAPT", "TF-IDF")
     assert shorter.recipe.finetune.epochs == WIDE.finetune.epochs / 4
     assert shorter.recipe.finetune.least_steps == WIDE.finetune.least_steps / 4
-    assert any("fewer than a sound verdict needs" in note for note in shorter.notes)
+    [told] = [note for note in shorter.notes if "fewer than a sound verdict needs" in note]
+    named = re.search(r"all of them with --budget ([\dminhs ]+)\)", told)
+    assert named is not None
+    whole = cut_to_budget(WIDE, _budget(named[1].replace(" ", "")), costs, **given)
+    assert whole.recipe.finetune.epochs == WIDE.finetune.epochs
     assert shorter.costs.tuning == dict.fromkeys(costs.tuning, 25.0)
     with pytest.raises(ValueError, match=r"a budget of 10s is too small.*Give --budget of at least") as told:
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
@@ -169,7 +173,7 @@ def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_r
     fitted = cut_to_budget(WIDE, parse_budget("60s"), costs, **given)
     assert fitted.recipe.finetune.least_steps == round(WIDE.finetune.least_steps / 16) >= FEWEST_STEPS
     assert fitted.recipe.finetune.looks == 1
-    assert any("Fine-tuning has 6.2% of its steps and 1 look at dev" in note for note in fitted.notes)
+    assert any("fine-tuning has 6.2% of its steps and 1 look at dev" in note for note in fitted.notes)
     assert cut_to_budget(WIDE, parse_budget("5s"), costs, texts=TEXTS, rows=50_000)  # 31,250 steps, cut to 61
     with pytest.raises(ValueError, match="too small") as refused:
         cut_to_budget(WIDE, parse_budget("20s"), replace(costs, busy=2.0), **given)

@@ -177,7 +177,9 @@ def cut_to_budget(
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
-            notes += _last_resorts(names, kept, cut, length)
+            whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), seeds)
+            enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit])
+            notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
             twice = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
             if cut.finetune.retry and twice.searching(cut.settings(), seeds) > room:
                 cut = replace(cut, finetune=replace(cut.finetune, retry=False))
@@ -224,8 +226,11 @@ def _shorter(stated: FinetuneRecipe, length: float) -> FinetuneRecipe:
     return replace(stated, epochs=stated.epochs * length, least_steps=least, most_epochs=most, plan=plan, looks=looks)
 
 
-def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: float) -> list[str]:
-    """Return in words what was left out because fewer seeds and settings were not enough."""
+def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: float, enough: str) -> list[str]:
+    """Return in words what was left out because fewer seeds and settings were not enough.
+
+    enough: the budget in which these contestants are fine-tuned in full
+    """
     notes = []
     if kept < len(names):
         notes.append(
@@ -233,9 +238,8 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
         )
     if length < 1:
         notes.append(
-            f"Fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at dev, to fit the "
-            f"budget: "
-            f"fewer than a sound verdict needs, {FIRST_IMPRESSION}"
+            f"To fit the budget, fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at "
+            f"dev (all of them with --budget {enough}): fewer than a sound verdict needs, {FIRST_IMPRESSION}"
         )
     return notes
 
