@@ -13,7 +13,6 @@ from scipy import stats
 
 import studies
 import toys
-from acclimate.core.types import Example
 from acclimate.data.sources import Inputs
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
@@ -199,17 +198,9 @@ def test_the_page_says_what_a_probe_of_pairs_and_relations_cannot_see(asked, sai
     assert all(said in line for line in told)
 
 
-@pytest.mark.parametrize(
-    ("kind", "example", "asked"),
-    [
-        ("score", Example("1", "one", "2.0", "two"), "pairs"),
-        ("sequence", Example("1", "one two", "a", spans=((0, 3), (4, 7))), "mentions"),
-        ("sequence", Example("1", "one", "a"), None),
-        ("tokens", Example("1", "one", ("O",)), None),
-    ],
-)
-def test_a_probe_knows_whether_its_task_asks_of_pairs_or_of_mentions(kind, example, asked):
-    task = SimpleNamespace(kind=kind, examples=lambda split: [example])
+@pytest.mark.parametrize(("two", "asked"), [("pair", "pairs"), ("mentions", "mentions"), (None, None)])
+def test_a_probe_knows_whether_its_task_asks_of_pairs_or_of_mentions(two, asked):
+    task = SimpleNamespace(two_places=two)
     cell = SimpleNamespace(probe=True, jobs_by_seed={}, materials=SimpleNamespace(task=task))
     assert probe_facts(cell, Path()).get("asked of") == asked
 

@@ -247,3 +247,18 @@ def test_what_an_earlier_version_prepared_is_refused(tmp_path):
     files.seal(task.path)
     with pytest.raises(ValueError, match="prepared by an earlier version of acclimate, which did not seal"):
         open_prepared(task.path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "two"),
+    [
+        ("score", {"pair": "another"}, "pair"),
+        ("sequence", {"spans": ((0, 3), (4, 7))}, "mentions"),
+        ("sequence", {"spans": ((0, 3),)}, None),
+        ("sequence", {}, None),
+    ],
+)
+def test_it_knows_whether_its_labels_are_of_pairs_or_of_mentions(kind, changed, two, tmp_path):
+    plain = task_of(kind)
+    task = replace(plain, read=lambda path, split: [replace(one, **changed) for one in plain.read(path, split)])
+    assert prepare(task, tmp_path, tmp_path / "data").two_places == two

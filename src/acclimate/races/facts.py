@@ -156,15 +156,10 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     strengths = dict.fromkeys(f"{each['strength']:g}" for each in fitted)
     read_outs = dict.fromkeys(each["read_out"] for each in fitted)
     found = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
-    task = cell.materials.task
-    if task.kind not in ("sequence", "multilabel", "score") or {*read_outs} & {*OF_PLACES}:
+    two = cell.materials.task.two_places
+    if two is None or {*read_outs} & {*OF_PLACES}:
         return found
-    examples = task.examples("dev")
-    if any(example.pair for example in examples):
-        return {**found, "asked of": "pairs"}
-    if any(example.spans for example in examples):
-        return {**found, "asked of": "mentions"}
-    return found
+    return {**found, "asked of": {"pair": "pairs", "mentions": "mentions"}[two]}
 
 
 def _paths(jobs: Entries, run: Path) -> tuple[LossPaths, ...]:

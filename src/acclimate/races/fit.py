@@ -180,8 +180,8 @@ def cut_to_budget(
             whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), seeds)
             enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit])
             notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
-            twice = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
-            if cut.finetune.retry and twice.searching(cut.settings(), seeds) > room:
+            all_again = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
+            if cut.finetune.retry and all_again.searching(cut.settings(), seeds) > room:
                 cut = replace(cut, finetune=replace(cut.finetune, retry=False))
                 notes.append(NO_RETRY)
             if busy and len(notes) > 1:
