@@ -8,6 +8,8 @@ from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
 
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
@@ -85,20 +87,20 @@ def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, weigh
     """Terms of one text alone are put together, which must change nothing."""
     task = toy_task(kind)
     fitted = baselines.fit_tfidf(baselines.TfidfRecipe().only(TfidfSetting(3.0, weights, longest)), task)
-    train, dev = task.examples("train"), task.examples("dev")
-    vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
-    rows, others = vectorizer.fit_transform([e.text for e in train]), vectorizer.transform([e.text for e in dev])
-    gold = [example.label for example in train]
-    model = LogisticRegression(C=3.0, max_iter=2000, class_weight="balanced" if weights == "balanced" else None)
-    if kind == "sequence":
-        assert list(fitted.predicted_dev) == list(model.fit(rows, gold).predict(others))
+    names = {each.__name__: each for each in (TfidfVectorizer, LogisticRegression, Ridge, OneVsRestClassifier)}
+    plain = eval(fitted.setting.in_scikit_learn(kind), names | {"make_pipeline": make_pipeline})
+    gold = [example.label for example in task.examples("train")]
+    if kind == "multilabel":
+        gold = np.array([[label in labels for label in task.labels] for labels in gold]).astype(int)
+    plain.fit([example.text for example in task.examples("train")], gold)
+    predicted = plain.predict([example.text for example in task.examples("dev")])
+    if kind == "multilabel":
+        predicted = [{label for label, has in zip(task.labels, row, strict=True) if has} for row in predicted]
+        assert [set(labels) for labels in fitted.predicted_dev] == predicted
     elif kind == "score":
-        ridge = Ridge(alpha=3.0, solver="cholesky").fit(rows.toarray(), gold)
-        assert list(fitted.predicted_dev) == pytest.approx(list(ridge.predict(others.toarray())), abs=1e-3)
+        assert list(fitted.predicted_dev) == pytest.approx(list(predicted), rel=1e-4)  # Ridge iterates
     else:
-        for label in task.labels:
-            model.fit(rows, [label in labels for labels in gold])
-            assert [label in labels for labels in fitted.predicted_dev] == list(model.predict(others))
+        assert list(fitted.predicted_dev) == list(predicted)
 
 
 def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on_dev(tmp_path):
@@ -222,4 +224,16 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
     assert [whole["dev"], settings.to_mapping(whole["setting"]), whole["tokens"]] == [
         result[name] for name in ("dev", "setting", "tokens")
     ]
+    assert result["learnt"]
     assert [look["by"] for look in task.looks()[before:]] == ["test TF-IDF"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_guesses_reach_too_has_taught_it_nothing(kind, toy_task):
+    """Its answers are dealt out at random. Of three such looks the best is judged by the best of three."""
+    task = toy_task(kind)
+    gold = [example.label for example in task.examples("dev")]
+    looks = [tuple(np.random.default_rng(seed).permutation(np.array(gold, dtype=object))) for seed in range(3)]
+    assert not baselines.above_chance(task, looks)
+    assert baselines.above_chance(task, [*looks, tuple(gold)])
+    assert not baselines.above_chance(task, [(gold[0],) * len(gold)])

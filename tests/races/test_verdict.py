@@ -12,6 +12,7 @@ from acclimate.core.types import Cost, Score
 from acclimate.races.compare import MAIN, Compared, Contrast
 from acclimate.races.outcome import (
     FIRST_IMPRESSION,
+    IN_SCIKIT_LEARN,
     NEAR,
     CellResult,
     Facts,
@@ -34,6 +35,7 @@ from acclimate.races.verdict import (
     reach,
     verdict,
     warnings,
+    without_encoder,
 )
 from acclimate.reports.table import ContestantRow
 from acclimate.statistics.significance import Comparison, Interval
@@ -392,6 +394,21 @@ def test_where_no_encoder_learnt_anything_no_difference_is_told() -> None:
     )
     assert "better" not in said
     assert best_on_dev([result for result in outcome.results if result.encoder]) is None
+    known = replace(outcome, race=Facts(given={SIMPLE: {IN_SCIKIT_LEARN: "make()"}}))
+    vars(known)["compared"] = outcome.compared
+    assert without_encoder(known).endswith("as scikit-learn has it, to be fitted on the training rows: make().")
+
+
+def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
+    ahead = replace(rival(SIMPLE, 0.1, p=0.001), comparison=None, p_holm=None)
+    outcome = race_of([untouched(), rival("DAPT", 0.03, p=0.01), ahead], untaught={SIMPLE}, baselines={SIMPLE})
+    assert verdict(outcome).startswith("DAPT is better than the untouched model by 3.0 points")
+    assert f"; {SIMPLE} learnt nothing and has no verdict" in verdict(outcome)
+    [warning] = warnings(outcome)
+    assert warning == f"{SIMPLE} does no better than a constant answer or guesses. So it is compared with nothing."
+    assert without_encoder(outcome) == ""
+    nothing = race_of([untouched(), ahead], untaught={SIMPLE, "untouched"}, baselines={SIMPLE})
+    assert verdict(nothing) == "No encoder here has learnt the task, so nothing is compared."
 
 
 @pytest.mark.parametrize(("predicted", "warned"), [("a", True), ("right", False)])

@@ -44,6 +44,7 @@ from scipy import sparse
 
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import Example, Label, Watch, counted, unwatched
+from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.thresholds import best_threshold, labels_above, log_odds
@@ -78,6 +79,17 @@ class TfidfSetting:
         if kind == "score":
             return f"alpha {self.strength:g}, {terms}"
         return f"C {self.strength:g}, {self.class_weights} classes, {terms}"
+
+    def in_scikit_learn(self, kind: str) -> str:
+        """Return the model as scikit-learn's users write it, for texts and labels of a task of this kind; of several
+        labels one column each. Of pairs it lacks the cosine.
+        """
+        terms = f"TfidfVectorizer(sublinear_tf=True, ngram_range=(1, {self.longest}))"
+        if kind == "score":
+            return f"make_pipeline({terms}, Ridge(alpha={self.strength:g}))"
+        weights = ', class_weight="balanced"' * (self.class_weights == "balanced")
+        linear = f"LogisticRegression(C={self.strength:g}{weights}, max_iter=2000)"
+        return f"make_pipeline({terms}, {f'OneVsRestClassifier({linear})' if kind == 'multilabel' else linear})"
 
 
 @dataclass(frozen=True)
@@ -131,12 +143,14 @@ class FittedBaseline:
     """A fitted baseline.
 
     setting  what dev chose; None where there was nothing to choose
+    looks    the predictions on dev of all settings that were tried
     tokens   number of words of the training texts that were used
     """
 
     setting: TfidfSetting | None
     dev: float
     predicted_dev: tuple[Label, ...]
+    looks: tuple[tuple[Label, ...], ...]
     tokens: int
     seconds: float
     predict: Callable[[Sequence[Example]], list[Label]]
@@ -160,6 +174,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
     dev_rows = {longest: of_texts(dev) for longest, of_texts in features.items()}
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
     best: tuple[float, TfidfSetting, list[Label], Predict] | None = None
+    looks: list[tuple[Label, ...]] = []
     for setting in counted(settings, watch, "TF-IDF", total=len(settings), unit="fits", every=1):
         rows, others = features[setting.longest].train, dev_rows[setting.longest]
         if recipe.threshold == "dev" and task.kind == "multilabel":
@@ -170,6 +185,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
             predict = FITS[task.kind](rows, gold, task.labels, setting)
             predicted = predict(others)
             score = task.score(dev_gold, predicted)
+        looks.append(tuple(predicted))
         if best is None or score > best[0]:
             best = score, setting, predicted, predict
     assert best is not None
@@ -179,6 +195,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         setting=setting,
         dev=score,
         predicted_dev=tuple(predicted),
+        looks=tuple(looks),
         tokens=sum(len(text.split()) for text in _texts(train)),
         seconds=time.perf_counter() - begun,
         predict=lambda examples: chosen(terms(examples)),
@@ -325,6 +342,7 @@ def fit_constant(task: Prepared) -> FittedBaseline:
         setting=None,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
+        looks=(tuple(predicted),),
         tokens=0,
         seconds=time.perf_counter() - begun,
         predict=lambda examples: _same(best, examples, task),
@@ -353,6 +371,17 @@ def constant_on_dev(task: Prepared, examples: Sequence[Example] | None = None) -
     train = [example.label for example in task.examples("train")]
     answers = dict.fromkeys(answer for labels in (train, gold) for answer in ANSWERS[task.kind](labels))
     return max(task.score(gold, _same(answer, dev, task)) for answer in answers)
+
+
+def above_chance(task: Prepared, looks: Sequence[Labels]) -> bool:
+    """Return False if no look at dev is better than a constant answer, or the best one no better than guesses. Where
+    the same answer to every text is perfect, dev decides nothing.
+    """
+    dev = task.examples("dev")
+    gold, constant = [example.label for example in dev], constant_on_dev(task)
+    if constant >= 1.0:
+        return True
+    return max(task.score(gold, look) for look in looks) > constant and not guesses(task, dev, looks)
 
 
 def _classes(gold: Labels) -> Iterable[Label]:
@@ -417,6 +446,7 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
         setting=None,
         dev=task.score([example.label for example in dev], predicted),
         predicted_dev=tuple(predicted),
+        looks=(tuple(predicted),),
         tokens=sum(tags.total() for tags in counts.values()),
         seconds=time.perf_counter() - begun,
         predict=predict,

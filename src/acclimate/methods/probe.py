@@ -62,13 +62,12 @@ from acclimate.core.types import (
     counted,
     unwatched,
 )
-from acclimate.methods.baselines import constant_on_dev
+from acclimate.methods.baselines import above_chance
 from acclimate.methods.task_loss import PREDICTIONS
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import inputs_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
-from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
 from acclimate.tasks.tags import fallback
@@ -172,16 +171,13 @@ def probe(
         layer = with_threshold(layer, states_RD, task)
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
-    constant = constant_on_dev(task)
-    # where a constant answer is perfect, dev decides nothing
-    above = constant >= 1.0 or (score > constant and not guesses(task, dev, [predicted]))
     below = layer.loss < _constant_loss(target_R, task.kind, labels) or math.isinf(layer.loss)  # dev alone decides
     return Probe(
         layer=layer,
         losses=losses,
         dev=score,
         predicted_dev=tuple(predicted),
-        learnt=above and below,
+        learnt=below and above_chance(task, [predicted]),
         tokens=len(rows.ids) + len(rows_of_dev.ids),
         seconds=time.perf_counter() - begun,
     )

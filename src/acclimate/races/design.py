@@ -48,7 +48,7 @@ class Cell:
     materials     the task that is scored, and the model that all starts from
     model         its name in a study that is repeated for several models; "" elsewhere
     facts         column of the tables -> value
-    encoder       False for a baseline without one, which cannot fail to learn
+    encoder       False for a baseline without one
     probe         True for a probe of a frozen encoder: no seed changes it, so `jobs_by_seed` has a job for each
                   adaptation of the encoder, numbered from 0
     shown         False for what only stands as a reference of comparisons: the CSV has it, tables do not

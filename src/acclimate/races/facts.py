@@ -24,7 +24,16 @@ from acclimate.models.task_layers import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost
-from acclimate.races.outcome import ON_USUAL_SPLIT, CellResult, Curves, Facts, HeldOutColumn, LooksAtTest, Outcome
+from acclimate.races.outcome import (
+    IN_SCIKIT_LEARN,
+    ON_USUAL_SPLIT,
+    CellResult,
+    Curves,
+    Facts,
+    HeldOutColumn,
+    LooksAtTest,
+    Outcome,
+)
 from acclimate.reports.curves import TERMS, both_sides, read_curve
 from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.page import Fact, amount
@@ -351,10 +360,12 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         if name in failed:
             return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None
-        chosen = settings.from_mapping(TfidfSetting, _result(jobs.baseline, run)["setting"]).text(kind)
+        best = settings.from_mapping(TfidfSetting, _result(jobs.baseline, run)["setting"])
+        chosen, whole = best.text(kind), jobs.materials.task.two_places != "pair" and not jobs.materials.fold
         return {
             "settings tried": (number := _tried(name, tuned)),
             "fine-tuning": f"the best on dev: {chosen}" if number > 1 else chosen,
+            **({IN_SCIKIT_LEARN: best.in_scikit_learn(kind)} if whole else {}),
             "looks at the test set": 1,
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]

@@ -29,7 +29,7 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
-from acclimate.races.verdict import by_folds, further, one_sided, reach, spread, verdict, warnings
+from acclimate.races.verdict import by_folds, further, one_sided, reach, spread, verdict, warnings, without_encoder
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,
@@ -137,6 +137,7 @@ def report_of(outcome: Outcome) -> RaceReport:
                     search_remark(outcome.searches, facts.given),
                     reach(outcome),
                     further(outcome),
+                    without_encoder(outcome),
                 ],
             )
         ],

@@ -15,7 +15,7 @@ from acclimate.core.figures import duration, has, listed, metric_text, p_text, p
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import FIRST_IMPRESSION, NEAR, CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import FIRST_IMPRESSION, IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -91,9 +91,24 @@ def claims(outcome: Outcome) -> list[str]:
 
 def baseline_ahead(outcome: Outcome) -> str:
     """Return the name of the baseline that no encoder scores above; "" if there is none."""
+    simple = _ahead(*_sides(_taught(outcome), outcome.baselines))
+    return simple.contestant if simple is not None else ""
+
+
+def without_encoder(outcome: Outcome) -> str:
+    """Return in a sentence how to make the model that no encoder scores above; "" if there is none, or if it has more
+    than scikit-learn's classes, or if nothing was fine-tuned.
+    """
+    if outcome.race is None or outcome.only_probed:
+        return ""
     simple, encoders = _sides(_taught(outcome), outcome.baselines)
-    ahead = simple is not None and encoders and simple.score.mean >= encoders[0].score.mean
-    return simple.contestant if simple is not None and ahead else ""
+    best = _ahead(simple, encoders) if encoders else simple
+    code = outcome.race.given.get(best.contestant, {}).get(IN_SCIKIT_LEARN) if best is not None else None
+    return (
+        f"{best.contestant} as scikit-learn has it, to be fitted on the training rows: {code}."
+        if best is not None and code
+        else ""
+    )
 
 
 def next_race(outcome: Outcome) -> PowerDesign | None:
@@ -297,8 +312,8 @@ def _metric(outcome: Outcome, contrast: Contrast) -> str:
 
 
 def _taught(outcome: Outcome) -> list[ContestantRow]:
-    """Return the rows of the contestants that learnt something, and of the baselines."""
-    judged = [result for result in outcome.results if result.encoder and not result.probe]
+    """Return the rows of the contestants that learnt something."""
+    judged = [result for result in outcome.results if not result.probe]
     untaught = {result.row for result in judged if not result.learnt}
     return [row for row in rows(outcome) if row.contestant not in untaught]
 
@@ -334,8 +349,8 @@ def _result(
         if len(raced) > 1:
             return f"The untouched model scores {figures}; nothing could be compared with it"
         return f"The model scores {figures}; nothing was compared with it"
-    if simple is not None and simple.score.mean >= encoders[0].score.mean:
-        return _baseline_wins(simple, encoders[0])
+    if ahead := _ahead(simple, encoders):
+        return _baseline_wins(ahead, encoders[0])
     better = [row for row in rivals if _supported(row)]
     return _winner(better, rivals) if better else _nothing_better(rivals, least)
 
@@ -351,6 +366,12 @@ def _sides(
     simple = max((row for row in raced if row.contestant in baselines), key=lambda row: row.score.mean, default=None)
     encoders = (row for row in raced if row.contestant not in baselines)
     return simple, sorted(encoders, key=lambda row: row.score.mean, reverse=True)
+
+
+def _ahead(simple: ContestantRow | None, encoders: Sequence[ContestantRow]) -> ContestantRow | None:
+    """Return the best baseline if no encoder scores above it, else None. encoders: by falling mean"""
+    behind = simple is None or not encoders or simple.score.mean < encoders[0].score.mean
+    return None if behind else simple
 
 
 def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
@@ -453,9 +474,11 @@ def _worse(row: ContestantRow) -> bool:
 
 def warnings(outcome: Outcome) -> list[str]:
     """Return a sentence for each task that no encoder has learnt, then sentences on runs that learnt nothing, on probes
-    that do no better than a constant answer or guesses, and on pretraining that ended before it had learnt context.
+    and baselines that do no better than a constant answer or guesses, and on pretraining that ended before it had
+    learnt context.
     """
-    judged = [result for result in outcome.results if result.encoder and result.scores and not result.failed]
+    scored = [result for result in outcome.results if result.scores and not result.failed]
+    judged = [result for result in scored if result.encoder]
     trained = [result for result in judged if not result.probe]
     groups: dict[tuple[str, str], list[CellResult]] = {}
     for result in trained:
@@ -466,8 +489,8 @@ def warnings(outcome: Outcome) -> list[str]:
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
         found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)
-    probes = [each for each in judged if each.probe]
-    return [*found, *_of_runs(outcome, trained), *_of_probes(outcome, probes), *_of_pretraining(judged)]
+    untrained = [each for each in scored if each.probe or not each.encoder]
+    return [*found, *_of_runs(outcome, trained), *_of_untrained(outcome, untrained), *_of_pretraining(judged)]
 
 
 def _of_pretraining(results: Sequence[CellResult]) -> Iterator[str]:
@@ -531,22 +554,21 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
         )
 
 
-def _of_probes(outcome: Outcome, probes: Sequence[CellResult]) -> Iterator[str]:
-    """Yield sentences that name the probes that do no better than a constant answer or guesses."""
-    nothing = [outcome.label(each.key) for each in probes if not each.learnt]
+def _of_untrained(outcome: Outcome, results: Sequence[CellResult]) -> Iterator[str]:
+    """Yield sentences that name the probes and baselines that do no better on dev than a constant answer or guesses."""
+    nothing = [outcome.label(each.key) for each in results if not each.learnt]
     if nothing:
         verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
         yield (
             f"{_some(nothing)} {verb} no better than a constant answer or guesses. So {consequence} compared with "
             f"nothing."
         )
-    partly = [each for each in probes if each.untaught and each.learnt]
+    partly = [each for each in results if each.untaught and each.learnt]
     if partly:
         counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
         yield (
-            f"The probes of some {'folds' if outcome.folds else 'adaptations'} do no better than a constant answer "
-            f"or guesses, and count in the means: "
-            f"{_some(counts)}."
+            f"On some {'folds' if outcome.folds else 'adaptations'} these do no better than a constant answer or "
+            f"guesses, which counts in their means: {_some(counts)}."
         )
 
 

@@ -230,12 +230,14 @@ def test_probe(
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its setting on dev."""
-    fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task), watch)
+    prepared = open_prepared(task)
+    fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), prepared, watch)
     files.write_record(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
         "setting": fitted.setting and settings.to_mapping(fitted.setting),
         "predicted_dev": list(fitted.predicted_dev),
+        "learnt": baselines.above_chance(prepared, fitted.looks),
         "tokens": fitted.tokens,
     }
 
