@@ -154,17 +154,13 @@ def test_a_study_ships_its_winner_and_pushes_it(raced, tmp_path, monkeypatch):
     assert (tmp_path / "again" / "README.md").exists()
 
 
-def test_progress_is_shown_on_request(toy_inputs, base, tmp_path, capsys):
-    plan = acclimate.race(
-        toy_inputs / "train.jsonl",
-        model=base,
-        max_tokens=32,
-        recipe=QUICK,
-        dry_run=True,
-        progress=True,
-        out=tmp_path / "run",
-    )
-    assert "speed of fine-tuning" in capsys.readouterr().out
+def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, base, tmp_path, capsys):
+    stated = {"model": base, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
+    plan = acclimate.race(toy_inputs / "train.jsonl", **stated)
+    shown = capsys.readouterr()
+    assert ("speed of fine-tuning" in shown.err, shown.out) == (True, "")
+    acclimate.race(toy_inputs / "train.jsonl", **stated, progress=False)
+    assert capsys.readouterr() == ("", "")
     assert "TAPT" in str(plan)
     assert str(plan) == plan.text
     assert plan.winner == ""
@@ -205,6 +201,19 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
         # typer takes None where an option may be repeated, and a Path for the directory
         usual = () if name in ("track", "keep", "language") else str(default) if name == "out" else default
         assert (type(keywords[name]), keywords[name]) == (type(usual), usual), name
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"budget": "20min", "search__how": "tpe", "search__trials": 20}, "Leave out budget and lower search.trials"),
+        ({"probe_only": True, "budget": "20min"}, "^probe_only fine-tunes nothing, so there is no search"),
+        ({"text": "words"}, r"no column 'words'.* Name the right one with text=\"NAME\"$"),
+    ],
+)
+def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
 
 
 def test_an_error_that_a_user_can_mend_has_no_long_traceback(monkeypatch):
@@ -283,7 +292,7 @@ def test_doctor_and_adapt_take_tables_and_texts(base, tmp_path):
 
 
 def test_a_budget_too_small_is_refused_before_any_training(toy_inputs, base, tmp_path):
-    with pytest.raises(ValueError, match=r"a budget of 1MFLOP is too small: .* Give --budget of at least"):
+    with pytest.raises(ValueError, match=r"a budget of 1MFLOP is too small: .* Give a budget of at least"):
         acclimate.race(
             toy_inputs / "train.jsonl",
             model=base,
@@ -302,7 +311,7 @@ def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path, to
     for name, value in (("dev", [{"text": "a", "label": "b"}]), ("config", "plain")):
         with pytest.raises(ValueError, match=f"docstrings has files and splits already. Leave {name} out"):
             acclimate.race("docstrings", **{name: value}, out=tmp_path)
-    with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
+    with pytest.raises(ValueError, match="labels_per_class draws from the embedded default only"):
         acclimate.race(toy_inputs / "train.jsonl", labels_per_class=3, out=tmp_path)
 
 

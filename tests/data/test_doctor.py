@@ -369,8 +369,9 @@ def with_labels(split, *labels):
     return [Example(f"{split}-{number}", text(f"{split} {number}"), label) for number, label in enumerate(labels)]
 
 
-def said(train, test, metric="accuracy"):
-    splits = {"train": with_labels("train", *train), "dev": [], "test": with_labels("test", *test)}
+def said(train, test, metric="accuracy", dev=""):
+    rows = {"train": train, "dev": dev, "test": test}
+    splits = {split: with_labels(split, *labels) for split, labels in rows.items()}
     sizes = {split: len(rows) for split, rows in splits.items()}
     return doctor.findings_on_classes(doctor.label_counts(splits), sizes, metric)
 
@@ -398,6 +399,8 @@ def test_rare_classes_are_named_with_their_counts():
     assert "macro-F1" in found[1].what
     many = said([*"ab" * 50, *(f"rare {number}" for number in range(9))], "ab" * 20)
     assert "and 4 more classes have fewer" in many[0].what
+    [scarce] = said("ab" * 50 + "c" * 10, "ab" * 20 + "c" * 5, dev="ab" * 10 + "cccc")
+    assert scarce.what == "'c' (4) has fewer than 5 dev examples, so choices hardly heed them."
 
 
 def test_one_class_with_nearly_all_test_texts_is_a_warning():

@@ -147,7 +147,7 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     whole = cut_to_budget(WIDE, _budget(named[1].replace(" ", "")), costs, **given)
     assert whole.recipe.finetune.epochs == WIDE.finetune.epochs
     assert shorter.costs.tuning == dict.fromkeys(costs.tuning, 25.0)
-    with pytest.raises(ValueError, match=r"a budget of 10s is too small.*Give --budget of at least") as told:
+    with pytest.raises(ValueError, match=r"a budget of 10s is too small.*Give a --budget of at least") as told:
         cut_to_budget(WIDE, parse_budget("10s"), costs, **given)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
     assert cut_to_budget(WIDE, _budget(words), costs, **given).recipe.seeds == 2

@@ -224,6 +224,11 @@ def test_a_race_says_how_long_it_takes_where_that_may_be_long(toy_race, tmp_path
     assert "race --budget 20min would cut it" in said
     assert dry_runs.how_long(made, toy_race.run) == "", "all of it is done"
 
+    probed = dry_runs.how_long(design(toy_race.recipe, toy_race.materials, probe_only=True), tmp_path)
+    assert probed.endswith(
+        '; adapting takes most of it: with contestants=["TF-IDF"] only the untouched model is probed'
+    )
+
     in_folds = replace(made, race=replace(made.race, folds=2))
     assert "--budget" not in dry_runs.how_long(in_folds, tmp_path), "which goes without folds"
 

@@ -3,7 +3,7 @@
 An option `--max-tokens 64` is the keyword `max_tokens=64`, a setting `finetune.plan.rate=3e-5` is
 `finetune__plan__rate=3e-5` or `finetune={"plan": {"rate": 3e-5}}`. Where the command line takes a file, these take a
 table in memory, a list of rows or a dataset too (data/as_files.py). A bar shows progress on a terminal and in a
-notebook; `progress=False` silences it, `progress=True` prints lines where there is neither.
+notebook, and lines on standard error anywhere else; `progress=False` silences both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import contextlib
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -53,10 +54,12 @@ Result = TypeVar("Result")
 
 
 def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Return the verb, whose errors that a user can mend lose the traceback of what lies within it.
+    """Return the verb, whose errors that a user can mend name keywords in place of options, and lose the traceback of
+    what lies within it.
 
     They are those that the command line prints in one line. With ACCLIMATE_TRACEBACK=1 every error keeps it.
     """
+    keywords = inspect.signature(verb).parameters
 
     @functools.wraps(verb)
     def run(*given: Arguments.args, **named: Arguments.kwargs) -> Result:
@@ -65,11 +68,21 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         try:
             return verb(*given, **named)
         except (ValueError, OSError, HeldError, ImportError) as error:
+            error.args = tuple(_in_python(each, keywords) if isinstance(each, str) else each for each in error.args)
             if os.environ.get("ACCLIMATE_TRACEBACK"):
                 raise
             raise error.with_traceback(None) from None
 
     return run
+
+
+def _in_python(message: str, keywords: Collection[str]) -> str:
+    """Return the message with the keyword of the verb for each of its options: `max_tokens` for `--max-tokens`. What a
+    message says of Python already stands in place of what it says of the command line.
+    """
+    message = re.sub(r"(?:--[a-z-]+ [^ ()]+ or )*--[a-z-]+(?: [^ ()]+)? \(in Python ([^()]+)\)", r"\1", message)
+    named = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
+    return named.sub(lambda found: ((name := found[1].replace("-", "_")) in keywords and name) or found[0], message)
 
 
 @_in_short
@@ -114,7 +127,7 @@ def race(
     track: Sequence[str] = (),
     contestants: Sequence[str | Method] | None = None,
     recipe: str | Path | RaceRecipe | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
     watch: Watch | None = None,
     **settings: Any,
 ) -> Study:
@@ -147,7 +160,7 @@ def race(
     track        names of trackers, such as "tensorboard"
     contestants  names such as "TAPT", methods of yours (methods.Method), or "file.py::NAME" of one; None: all that can
     recipe       a TOML file with settings, or a RaceRecipe
-    progress     True: show progress; None: on a terminal and in a notebook
+    progress     False: show none
     watch        is called with the progress of every stage too
     settings     of the race: `acclimate settings race` lists them
 
@@ -242,7 +255,7 @@ def evaluate(
     gpu_share: float = 0.0,
     track: Sequence[str] = (),
     recipe: str | Path | RaceRecipe | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
     watch: Watch | None = None,
     **settings: Any,
 ) -> Study:
@@ -297,7 +310,7 @@ def doctor(
     run: str | Path | Study | None = None,
     data: str | Path | None = None,
     forecast: bool = True,
-    progress: bool | None = None,
+    progress: bool = True,
     watch: Watch | None = None,
 ) -> Examination | CatalogueCounts:
     """Check labelled data, corpora and model, and estimate what a race could detect and how long it takes.
@@ -345,7 +358,7 @@ def adapt(
     separated: Separated = "line",
     recipe: str | Path | None = None,
     track: Sequence[str] = (),
-    progress: bool | None = None,
+    progress: bool = True,
     watch: Watch | None = None,
     **settings: Any,
 ) -> Checkpoint:
@@ -394,7 +407,7 @@ def predict(
     format: str = "",
     split: str = "",
     skip_bad: bool = False,
-    progress: bool | None = None,
+    progress: bool = True,
 ) -> list[Prediction] | Predicted:
     """Predict the labels of new texts, with probabilities.
 
@@ -446,7 +459,7 @@ def ship(
     license: str = "",
     language: str | Sequence[str] = (),
     push: str | None = None,
-    progress: bool | None = None,
+    progress: bool = True,
 ) -> Shipped:
     """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
 
@@ -619,9 +632,9 @@ def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> 
 
 @contextmanager
 def _watched(
-    progress: bool | None, watch: Watch | None, track: Sequence[str], out: Path, command: str, *, several: bool = False
+    progress: bool, watch: Watch | None, track: Sequence[str], out: Path, command: str, *, several: bool = False
 ) -> Iterator[Watch]:
-    """Within the block, progress goes to `watch`, to the screen where it is wanted, and to the trackers.
+    """Within the block, progress goes to `watch`, to the screen if it is wanted, and to the trackers.
 
     several: True if jobs will run side by side
     """
@@ -634,10 +647,11 @@ def _watched(
 
     check_tracker(track)
     console = Console(soft_wrap=True)
-    wanted = console.is_terminal or console.is_jupyter if progress is None else progress
+    if not (console.is_terminal or console.is_jupyter):
+        console = Console(soft_wrap=True, stderr=True)  # what a script prints is its own
     with contextlib.ExitStack() as stack:
         watches = [watch] if watch is not None else []
-        if wanted:
+        if progress:
             watches.append(stack.enter_context(watching(console, several=several or current_workers() is not None)))
         for name in track if ranks.is_first() else ():
             watches.append(stack.enter_context(closing(TRACKERS[name](out.name, out, {"command": command}))))

@@ -139,8 +139,8 @@ def race(
         bool,
         typer.Option(
             "--probe-only",
-            help="Adapt, and probe each frozen encoder: what did adapting change? No fine-tuning. The race itself can "
-            "go on from there.",
+            help="Adapt, and probe each frozen encoder: what did adapting change? No fine-tuning. With "
+            "'contestants=[\"TF-IDF\"]' it adapts nothing either. The race itself can go on from there.",
             rich_help_panel=options.COMPARED,
         ),
     ] = False,

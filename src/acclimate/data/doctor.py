@@ -549,6 +549,11 @@ def findings_on_classes(
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
         findings.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
+    dev = counts["dev"]
+    scarce = [(label, dev.get(label, 0)) for label, rows in train.items() if rows >= FEW_TO_LEARN]
+    if sizes["dev"] and (shown := [f"{_named(label)} ({rows})" for label, rows in scarce if rows < FEW_TO_SCORE]):
+        text = f"{_listed(shown)} {has(shown)} fewer than {FEW_TO_SCORE} dev examples, so choices hardly heed them."
+        findings.append(Finding("note", text, "Give --dev more rows of these classes, or score by --folds."))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
         share = count / sizes["test"]

@@ -18,6 +18,7 @@ from acclimate.core.types import Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, first_line, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
+from acclimate.methods.baselines import BASELINE
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.budget import BUSY, Budget
 from acclimate.races.contestants import Entries
@@ -304,9 +305,12 @@ def how_long(design: Design, out: Path) -> str:
         left = dry_run(design, out)
     except Exception as error:
         return f"not known, because trying its speed failed: {first_line(error)}"
-    can_be_cut = left.seconds > LONG and not design.race.folds and not design.race.search.draws
-    cut = "; race --budget 20min would cut it to what fits" if can_be_cut else ""
-    return f"{left.in_short}, on this machine as it is now{cut}"
+    shorter = ""
+    if left.seconds > LONG and not any(search.entries.fine_tunes for search in design.searches):
+        shorter = f'; adapting takes most of it: with contestants=["{BASELINE}"] only the untouched model is probed'
+    elif left.seconds > LONG and not design.race.folds and not design.race.search.draws:
+        shorter = "; race --budget 20min would cut it to what fits"
+    return f"{left.in_short}, on this machine as it is now{shorter}"
 
 
 def _rows_left(entries: Entries, out: Path) -> float:

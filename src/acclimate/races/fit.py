@@ -197,8 +197,8 @@ def cut_to_budget(
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here, and adapting may "
-        f"take a quarter of the budget. Give --budget of at least {budget.as_text(enough)}, {stated}shorter texts "
-        f"(--max-tokens), a smaller --model, or --probe-only, which fine-tunes nothing{idle}"
+        f"take a quarter of the budget. Give a --budget of at least {budget.as_text(enough)}, {stated}less of long "
+        f"texts (--max-tokens), a smaller --model, or --probe-only, which fine-tunes nothing{idle}"
     )
 
 
