@@ -47,7 +47,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import torch
 from safetensors.numpy import load, save
-from scipy.optimize import minimize
 
 from acclimate.core import files
 from acclimate.core.types import (
@@ -420,6 +419,8 @@ def _path(
         for strength in strengths:
             yield (vectors @ (along / (np.maximum(values, 0) + strength)))[None], wanted_RC.mean(0)
         return
+    from scipy.optimize import minimize  # a dry run, which fits nothing, does without it
+
     labels, loss_of = wanted_RC.shape[1], _LOSSES[kind]
     flat = np.concatenate([np.zeros(labels * size), _constant_outputs(wanted_RC, kind)])
     for strength in strengths:

@@ -13,11 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
@@ -26,6 +26,9 @@ from acclimate.training.objective import VIEWS, Objective, cut
 from acclimate.training.pieces import Layout, in_order, pad, together
 from acclimate.training.plan import Plan, coupled_tokens
 from acclimate.training.shards import is_sharded, let_go
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
 OF_FIRST = "No weight has moved yet: look at these texts, and at the weights of {}, which may be damaged."
@@ -47,6 +50,8 @@ def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.devi
 
 def config_of(objective: Objective) -> PreTrainedConfig | None:
     """Return the configuration of the encoder that an objective trains; None if it trains another module."""
+    from transformers import PreTrainedModel  # takes seconds, which a dry run does without
+
     configs = [module.config for module in objective.modules() if isinstance(module, PreTrainedModel)]
     return configs[0] if configs else None
 
