@@ -52,7 +52,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy import special  # not scipy.stats, which takes six tenths of a second to load
-from scipy.optimize import brentq
 
 from acclimate.core.types import Score
 from acclimate.tasks.task import Metric, Values
@@ -275,6 +274,8 @@ def noncentrality(ratio: float, freedom: float, tail: float) -> float:
     It is the root of an integral over log u, on which the trapezoid rule converges exponentially. (SciPy 1.17 has
     special.nctdtrinc, which does not return for some ordinary values.)
     """
+    from scipy.optimize import brentq  # takes .2 s, and a dry run needs none of it
+
     # log u has about mean 0 and standard deviation sqrt(2 / freedom); its left tail falls as exp(freedom / 2 log u)
     log_u = np.linspace(-80.0, 40.0, 2_001) / np.sqrt(freedom)
     density = np.exp(0.5 * freedom * (log_u - np.exp(log_u) + 1.0))
