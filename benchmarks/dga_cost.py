@@ -59,6 +59,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--texts", type=int, default=2_000, help="of the corpus at most")
     parser.add_argument("--batch", type=int, default=32, help="rows of a step")
     parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--piece-tokens", type=int, help="of a step with gradient caching; by default a quarter of it")
     parser.add_argument("--rounds", type=int, default=20, help="steps of each that are counted")
     parser.add_argument("--warm-up", type=int, default=2, help="steps of each before the clock starts")
     parser.add_argument("--subset", type=int, default=128, help="sequences that importance is computed on")
@@ -91,6 +92,7 @@ def _measured(given: argparse.Namespace, corpus: Corpus, importance: torch.Tenso
         whole_words=False,
     )
     steps, whole = given.warm_up + given.rounds, 2 * given.batch * given.max_tokens
+    cached = given.piece_tokens or whole // 8
     shared = {"steps": steps, "batch": given.batch, "rate": 1e-4, "precision": given.precision}
 
     def running(make: Callable[..., Objective], **plan: int):
@@ -103,19 +105,22 @@ def _measured(given: argparse.Namespace, corpus: Corpus, importance: torch.Tenso
         PLAIN: running(MaskedLanguageLoss),
         "DGA": running(lambda model: DgaLoss(model, heads), piece_tokens=whole),
         "DGA, anchor = mlm": running(lambda model: DgaLoss(model, heads, anchor="mlm"), piece_tokens=whole),
-        "DGA, gradient caching": running(lambda model: DgaLoss(model, heads), piece_tokens=whole // 8),
+        "DGA, gradient caching": running(
+            lambda model: DgaLoss(model, heads), piece_tokens=given.piece_tokens or whole // 8
+        ),
         "DGA without contrast": running(lambda model: DgaLoss(model, heads, weight=0.0)),
     }
     return timed(runs, rounds=given.rounds, warm_up=given.warm_up)
 
 
 def _method(given: argparse.Namespace, clocks: dict[str, Clock]) -> str:
+    pieces = f"{given.piece_tokens:,} tokens" if given.piece_tokens else "a quarter of it"
     return (
         "## What is measured\n\n"
         "All train the same encoder, with dropout .1, from the same weights on the same masked batches, in one\n"
         "process, a step of each by turns, in turned order every second round. A step is everything: its batch,\n"
         "forward and backward passes, clipping and the optimiser. *DGA* has each step in one piece; *gradient\n"
-        "caching* has it in pieces of a quarter of it, each of which goes through the model twice.\n"
+        f"caching* has it in pieces of {pieces}, each of which goes through the model twice.\n"
         "Processor time is that of the whole process, which other work on the machine lengthens less than the time\n"
         "on the wall.\n\n"
         f"{given.rounds} rounds after {given.warm_up} that are not counted; {given.batch} rows a step, "
