@@ -105,9 +105,7 @@ def _measured(given: argparse.Namespace, corpus: Corpus, importance: torch.Tenso
         PLAIN: running(MaskedLanguageLoss),
         "DGA": running(lambda model: DgaLoss(model, heads), piece_tokens=whole),
         "DGA, anchor = mlm": running(lambda model: DgaLoss(model, heads, anchor="mlm"), piece_tokens=whole),
-        "DGA, gradient caching": running(
-            lambda model: DgaLoss(model, heads), piece_tokens=given.piece_tokens or whole // 8
-        ),
+        "DGA, gradient caching": running(lambda model: DgaLoss(model, heads), piece_tokens=cached),
         "DGA without contrast": running(lambda model: DgaLoss(model, heads, weight=0.0)),
     }
     return timed(runs, rounds=given.rounds, warm_up=given.warm_up)
