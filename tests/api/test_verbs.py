@@ -216,6 +216,21 @@ def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
         acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
 
 
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"budget": 5}, r'race\(\): budget=5 has to be a text, such as "20min"'),
+        ({"text": ["review", "summary"]}, r"race\(\): text=\['review', 'summary'\] has to be a text"),
+        ({"max_tokens": "512"}, r"race\(\): max_tokens='512' has to be a whole number"),
+        ({"workers": True}, r"race\(\): workers=True has to be a whole number"),
+        ({"probe_only": "yes"}, r"race\(\): probe_only='yes' has to be True or False"),
+    ],
+)
+def test_a_keyword_of_another_type_is_refused_at_once(stated, said):
+    with pytest.raises(TypeError, match=said):
+        acclimate.race("docstrings", **stated)
+
+
 def test_an_error_that_a_user_can_mend_has_no_long_traceback(monkeypatch):
     with pytest.raises(ValueError, match="there is no such directory") as told:
         acclimate.race([{"text": "a", "label": "b"}], model="./nowhere")

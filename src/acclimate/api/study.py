@@ -47,7 +47,7 @@ class Study:
         lines = [f"Study in {self.path}"]
         if self.report is None:
             return "\n".join([*lines, *self.text.splitlines()[:3]])
-        lines.append(self.verdict)
+        lines += [self.verdict, *(f"warning: {each}" for each in self.warnings)]
         lines.append(f"winner: {self.winner} ({self.path / 'winner'})" if self.winner else "winner: none")
         return "\n".join([*lines, f"report: {self.path / 'report.html'}"])
 
@@ -65,6 +65,11 @@ class Study:
     def verdict(self) -> str:
         """The sentence that says whether anything helped; "" for studies other than a race."""
         return self.report.verdict if self.report else ""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What casts doubt on the verdict, as the page shows it beside; none for studies other than a race."""
+        return [*self.report.alerts] if self.report else []
 
     @property
     def winner(self) -> str:

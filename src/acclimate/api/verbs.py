@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
     from acclimate.shipping.ship import Shipped
     from acclimate.shipping.writers import Predicted
 
+PLAIN: dict[str, tuple[type, str]] = {  # annotation -> what a value has to be
+    "str": (str, "a text"),
+    "bool": (bool, "True or False"),
+    "int": (Integral, "a whole number"),
+    "float": (Real, "a number"),
+}
+EXAMPLES = {"budget": ', such as "20min"'}
 Separated = Literal["line", "blank"]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -66,14 +74,27 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         from acclimate.core.files import HeldError
 
         try:
+            for name, value in named.items():
+                if name in keywords and (wanted := _wanted(str(keywords[name].annotation), value)):
+                    raise TypeError(f"{verb.__name__}(): {name}={value!r} has to be {wanted}{EXAMPLES.get(name, '')}")
             return verb(*given, **named)
-        except (ValueError, OSError, HeldError, ImportError) as error:
+        except (ValueError, TypeError, OSError, HeldError, ImportError) as error:
             error.args = tuple(_in_python(each, keywords) if isinstance(each, str) else each for each in error.args)
             if os.environ.get("ACCLIMATE_TRACEBACK"):
                 raise
             raise error.with_traceback(None) from None
 
     return run
+
+
+def _wanted(annotation: str, value: Any) -> str:
+    """Return what a keyword of this annotation has to be; "" if the value is that, or if the annotation is another."""
+    plain, _, none = annotation.partition(" | ")
+    if plain not in PLAIN or none not in ("", "None") or (none and value is None):
+        return ""
+    types, wanted = PLAIN[plain]
+    right = isinstance(value, types) and (plain == "bool" or not isinstance(value, bool))
+    return "" if right else wanted
 
 
 def _in_python(message: str, keywords: Collection[str]) -> str:
@@ -171,6 +192,7 @@ def race(
     >>> print(study)
     """
     given = dict(locals())
+    from acclimate.data.examination import grave
     from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
@@ -179,7 +201,7 @@ def race(
     from acclimate.races.budget import parse_budget
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
-    from acclimate.races.report import TEXT
+    from acclimate.races.report import PAGE, TEXT
 
     if budget is not None:
         parse_budget(budget)
@@ -212,6 +234,7 @@ def race(
         with races.hold_first(place), emptied_if_refused(place), working(where):
             allow_redone(place)
             materials = races.materials_for(inputs, chosen)
+            _tell(shown, "doctor", *grave(materials.examination))
             if curves:
                 from acclimate.studies import learning_curve as follows
 
@@ -219,6 +242,7 @@ def race(
             report = races.run_and_write(chosen, materials, place, **asked, command=command, watch=shown)
             followed = follows.follow(chosen, materials, place, **asked, watch=shown).text if curves else ""
         write_lock(place, command, chosen)
+        _tell(shown, "report", str(place / PAGE))
     return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
 
 
@@ -558,12 +582,21 @@ def _stated(base: Any, values: Mapping[str, Any], recipe: str | Path | None, whe
     return from_mapping(type(read), values, where=where, base=read)
 
 
+def _tell(watch: Watch, stage: str, *notes: str) -> None:
+    from acclimate.core.types import Progress
+
+    for note in notes:
+        watch(Progress(stage, 0, 0, "rows", {"note": note}))
+
+
 def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch) -> Inputs:
     """Return what a race runs on. given: the arguments of `race`"""
     from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
     from acclimate.data.sources import Inputs
+    from acclimate.models.loading import UNSTATED
 
     check_models([start])
+    _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
     check_ready(given)
     task, data = given["task"], given["data"]
     if data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):

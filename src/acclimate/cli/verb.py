@@ -71,22 +71,22 @@ class Session:
         """Return the stated model, or "embedded" where none was stated, and say so in a line. The line names larger
         encoders if the hub can be reached. Raises ValueError if the embedded encoder is not in this installation.
         """
-        from acclimate.models.loading import EMBEDDED, LARGER, embedded, hub_answers
+        from acclimate.models.loading import EMBEDDED, LARGER, UNSTATED, embedded, hub_answers
 
         if stated:
             return stated
         embedded()
         larger = f" Larger ones are worth trying: {', '.join(LARGER)}." if hub_answers() else ""
-        self.say(f"No model is stated: this run uses the embedded encoder, which comes with acclimate.{larger}")
+        self.say(f"{UNSTATED}{larger}")
         return EMBEDDED
 
     def tell_findings(self, examination: Any) -> None:
         """Print the doctor's errors and warnings. examination: None if there was none."""
+        from acclimate.data.examination import grave
         from acclimate.reports.page import escaped
 
-        for finding in examination.findings if examination else ():
-            if finding.level != "note":
-                self.say(escaped(f"doctor: {finding.what} {finding.way_out}"))
+        for said in grave(examination):
+            self.say(escaped(f"doctor: {said}"))
 
     def listed(self) -> tuple[list[str], list[str]]:
         """Return the models or files that were typed, and the settings that stand among them."""

@@ -29,7 +29,7 @@ LEAKS = {
     "exact": "the same words",
     "near": "nearly the same (5-grams, Jaccard .8)",
     "13-gram": "half of its runs of 13 words or more",
-    "passage": "fewer such runs, which is no leak",
+    "passage": "fewer of these runs: no leak",
 }
 DROPPED = "So it was in the files. The rows of train and dev that hold a test text were taken out after that."
 SHOWN_ON_PAGE = 120  # characters of an example on the page
@@ -252,6 +252,12 @@ class Examination:
 
     def __str__(self) -> str:
         return as_text(self)
+
+
+def grave(examined: Examination | None) -> list[str]:
+    """Return the errors and warnings in a sentence each; none where nothing was examined."""
+    found = examined.findings if examined is not None else ()
+    return [f"{finding.what} {finding.way_out}".rstrip() for finding in found if finding.level != "note"]
 
 
 def as_text(examined: Examination) -> str:

@@ -32,6 +32,7 @@ FOLDER = (
 )  # of its weights, tokenizer, card and logs; recipes/embedded/ship.py writes it
 FACTS = "embedded.json"  # of this folder: what was measured of the encoder
 MADE_FROM = "sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0)"
+UNSTATED = "No model is stated: this run uses the embedded encoder, which comes with acclimate."
 LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncased", "answerdotai/ModernBERT-base")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")

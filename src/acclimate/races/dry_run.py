@@ -340,11 +340,15 @@ def _ends(
     shares = [shares_run(stated.patience, stated.looks)[1] for stated in tunings if stated.patience]
     if not shares:
         return least, most, []
-    return least, most, [
+    note = (
         f"Fine-tunings stop where dev gets no better (finetune.patience). They are counted with {mean(shares):.0%} of "
-        f"their steps, as measured: {rough_duration(least)} if each stops as soon as it may, {rough_duration(most)} if "
-        f"none stops early, which is what a budget is planned with."
-    ]  # fmt: skip
+        "their steps, as measured"
+    )
+    first, last = rough_duration(least), rough_duration(most)
+    if first != last:
+        note += f": {first} if each stops as soon as it may, {last} if none stops early"
+        note += ", which is what a budget is planned with"
+    return least, most, [f"{note}."]
 
 
 def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:

@@ -196,9 +196,10 @@ def cut_to_budget(
     idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
-        f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here, and adapting may "
-        f"take a quarter of the budget. Give a --budget of at least {budget.as_text(enough)}, {stated}less of long "
-        f"texts (--max-tokens), a smaller --model, or --probe-only, which fine-tunes nothing{idle}"
+        f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
+        f"{LITTLE:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
+        f"{budget.as_text(enough)}, {stated}less of long texts (--max-tokens), a smaller --model, or --probe-only "
+        f"without a budget, which fine-tunes nothing{idle}"
     )
 
 
@@ -239,7 +240,7 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
     if length < 1:
         notes.append(
             f"To fit the budget, fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at "
-            f"dev (all of them with --budget {enough}): fewer than a sound verdict needs, {FIRST_IMPRESSION}"
+            f"dev; --budget {enough} has all of them. In so few encoders often learn nothing, {FIRST_IMPRESSION}"
         )
     return notes
 

@@ -156,8 +156,8 @@ def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
     by_contestant = {name: [score for score in outcome.scores if score.contestant == name] for name in names}
     if kind == "score":
         return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
-    if not winner:
-        return {}
+    if not winner:  # what the untouched model takes for what may show why
+        return {"confusions": [confusion(by_contestant[UNTOUCHED])]} if kind == "sequence" else {}
     if kind == "tokens":
         counted = "entities" if metric == "entity_f1" else "words"
         return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[winner]), "counted": counted}

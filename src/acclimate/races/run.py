@@ -173,7 +173,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
     entries, lost, notes = make_models(entries, out, watch)
     tuned = searched(entries, out, finalists=allowed.finalists, another=allowed.another, watch=watch)
     if len(tuned.entries.seeds) > len(entries.seeds):
-        notes.append(f"Training that stopped early left time for more: {len(tuned.entries.seeds)} seeds in the end.")
+        notes.append(f"The time that was left went into more seeds: {len(tuned.entries.seeds)} in the end.")
     notes += tuned.notes
     return replace(tuned, notes=(*allowed.notes, *notes), failed={**failed, **lost, **tuned.failed})
 

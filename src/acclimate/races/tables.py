@@ -34,6 +34,7 @@ PARTS = (
     *("improvement", "improvement_low", "improvement_high"),
 )
 PROBES = "Frozen probes"  # title of their table
+UNTAUGHT = "*"  # behind the score of a run that learnt nothing
 UNITS = ("tokens", "flops", "seconds")
 ON_DEV = " A score on dev is that of the best of several looks at dev, so a little high, for all alike."
 
@@ -378,17 +379,20 @@ def _seeds(outcome: Outcome) -> Section:
         for name in names:
             label = outcome.label(result.key)
             label = f"{metric_text(names[name])}, {label}" if len(names) > 1 else label
-            scores = " ".join(points(value) for value in _each_seed(outcome, result, name))
+            values = zip(_each_seed(outcome, result, name), result.scores, strict=True)
+            scores = " ".join(points(value) + UNTAUGHT * (not score.learnt) for value, score in values)
             dev = " ".join(points(score.dev) for score in result.scores) if name == MAIN else ""
             cells = [scores, dev] if on_test else [scores]
             rows.append((label, *(TableCell(text or "-", look="seeds") for text in cells)))
     heads = ("", "on test", "on dev") if on_test else ("", "on dev")
-    one, lines = _runs(outcome), ("Seeds ascending.",)
+    one, lines = _runs(outcome), ["Seeds ascending."]
     if outcome.folds:
-        lines = (
-            "On test: of all rows, each predicted by the model that was not trained on its fold. On dev: the mean.",
-        )
-    return Section(f"Each {one}", heads, tuple(rows), lines)
+        lines = [
+            "On test: of all rows, each predicted by the model that was not trained on its fold. On dev: the mean."
+        ]
+    if any(UNTAUGHT in str(cell) for _, *cells in rows for cell in cells):
+        lines.append(f"{UNTAUGHT} This run learnt nothing: it is no better on dev than a constant answer or guesses.")
+    return Section(f"Each {one}", heads, tuple(rows), tuple(lines))
 
 
 def _runs(outcome: Outcome) -> str:

@@ -28,6 +28,7 @@ DOMAIN_TEXT = "corpus, domain"  # what `Facts.hashes` has where a race was given
 GUIDE = "https://github.com/acclimate-nlp/acclimate/blob/main/docs/which-method.md"
 NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
+FAR_FROM_DEV = 0.1  # by which a winner's score on test may lie below that on dev before it is told
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
 COMMON = 20  # labels that are tried as the same answer to every text
 
@@ -114,13 +115,15 @@ def without_encoder(outcome: Outcome) -> str:
 def next_race(outcome: Outcome) -> PowerDesign | None:
     """Return the design of another race with the same contestants, test items and seeds; None if this one compared
     nothing with the untouched model, or some contestants on fewer seeds, or probed only. Its spread is that of the
-    contestants that were adapted several times, where some were.
+    contestants that were adapted several times, where some were, else that of the encoders.
     """
     if outcome.only_probed:
         return None
-    comparisons = [row.comparison for row in rows(outcome) if row.comparison is not None]
-    # what is not adapted, such as TF-IDF, has no chance over adaptations, and would hide that of the others
-    drawn = [each for each in comparisons if each.adaptations > 1] or comparisons
+    by_name = {row.contestant: row.comparison for row in rows(outcome) if row.comparison is not None}
+    comparisons = list(by_name.values())
+    # TF-IDF has no chance over adaptations or seeds, and would hide that of the others
+    encoders = [each for name, each in by_name.items() if name not in outcome.baselines]
+    drawn = [each for each in comparisons if each.adaptations > 1] or encoders or comparisons
     if len({(each.items, each.seeds) for each in drawn}) != 1:
         return None
     return replace(measured_in_race(drawn), comparisons=len(comparisons))
@@ -163,8 +166,10 @@ def reach(outcome: Outcome) -> str:
 
 
 def further(outcome: Outcome) -> str:
-    """Return in a sentence what else to try where a race has established nothing; "" where it has."""
-    if outcome.race is None or claims(outcome):
+    """Return in a sentence what else to try where a race has established nothing; "" where it has, or where no encoder
+    learnt anything, which no other text mends.
+    """
+    if outcome.race is None or claims(outcome) or not _sides(_taught(outcome), outcome.baselines)[1]:
         return ""
     guide = f"What helped in our own runs, by labels, raw text, distance of the domain and compute: {GUIDE}."
     if DOMAIN_TEXT in outcome.race.hashes:
@@ -183,7 +188,9 @@ def _detectable(outcome: Outcome) -> float | None:
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
-    """Yield sentences that name what gives every test text the same answer, and the labels that the winner misses."""
+    """Yield sentences that name what gives every test text the same answer, a winner that is far worse on test than on
+    dev, and the labels that it misses.
+    """
     scored = [result for result in outcome.results if result.task.kind == "sequence" and result.scores]
     same: dict[str, list[str]] = {}
     for result in scored:
@@ -193,15 +200,32 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
     for answer, names in same.items():
         yield f"{_some(names)} {'gives' if len(names) == 1 else 'give'} every test text the same answer, {answer!r}."
     winner = outcome.race.winner if outcome.race is not None else ""
-    for result in scored:
-        if result.probe or not (result.row == winner or (winner and outcome.alone and result.encoder)):
+    won = [each for each in outcome.results if each.scores and _is_of(winner, each, outcome)]
+    for result in won:
+        dev, test = (sum(getattr(score, split) for score in result.scores) for split in ("dev", "test"))
+        if not outcome.folds and dev - test > FAR_FROM_DEV * len(result.scores):
+            means = [points(total / len(result.scores)) for total in (dev, test)]
+            yield (
+                f"The winner has {means[0]} points on dev and {means[1]} on test: more than the best of several looks "
+                "gains. Are dev and test drawn alike?"
+            )
+    for result in won:
+        if result.task.kind != "sequence":
             continue
         handed_over = max(result.scores, key=lambda score: score.dev)
         found = {*handed_over.predicted}
         missed = Counter(label for label in handed_over.gold if label not in found and len(found) > 1)
         if missed:
             counts = [f"{label} ({amount(count, 'test text')})" for label, count in missed.most_common()]
-            yield f"The winner never predicts {_some(counts)}. More training rows with such labels may help."
+            yield (
+                f"On the test set the winner's checkpoint never predicts {_some(counts)}. More training rows with such "
+                "labels may help."
+            )
+
+
+def _is_of(winner: str, result: CellResult, outcome: Outcome) -> bool:
+    """Return whether the result is the winner's, whose row has another name where it ran alone."""
+    return not result.probe and bool(result.row == winner or (winner and outcome.alone and result.encoder))
 
 
 def by_folds(outcome: Outcome) -> str:
