@@ -137,6 +137,16 @@ def test_what_stands_only_as_a_reference_is_in_csv_and_in_no_table():
     assert not any("as many" in str(row[0]) for row in seeds.rows)
 
 
+def test_a_run_that_learnt_nothing_is_marked():
+    outcome = outcome_of_pairs()
+    first, *others = outcome.results
+    runs = (replace(first.scores[0], learnt=False), *first.scores[1:])
+    marked = replace(outcome, results=(replace(first, scores=runs), *others))
+    [seeds] = [section for section in sections(marked) if section.title == "Each seed"]
+    assert [str(row[1]).count("*") for row in seeds.rows] == [1] + [0] * (len(seeds.rows) - 1)
+    assert seeds.lines[-1] == "* This run learnt nothing: it is no better on dev than a constant answer or guesses."
+
+
 def test_facts_that_a_task_shares_stand_with_the_task():
     titles = {section.title: section for section in sections(outcome_of_pairs())}
     assert "target type" in titles["Data"].columns

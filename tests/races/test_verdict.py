@@ -192,6 +192,7 @@ def test_a_race_that_established_nothing_names_what_else_to_try() -> None:
     with_text.__dict__["compared"] = nothing.compared
     assert further(with_text).startswith("What helped in our own runs")
     assert not further(race_of([untouched(), rival("TAPT", 0.031, p=0.01)]))
+    assert not further(race_of([untouched(), rival("TAPT", 0.001, p=0.9)], untaught={"untouched", "TAPT"}))
 
 
 COULD_NOT = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
@@ -209,6 +210,23 @@ def test_where_differences_may_be_chance_the_race_says_that_it_could_not_tell() 
         "interval -1.1 to 2.7; p = .34 after Holm)."
     )
     assert difference in reach(outcome)
+
+
+def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed() -> None:
+    tapt, simple = rival("TAPT", 0.001, p=0.9, half=0.05), rival(SIMPLE, -0.1, p=0.001, half=0.001)
+    both = next_race(race_of([untouched(), tapt, simple], baselines={SIMPLE}))
+    alone = next_race(race_of([untouched(), tapt]))
+    assert both is not None
+    assert alone is not None
+    assert both == replace(alone, comparisons=2)
+
+
+def test_a_winner_that_is_far_worse_on_test_than_on_dev_is_named() -> None:
+    for gain, told in ((-0.12, True), (-0.08, False)):
+        dapt = replace(rival("DAPT", gain, p=0.9), dev=(0.8,) * 3)
+        outcome = predicting(race_of([untouched(), dapt]), {"untouched": "aaaaaabbbc", "DAPT": "aaaaaabbbc"})
+        said = "The winner has 80.0 points on dev and 68.0 on test: more than the best of several looks gains."
+        assert [each.startswith(said) for each in one_sided(outcome)] == [True] * told
 
 
 def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell() -> None:
