@@ -403,6 +403,13 @@ def test_rare_classes_are_named_with_their_counts():
     assert scarce.what == "'c' (4) has fewer than 5 dev examples, so choices hardly heed them."
 
 
+def test_classes_that_are_numbers_may_be_ratings():
+    [finding] = said([*"1234"] * 50, [*"1234"] * 20)
+    assert (finding.level, "read as 4 classes" in finding.what) == ("note", True)
+    assert "--kind score" in finding.way_out
+    assert said([*"123"] * 50, [*"123"] * 20) == []
+
+
 def test_one_class_with_nearly_all_test_texts_is_a_warning():
     [finding] = said("a" * 90 + "b" * 10, "a" * 90 + "b" * 10)
     assert (finding.level, "90.0% of the test texts bear 'a'" in finding.what) == ("warning", True)

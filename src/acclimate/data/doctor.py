@@ -8,6 +8,7 @@ predicts nothing, so it scores nothing.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 FEW_TO_LEARN = 10  # fewer training examples of a class are a finding
 FEW_TO_CHOOSE = 10  # fewer rows of dev are a finding
+ORDERED = 4  # classes that are numbers from which on they may be ratings
 FEW_TO_SCORE = 5  # fewer test examples of a class are a finding
 NAMED = 5  # labels that a sentence lists
 SHIFTED = 0.1  # total variation distance between train and test that is a finding
@@ -541,6 +543,11 @@ def findings_on_classes(
     """Return findings on rare, missing or nearly exclusive classes and on splits that differ. sizes: rows by split."""
     train, test = counts["train"], counts["test"]
     findings = []
+    if len(train) >= ORDERED and all(re.fullmatch(r"-?\d+(\.\d+)?", label) for label in train):
+        text = (
+            f"The labels are numbers, read as {len(train)} classes, which have no order: 1 is as far from 5 as from 2."
+        )
+        findings.append(Finding("note", text, "If they are ratings, --kind score predicts the number."))
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
         findings.append(Finding("note", text, "Label more of them, or put rare classes together."))
