@@ -102,12 +102,25 @@ def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path
         assert any("the column 'other' holds" in note for note in notes), name
 
 
-@pytest.mark.parametrize("name", ["train.conll", "train.bio.gz", "train.iob2"])
-def test_words_with_tags_without_their_kind_are_told_the_one_thing_to_add(tmp_path: Path, name: str) -> None:
-    lines = "Aspirin B-Drug\nhelps O\n\n" * 30
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [("train.conll", "B-Drug O"), ("train.bio.gz", "NOUN VERB"), ("train.tsv", "B-Drug O"), ("train.txt.gz", "B O")],
+)
+def test_words_with_tags_are_told_by_content_or_ending(tmp_path: Path, name: str, tags: str) -> None:
+    first, second = tags.split()
+    lines = "".join(f"Aspirin\t{first}\nhelps\t{second}\nnow{number}\t{second}\n\n" for number in range(60))
     (tmp_path / name).write_bytes(gzip.compress(lines.encode()) if name.endswith("gz") else lines.encode())
-    with pytest.raises(ValueError, match=r"have a word and its tag a line, .*: state --kind tokens$"):
-        read_files(LabelledFiles(tmp_path / name))
+    read = read_files(LabelledFiles(tmp_path / name))
+    assert (read.kind, len(read.labels)) == ("tokens", 2)
+    assert read.notes[0] == f"{name} has a word and its tag a line, so it is read as --kind tokens."
+    with pytest.raises(ValueError, match="a word and its tag"):
+        read_files(LabelledFiles(tmp_path / name, kind="sequence"))
+
+
+def test_a_table_with_a_column_of_tags_is_a_table(tmp_path: Path) -> None:
+    rows = [f"text {number}\t{'OB'[number % 2]}" for number in range(60)]
+    (tmp_path / "train.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    assert read_files(LabelledFiles(tmp_path / "train.tsv")).kind == "sequence"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ from acclimate.tasks.tables import (
     stem,
     table_rows,
 )
-from acclimate.tasks.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
+from acclimate.tasks.tagged import holds_tags, notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
 from acclimate.text.untrusted import (
@@ -173,10 +173,14 @@ def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelle
 
 def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
     paths = stated.paths
-    if _check_paths(stated) == "span":
+    found = _check_paths(stated)
+    if found == "span":
         return read_questions(stated)
     raw: dict[Split, list[Row | Rejected]] = {}
     notes: list[str] = []
+    if found != stated.kind:
+        stated = replace(stated, kind=found)
+        notes.append(f"{printable(stated.train.name)} has a word and its tag a line, so it is read as --kind {found}.")
     for split, path in paths.items():
         if stated.kind == "tokens" and holds_mentions(path):
             raw[split], notes_on_file = mention_rows(path)
@@ -231,10 +235,14 @@ def with_way_out(error: ColumnError, path: str) -> ColumnError:
 
 
 def _check_paths(stated: LabelledFiles) -> Stated:
-    """Return the stated kind, or "span" by the file's ending, after the checks that need no reading."""
+    """Return the stated kind, or "span" or "tokens" where train shows it, after the checks that need no reading."""
     for path in stated.paths.values():
         check_unprepared(path)
-    kind: Stated = "span" if stated.kind == "auto" and holds_questions(stated.train) else stated.kind
+    kind: Stated = stated.kind
+    if kind == "auto" and holds_questions(stated.train):
+        kind = "span"
+    elif kind == "auto" and not _for_columns(stated) and holds_tags(stated.train):
+        kind = "tokens"
     check_stated(stated, kind)
     return kind
 

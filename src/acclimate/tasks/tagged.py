@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.tables import WORD_LINES, Columns, Row, class_name, table_rows
-from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
+from acclimate.tasks.tags import LISTED, OTHER_LETTERS, OUTSIDE, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import (
     LIMITS,
@@ -36,11 +37,32 @@ from acclimate.text.untrusted import (
 LINES = (".tsv", ".txt", *WORD_LINES)
 TABLES = (".jsonl", ".parquet")
 DOCUMENT = "-DOCSTART-"
+LOOKED_AT = 200  # lines that show what a file holds
 LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
 FEWEST_DOCUMENTS = 20  # with fewer documents, a split does not keep them whole
 HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags", "label", "labels", "ner", "ner_tags"})
 
 _Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
+
+
+def holds_tags(path: Path) -> bool:
+    """Return True if the file has a word and its tag a line, by its ending, or because it begins with tags that name
+    entities: then it needs no `--kind tokens`. In a .tsv or .txt, other tags look like any second column.
+    """
+    ending = Path(unpacked_name(path)).suffix
+    if ending not in LINES or not path.is_file():
+        return ending in WORD_LINES
+    if ending in WORD_LINES:
+        return True
+    tags = set()
+    try:
+        for _, line in islice(text_lines(path, LIMITS), LOOKED_AT):
+            if line.strip() and not line.startswith((DOCUMENT, "#")):
+                _, *others = line.split("\t") if "\t" in line else line.split()
+                tags.add(others[-1].strip() if others else "")
+    except ValueError:  # those who read the whole file say what is wrong with it
+        return False
+    return OUTSIDE in tags and scheme_of(tags) is not None
 
 
 def tagged_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> Iterator[Row | Rejected]:
