@@ -7,6 +7,7 @@ the runs or more did not is named, and it is compared with nothing (races/compar
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -202,13 +203,14 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
     winner = outcome.race.winner if outcome.race is not None else ""
     won = [each for each in outcome.results if each.scores and _is_of(winner, each, outcome)]
     for result in won:
-        dev, test = (sum(getattr(score, split) for score in result.scores) for split in ("dev", "test"))
-        if not outcome.folds and dev - test > FAR_FROM_DEV * len(result.scores):
-            means = [points(total / len(result.scores)) for total in (dev, test)]
-            yield (
-                f"The winner has {means[0]} points on dev and {means[1]} on test: more than the best of several looks "
-                "gains. Are dev and test drawn alike?"
-            )
+        dev, test = (
+            sum(getattr(one, split) for one in result.scores) / len(result.scores) for split in ("dev", "test")
+        )
+        if not outcome.folds and dev - test > FAR_FROM_DEV:
+            size = result.task.sizes["dev"]
+            chance = dev - test < 1 / math.sqrt(size)  # twice the standard error of a share of .5
+            why = f"{size:,} dev rows may do that by chance" if chance else "are dev and test drawn alike?"
+            yield f"The winner has {points(dev)} points on dev and {points(test)} on test: {why}{'.' * chance}"
     for result in won:
         if result.task.kind != "sequence":
             continue
