@@ -17,6 +17,7 @@ import pytest
 
 import acclimate
 import toys
+from acclimate.api.verbs import _in_python
 from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
@@ -214,6 +215,21 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
 def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
     with pytest.raises(ValueError, match=said):
         acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
+
+
+def test_paths_values_and_whole_commands_stay_as_they_are():
+    for stays in (
+        "data/a--dev.csv: no such file",
+        "the label '--text' occurs once",
+        "Make it with `acclimate data prepare a.csv --dev b.csv --kind tokens`",
+        "Make one: acclimate data retrieve train.csv --corpus TEXTS --text body",
+    ):
+        assert _in_python(stays, {"dev", "text", "kind", "corpus"}) == stays
+    said = _in_python(
+        "Run acclimate data prepare --dev b. Or state --kind tokens, --max-tokens 64 (--dev).",
+        {"kind", "max_tokens", "dev"},
+    )
+    assert said == 'Run acclimate data prepare --dev b. Or state kind="tokens", max_tokens 64 (dev).'
 
 
 @pytest.mark.parametrize(

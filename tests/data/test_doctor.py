@@ -369,9 +369,8 @@ def with_labels(split, *labels):
     return [Example(f"{split}-{number}", text(f"{split} {number}"), label) for number, label in enumerate(labels)]
 
 
-def said(train, test, metric="accuracy", dev=""):
-    rows = {"train": train, "dev": dev, "test": test}
-    splits = {split: with_labels(split, *labels) for split, labels in rows.items()}
+def said(train, test, metric="accuracy"):
+    splits = {"train": with_labels("train", *train), "dev": [], "test": with_labels("test", *test)}
     sizes = {split: len(rows) for split, rows in splits.items()}
     return doctor.findings_on_classes(doctor.label_counts(splits), sizes, metric)
 
@@ -399,15 +398,13 @@ def test_rare_classes_are_named_with_their_counts():
     assert "macro-F1" in found[1].what
     many = said([*"ab" * 50, *(f"rare {number}" for number in range(9))], "ab" * 20)
     assert "and 4 more classes have fewer" in many[0].what
-    [scarce] = said("ab" * 50 + "c" * 10, "ab" * 20 + "c" * 5, dev="ab" * 10 + "cccc")
-    assert scarce.what == "'c' (4) has fewer than 5 dev examples, so choices hardly heed them."
 
 
-def test_classes_that_are_numbers_may_be_ratings():
-    [finding] = said([*"1234"] * 50, [*"1234"] * 20)
-    assert (finding.level, "read as 4 classes" in finding.what) == ("note", True)
-    assert "--kind score" in finding.way_out
-    assert said([*"123"] * 50, [*"123"] * 20) == []
+def test_classes_that_dev_hardly_has_are_named():
+    counts = {"train": {"a": 50, "b": 10, "c": 9}, "dev": {"a": 5, "b": 4, "c": 1}}
+    [scarce] = doctor.scarce_on_dev(counts)
+    assert scarce.what == "'b' (4) has fewer than 5 dev examples, too few for dev to choose by."
+    assert doctor.scarce_on_dev({**counts, "dev": {}}) == []
 
 
 def test_one_class_with_nearly_all_test_texts_is_a_warning():

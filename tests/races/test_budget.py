@@ -141,7 +141,7 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     assert shorter.recipe.contestants == ("TAPT", "TF-IDF")
     assert shorter.recipe.finetune.epochs == WIDE.finetune.epochs / 4
     assert shorter.recipe.finetune.least_steps == WIDE.finetune.least_steps / 4
-    [told] = [note for note in shorter.notes if "encoders often learn nothing" in note]
+    [told] = [note for note in shorter.notes if "an encoder often learns nothing" in note]
     named = re.search(r"--budget ([\dminhs ]+) has all of them", told)
     assert named is not None
     whole = cut_to_budget(WIDE, _budget(named[1].replace(" ", "")), costs, **given)

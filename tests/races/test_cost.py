@@ -216,8 +216,8 @@ def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():
     assert shares_run(6, 20, 0.25) == (0.25, 0.25, 0.25), "cut off before it may stop"
 
 
-def test_a_race_is_planned_without_the_code_of_models():
-    """Importing it takes a third of the seconds of a dry run whose speeds are known."""
+def test_a_race_is_imported_without_the_code_of_models():
+    """Importing it takes a fifth of the processor seconds of a dry run whose speeds are known."""
     program = (
         "import acclimate.races.race, sys; print({'transformers.modeling_utils', 'scipy.optimize'} & {*sys.modules})"
     )

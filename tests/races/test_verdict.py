@@ -222,19 +222,21 @@ def test_the_spread_is_that_of_encoders_and_not_of_a_baseline_which_has_no_seed(
 
 
 @pytest.mark.parametrize(
-    ("gain", "rows", "why"),
+    ("gain", "dev", "test", "why"),
     [
-        (-0.12, 400, "are dev and test drawn alike?"),
-        (-0.12, 50, "50 dev rows may do that by chance."),
-        (-0.08, 400, ""),
+        (-0.12, 400, 400, "are both drawn alike?"),
+        (-0.12, 50, 400, "so few rows may do that by chance."),
+        (-0.12, 400, 50, "so few rows may do that by chance."),
+        (-0.08, 400, 400, ""),
     ],
 )
-def test_a_winner_that_is_far_worse_on_test_than_on_dev_is_named(gain: float, rows: int, why: str) -> None:
+def test_a_winner_that_is_far_worse_on_test_than_on_dev_is_named(gain: float, dev: int, test: int, why: str) -> None:
     dapt = replace(rival("DAPT", gain, p=0.9), dev=(0.8,) * 3)
     outcome = predicting(race_of([untouched(), dapt]), {"untouched": "aaaaaabbbc", "DAPT": "aaaaaabbbc"})
-    sized = [replace(each, task=replace(each.task, sizes={"dev": rows})) for each in outcome.results]
-    said = f"The winner has 80.0 points on dev and 68.0 on test: {why}"
-    assert [*one_sided(replace(outcome, results=tuple(sized)))] == [said] * bool(why)
+    sizes = {"dev": dev, "test": test}
+    sized = tuple(replace(each, task=replace(each.task, sizes=sizes)) for each in outcome.results)
+    said = f"The winner has 80.0 points on {dev} rows of dev and 68.0 on {test} of test: {why}"
+    assert [*one_sided(replace(outcome, results=sized))] == [said] * bool(why)
 
 
 def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell() -> None:

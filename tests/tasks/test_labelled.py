@@ -70,11 +70,13 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     found = read_files(LabelledFiles(train))
     assert (found.kind, len(found.labels)) == ("sequence", 60)
     assert found.notes[0] == (
-        f"{train}: the column 'label' holds 60 different whole numbers in 120 rows, and each became a class, "
-        "because no kind was stated. If they are numbers to predict, state it: --kind score (kind='score')."
+        f"{train}: the column 'label' holds 60 different numbers in 120 rows, and each became a class without an "
+        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score (kind='score')."
     )
     for stated in (LabelledFiles(train, kind="sequence"), LabelledFiles(train, kind="score")):
         assert not any("--kind" in note for note in read_files(stated).notes)
+    few = read_files(LabelledFiles(write(tmp_path / "few.csv", [number % 3 for number in range(120)])))
+    assert not any("--kind" in note for note in few.notes)
 
 
 def test_another_column_of_texts_is_named_where_no_pair_is_stated(tmp_path: Path) -> None:

@@ -55,17 +55,26 @@ PLAIN: dict[str, tuple[type, str]] = {  # annotation -> what a value has to be
     "int": (Integral, "a whole number"),
     "float": (Real, "a number"),
 }
+COMMAND = r"acclimate [a-z](?:(?!\. |[;`]).)*"
+OPTION = re.compile(  # outside of commands, quoted values and paths
+    rf"""{COMMAND}|(?<![\w'"/.-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?:(?<=--kind) (?P<kind>[a-z]+))?"""
+)
 EXAMPLES = {"budget": ', such as "20min"'}
 Separated = Literal["line", "blank"]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+class KeywordError(TypeError):
+    """A keyword has a value of another type than it takes."""
+
+
 def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Return the verb, whose errors that a user can mend name keywords in place of options, and lose the traceback of
     what lies within it.
 
-    They are those that the command line prints in one line. With ACCLIMATE_TRACEBACK=1 every error keeps it.
+    They are those that the command line prints in one line, and that of a keyword of another type. With
+    ACCLIMATE_TRACEBACK=1 every error keeps it.
     """
     keywords = inspect.signature(verb).parameters
 
@@ -76,10 +85,14 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         try:
             for name, value in named.items():
                 if name in keywords and (wanted := _wanted(str(keywords[name].annotation), value)):
-                    raise TypeError(f"{verb.__name__}(): {name}={value!r} has to be {wanted}{EXAMPLES.get(name, '')}")
+                    raise KeywordError(
+                        f"{verb.__name__}(): {name}={value!r} has to be {wanted}{EXAMPLES.get(name, '')}"
+                    )
             return verb(*given, **named)
-        except (ValueError, TypeError, OSError, HeldError, ImportError) as error:
+        except (ValueError, KeywordError, OSError, HeldError, ImportError) as error:
             error.args = tuple(_in_python(each, keywords) if isinstance(each, str) else each for each in error.args)
+            if isinstance(error, ImportError):
+                error.msg = _in_python(str(error.msg), keywords)
             if os.environ.get("ACCLIMATE_TRACEBACK"):
                 raise
             raise error.with_traceback(None) from None
@@ -99,11 +112,17 @@ def _wanted(annotation: str, value: Any) -> str:
 
 def _in_python(message: str, keywords: Collection[str]) -> str:
     """Return the message with the keyword of the verb for each of its options: `max_tokens` for `--max-tokens`. What a
-    message says of Python already stands in place of what it says of the command line.
+    message says of Python already stands in place of what it says of the command line; whole commands stay.
     """
     message = re.sub(r"(?:--[a-z-]+ [^ ()]+ or )*--[a-z-]+(?: [^ ()]+)? \(in Python ([^()]+)\)", r"\1", message)
-    named = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
-    return named.sub(lambda found: ((name := found[1].replace("-", "_")) in keywords and name) or found[0], message)
+
+    def keyword(found: re.Match[str]) -> str:
+        name = (found["option"] or "").replace("-", "_")
+        if name not in keywords:
+            return found[0]
+        return f'{name}="{found["kind"]}"' if found["kind"] else name
+
+    return OPTION.sub(keyword, message)
 
 
 @_in_short

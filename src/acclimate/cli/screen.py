@@ -58,6 +58,8 @@ def _drawing(bars: Bars) -> Watch:
         stage, total = progress.stage, progress.total or None
         amount = f"{progress.done}/{total}" if total else str(progress.done)
         _print_note(progress, bars.console)
+        if not (progress.done or progress.total) and "note" in progress.values:
+            return  # it says no more than its note
         if progress.done < reached.get(stage, progress.done + 1):  # a new stage, or another of the same name
             for bar in shown.values():
                 bars.update(bar, visible=False)

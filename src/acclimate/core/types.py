@@ -155,7 +155,8 @@ class Score:
     seed             of fine-tuning
     adaptation       seed with which the fine-tuned checkpoint was adapted; None: not adapted, or not recorded
     learnt           False if the fine-tuning learnt nothing (methods/finetune.py::Tuning.nothing_learnt), in its second
-                     attempt if `again` is True; with `folds`, False if none of the models learnt anything
+                     attempt if `again` is True, or if the probe or baseline is no better on dev than guesses; with
+                     `folds`, False if none of the models learnt anything
     folds            the result on each fold; () where there is one test set
     """
 

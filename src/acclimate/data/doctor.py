@@ -8,7 +8,6 @@ predicts nothing, so it scores nothing.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 FEW_TO_LEARN = 10  # fewer training examples of a class are a finding
 FEW_TO_CHOOSE = 10  # fewer rows of dev are a finding
-ORDERED = 4  # classes that are numbers from which on they may be ratings
 FEW_TO_SCORE = 5  # fewer test examples of a class are a finding
 NAMED = 5  # labels that a sentence lists
 SHIFTED = 0.1  # total variation distance between train and test that is a finding
@@ -271,6 +269,7 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], fo
         on_labels.append(Finding("error", text, "Label more rows for it, or leave --test out: it is then split off."))
     if not folds:  # else this dev set chooses no contestant
         on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
+        on_labels += scarce_on_dev(counts) if labelled.kind in ("sequence", "multilabel") else []
     away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
     return [*_on_files(labelled), *on_labels, *away, *noted]
 
@@ -543,11 +542,6 @@ def findings_on_classes(
     """Return findings on rare, missing or nearly exclusive classes and on splits that differ. sizes: rows by split."""
     train, test = counts["train"], counts["test"]
     findings = []
-    if len(train) >= ORDERED and all(re.fullmatch(r"-?\d+(\.\d+)?", label) for label in train):
-        text = (
-            f"The labels are numbers, read as {len(train)} classes, which have no order: 1 is as far from 5 as from 2."
-        )
-        findings.append(Finding("note", text, "If they are ratings, --kind score predicts the number."))
     if few := [f"{_named(label)} ({count})" for label, count in train.items() if count < FEW_TO_LEARN]:
         text = f"{_listed(few)} {has(few)} fewer than {FEW_TO_LEARN} training examples, too few to learn from."
         findings.append(Finding("note", text, "Label more of them, or put rare classes together."))
@@ -556,11 +550,6 @@ def findings_on_classes(
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
         findings.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
-    dev = counts["dev"]
-    scarce = [(label, dev.get(label, 0)) for label, rows in train.items() if rows >= FEW_TO_LEARN]
-    if sizes["dev"] and (shown := [f"{_named(label)} ({rows})" for label, rows in scarce if rows < FEW_TO_SCORE]):
-        text = f"{_listed(shown)} {has(shown)} fewer than {FEW_TO_SCORE} dev examples, so choices hardly heed them."
-        findings.append(Finding("note", text, "Give --dev more rows of these classes, or score by --folds."))
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
         share = count / sizes["test"]
@@ -572,6 +561,17 @@ def findings_on_classes(
                 findings.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
         findings += _shift(train, test, sizes)
     return findings
+
+
+def scarce_on_dev(counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
+    """Return a finding on classes of which train has enough and dev too few. counts: labels by split"""
+    dev = counts["dev"]
+    few = [(label, dev.get(label, 0)) for label, rows in counts["train"].items() if rows >= FEW_TO_LEARN]
+    scarce = [f"{_named(label)} ({rows})" for label, rows in few if rows < FEW_TO_SCORE]
+    if not dev or not scarce:
+        return []
+    text = f"{_listed(scarce)} {has(scarce)} fewer than {FEW_TO_SCORE} dev examples, too few for dev to choose by."
+    return [Finding("note", text, "Give --dev more rows of these classes, or score by --folds.")]
 
 
 def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:

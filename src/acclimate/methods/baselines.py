@@ -82,7 +82,7 @@ class TfidfSetting:
 
     def in_scikit_learn(self, kind: str) -> str:
         """Return the model as scikit-learn's users write it, for texts and labels of a task of this kind; of several
-        labels one column each. Of pairs it lacks the cosine.
+        labels one column each, from .5 on. Of pairs it lacks the cosine.
         """
         terms = f"TfidfVectorizer(sublinear_tf=True, ngram_range=(1, {self.longest}))"
         if kind == "score":

@@ -29,7 +29,7 @@ from acclimate.races.outcome import best_on_dev, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_among, left_of
 from acclimate.reports.page import Section, page
-from acclimate.reports.table import ALONE
+from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.text.corpus import Corpus
 
@@ -306,9 +306,11 @@ def how_long(design: Design, out: Path) -> str:
     except Exception as error:
         return f"not known, because trying its speed failed: {first_line(error)}"
     shorter = ""
-    if left.seconds > LONG and not any(search.entries.fine_tunes for search in design.searches):
+    fine_tunes = any(search.entries.fine_tunes for search in design.searches)
+    adapts = any({*search.entries.models} - {UNTOUCHED} for search in design.searches)
+    if left.seconds > LONG and adapts and not fine_tunes:
         shorter = f'; adapting takes most of it: with contestants=["{BASELINE}"] only the untouched model is probed'
-    elif left.seconds > LONG and not design.race.folds and not design.race.search.draws:
+    elif left.seconds > LONG and fine_tunes and not design.race.folds and not design.race.search.draws:
         shorter = "; race --budget 20min would cut it to what fits"
     return f"{left.in_short}, on this machine as it is now{shorter}"
 

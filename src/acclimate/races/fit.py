@@ -198,7 +198,7 @@ def cut_to_budget(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LITTLE:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
-        f"{budget.as_text(enough)}, {stated}less of long texts (--max-tokens), a smaller --model, or --probe-only "
+        f"{budget.as_text(enough)}, {stated}shorter texts (--max-tokens), a smaller --model, or --probe-only "
         f"without a budget, which fine-tunes nothing{idle}"
     )
 
@@ -240,7 +240,8 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
     if length < 1:
         notes.append(
             f"To fit the budget, fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at "
-            f"dev; --budget {enough} has all of them. In so few encoders often learn nothing, {FIRST_IMPRESSION}"
+            f"dev; --budget {enough} has all of them. In so few steps an encoder often learns nothing, "
+            f"{FIRST_IMPRESSION}"
         )
     return notes
 

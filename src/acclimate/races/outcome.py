@@ -96,7 +96,7 @@ class CellResult:
     @property
     def learnt(self) -> bool:
         """False if half of the cell's runs or more learnt nothing, of a probe all. Such a cell is compared with
-        nothing: its mean tells how often a run fails.
+        nothing: its mean tells how often a run fails. A baseline's runs are one, or one a fold.
         """
         return not self.scores or (1 if self.probe else 2) * self.untaught < len(self.runs)
 

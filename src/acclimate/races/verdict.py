@@ -207,10 +207,13 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
             sum(getattr(one, split) for one in result.scores) / len(result.scores) for split in ("dev", "test")
         )
         if not outcome.folds and dev - test > FAR_FROM_DEV:
-            size = result.task.sizes["dev"]
-            chance = dev - test < 1 / math.sqrt(size)  # twice the standard error of a share of .5
-            why = f"{size:,} dev rows may do that by chance" if chance else "are dev and test drawn alike?"
-            yield f"The winner has {points(dev)} points on dev and {points(test)} on test: {why}{'.' * chance}"
+            sizes = [result.task.sizes["dev"], result.task.sizes["test"]]
+            chance = dev - test < math.sqrt(sum(1 / size for size in sizes))  # twice the error of a share of .5
+            why = "so few rows may do that by chance." if chance else "are both drawn alike?"
+            yield (
+                f"The winner has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on {sizes[1]:,} "
+                f"of test: {why}"
+            )
     for result in won:
         if result.task.kind != "sequence":
             continue

@@ -18,7 +18,8 @@ from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.untrusted import nearest, shown
 
 MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
-MANY_NAMES = 50  # more distinct whole numbers, if more than a tenth of the rows, may be numbers to predict
+MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
+RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these are numbers themselves
 HUGEST = 1e30  # a larger number to predict would overflow the loss
 
 Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
@@ -162,16 +163,17 @@ def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -
 
 
 def notes_on_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
-    """Return a note if train's classes are so many whole numbers that they may be meant as numbers to predict.
+    """Return a note if train's classes are numbers, as few or as many as ratings or amounts to predict are.
 
     If the kind was stated, return no note.
     """
     names = {name for _, label in labels for name in classes_in(label)}
-    if stated != "auto" or not _may_be_amounts(names, len(labels)):
+    ratings = len(names) in RATINGS and all(_number(name) is not None for name in names)
+    if stated != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
         return []
     return [
-        f"{where} holds {len(names):,} different whole numbers in {len(labels):,} rows, and each became a class, "
-        f"because no kind was stated. If they are numbers to predict, state it: --kind score (kind='score')."
+        f"{where} holds {len(names):,} different numbers in {len(labels):,} rows, and each became a class without an "
+        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score (kind='score')."
     ]
 
 
