@@ -15,8 +15,8 @@ from acclimate.core.types import Cost, Score
 from acclimate.races.leakage import leakage_of, without
 from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read_outcome, rows, write_outcome
 from acclimate.races.report import RaceReport, report_of, tables_of, write_race_pages
+from acclimate.races.verdict import next_race
 from acclimate.reports.page import WIDTH, Page
-from acclimate.statistics.power import measured_in_race
 from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS
 from studies import SIMPLE, raced
@@ -97,8 +97,9 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert "; TLM was given up on dev and not tested; the race stopped early, since nothing could win" in report.verdict
     assert report.alerts[0].startswith("These test labels were opened by 5 earlier races on this machine.")
     assert report.remarks[0].startswith("Each contestant had 4 settings tried")
-    comparisons = [row.comparison for row in rows(report.outcome) if row.comparison is not None]
-    points = 100 * measured_in_race(comparisons).detectable()
+    again = next_race(report.outcome)
+    assert again is not None
+    points = 100 * again.detectable()
     assert f"would detect a true difference of {points:.1f} points from the untouched model" in report.remarks[1]
     assert report.leakage is not None
     assert (report.leakage.items, report.leakage.leaked, report.leakage.changed) == (400, 12, [])

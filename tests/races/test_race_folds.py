@@ -278,7 +278,7 @@ def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
     [
         (["folds=1"], {}, "folds = 1: one fold leaves no row to train on"),
         (["folds=49"], {}, "49 folds of 48 labelled rows"),
-        ([], {"budget": "20min"}, "--folds with --budget"),
+        ([], {"budget": "20min"}, "folds with budget"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated, more, message):
