@@ -62,7 +62,7 @@ class RaceReport:
     remarks      what has to be known to read it rightly: how the search was done, what such a race detects
     alerts       what casts doubt on it, shown beside it as warnings
     labels       per label, the untouched model against the winner; `counted`: "items", "entities", "words"
-    confusions   gold by predicted label, a table for each of the two
+    confusions   gold by predicted label, a table for each of the two, or for the untouched model alone
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
     followed     tables of what followed the race in the same call, such as learning curves; "" if nothing did
