@@ -316,6 +316,9 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     predictor = load_predictor(run)
     expected = predict(predictor, [["word1", "word2"], ["word3"]])
     assert predict(predictor, ["word1 word2", "word3"]) == expected
+    [running] = predict(predictor, ["word1, (word2)."])
+    assert running.words == ("word1", ",", "(", "word2", ")", ".")
+    assert running == predict(predictor, [list(running.words)])[0]
     (tmp_path / "in.conll").write_text("-DOCSTART-\n\nword1 O\nword2 O\n\nword3 B-acid\n")
     (tmp_path / "bare.conll").write_text("word1\nword2\n\n\nword3\n")
     (tmp_path / "bare.txt").write_text("word1\nword2\n\nword3\n")

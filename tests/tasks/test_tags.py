@@ -18,6 +18,7 @@ from acclimate.tasks.tags import (
     may_follow,
     other_scheme,
     scheme_of,
+    split_words,
     tags_of,
     text_of,
     words_of,
@@ -27,6 +28,21 @@ from acclimate.tasks.tags import (
 def test_words_are_what_stands_between_single_spaces() -> None:
     words = ["IL-2", "(", "p53\u00a0", "\u200b", "a\tb", "\u3000x"]
     assert words_of(text_of(words)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Naloxone (a drug), in rats.", "Naloxone ( a drug ) , in rats ."),
+        ("IL-2(R) on CD4+ cells. These, e.g. T cells, die", "IL-2(R) on CD4+ cells . These , e.g. T cells , die"),
+        ("So et al. Show «it»?!", "So et al. Show « it » ? !"),
+        ("Words (already) cut , here.", "Words (already) cut , here."),
+        ("(((", "((("),
+        ("", ""),
+    ],
+)
+def test_punctuation_of_running_text_stands_alone(text: str, words: str) -> None:
+    assert split_words(text) == words.split()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ The app holds no texts of the data. It loads the model with transformers alone, 
 
 from __future__ import annotations
 
+from inspect import getsource
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from acclimate.models.light import bottleneck_of
 from acclimate.models.task_layers import OF_MENTIONS, pooling_of
 from acclimate.shipping.check import Loaded
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.tags import split_words
 from acclimate.tasks.task import Kind
 
 FOLDER = "space"  # of a shipment
@@ -55,9 +57,13 @@ _POOLED = {
     "first": """    states = model(**read).last_hidden_state
     logits = states[:, 0] @ head["classifier.weight"].T + head["classifier.bias"]""",
 }
-_TAGGED = """@torch.no_grad()
+_TAGGED = (
+    getsource(split_words)
+    + """
+
+@torch.no_grad()
 def predict(text):
-    text = " ".join(text.split())
+    text = " ".join(split_words(text))
     read = tokenizer(text, truncation=True, return_offsets_mapping=True, return_tensors="pt")
     offsets = read.pop("offset_mapping")[0].tolist()
     first = {}  # word -> the tag at its first piece
@@ -66,6 +72,7 @@ def predict(text):
             first.setdefault(text[:end].count(" "), model.config.id2label[tag])
     words = [(word, first.get(number, "O")) for number, word in enumerate(text.split(" "))]
     return [(word + " ", None if tag == "O" else tag) for word, tag in words]"""
+)
 _ANSWERED = """@torch.no_grad()
 def predict(text, question):
     read = tokenizer(question, text, truncation="only_second", return_offsets_mapping=True, return_tensors="pt")
@@ -81,7 +88,7 @@ _WITH_ACCLIMATE: dict[Kind, str] = {
     "sequence": "    return dict(made.probabilities)",
     "multilabel": "    return dict(made.probabilities)",
     "score": "    return made.label",
-    "tokens": '    return [(word + " ", None if tag == "O" else tag) for word, tag in zip(text.split(), made.label)]',
+    "tokens": '    return [(word + " ", None if tag == "O" else tag) for word, tag in zip(made.words, made.label)]',
     "span": '    return made.label[0] if made.label else ""',
 }
 

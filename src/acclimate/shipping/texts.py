@@ -44,7 +44,7 @@ from acclimate.tasks.tables import (
     row_of,
     table_rows,
 )
-from acclimate.tasks.tags import text_of
+from acclimate.tasks.tags import split_words, text_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import (
     LIMITS,
@@ -359,7 +359,8 @@ def texts_of_rows(
                 wanted = f"{roles['text']!r} and {roles['pair']!r}"
                 yield Rejected(place, f"{shown(row)}: give a mapping with {wanted}, or a pair of texts")
                 continue
-            values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: row}
+            text = text_of(split_words(row)) if kind == "tokens" and isinstance(row, str) else row
+            values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: text}
         if "pair" in roles and roles["pair"] not in values:
             yield Rejected(place, str(no_column("", roles["pair"], [*values])).removeprefix(": "))
             continue
@@ -489,7 +490,8 @@ def _lines(path: Path, kind: Kind) -> Iterator[Text | Rejected]:
             continue
         number += 1
         place = f"{printable(path.name)}:{line}"
-        yield _text((number, place), {"text": text}, {"text": "text"}, kind)
+        running = text_of(split_words(text)) if kind == "tokens" else text
+        yield _text((number, place), {"text": running}, {"text": "text"}, kind)
     if not number:
         raise ValueError(f"{named(path)}: holds no text. Write it anew or name another file")
 

@@ -28,7 +28,6 @@ from typing import IO, TYPE_CHECKING, Any
 
 from acclimate.core import files
 from acclimate.core.types import Rejected
-from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import named
 
@@ -135,7 +134,7 @@ def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str
     if kind == "tokens":
         found = [{"first": a, "last": b, "type": kind, "text": words} for a, b, kind, words in prediction.entities]
         of_words = [round(probability, DIGITS) for probability in prediction.of_words]
-        row |= {"words": words_of(text.example.text), "predicted": prediction.label, "probability": of_words}
+        row |= {"words": [*prediction.words], "predicted": prediction.label, "probability": of_words}
         return row | {"entities": found}
     if kind == "span":
         answers = [{"answer": answer, "probability": round(found, DIGITS)} for answer, found in prediction.answers]

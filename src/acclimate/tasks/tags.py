@@ -55,6 +55,35 @@ def text_of(words: Iterable[str]) -> str:
     return " ".join(words)
 
 
+def split_words(text: str) -> list[str]:
+    """Return the words of running text as corpora of tagged words have them: punctuation at a word's ends stands alone.
+
+    A text in which punctuation stands alone already is split at spaces only. A dot within the text stays with its word,
+    as in "et al.", unless the next word begins a sentence; so does a bracket that its word opens, as in "IL-2(R)".
+    """
+    words = text.split()
+    marks = "()[]{}\"'`«»“”‘’„,;:!?…."
+    if any(word.strip(marks) == "" for word in words):
+        return words
+    found = []
+    for place, each in enumerate(words):
+        word, behind = each, list[str]()
+        while word[0] in marks and len(word) > 1:
+            found.append(word[0])
+            word = word[1:]
+        while len(word) > 1 and word[-1] in marks:
+            mark, core = word[-1], word[:-1]
+            if mark in ")]}" and core.count("([{"[")]}".index(mark)]) > core.count(mark):
+                break
+            ends = place + 1 == len(words) or (words[place + 1][:1].isupper() and len(core) > 3 and "." not in core)
+            if mark == "." and not (ends or behind):
+                break
+            behind.insert(0, mark)
+            word = core
+        found += [word, *behind]
+    return found
+
+
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """Return (first word, last word, type) of each entity, read from the tags of any scheme as conlleval does.
 
