@@ -205,6 +205,14 @@ def test_lists_of_words_and_tags_are_a_task_of_kind_tokens():
     assert read_files(given).labels == ("B-X", "O")
 
 
+@pytest.mark.parametrize(("form", "named"), [(Frame, "the tests Frame"), (list, "the list of 60 rows")])
+def test_a_row_is_named_by_what_the_user_holds(form, named):
+    rows = [*NAMED[:7], {**NAMED[7], "text": ""}, *NAMED[8:]]
+    given = labelled_files(form(rows), LabelledFiles(train=Path(), text="text", label="label"))
+    [note] = [note for note in read_files(given).notes if "rejected" in note]
+    assert f"{named}, row 8: the text (column 'text') is empty" in note
+
+
 def test_the_hubs_form_of_squad_is_read_as_questions():
     context = "Ada lived in {}, near a mill."
     rows = [

@@ -63,7 +63,6 @@ from acclimate.text.untrusted import (
     ReadLimits,
     check_file,
     named,
-    nearest,
     printable,
     record_of,
     shown,
@@ -253,8 +252,8 @@ def check_stated(stated: LabelledFiles, kind: Stated) -> None:
         raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):
         raise ValueError(
-            f"kind={kind!r}: no kind of labels; the nearest is {nearest(kind, get_args(Stated))!r} of "
-            f"{', '.join(get_args(Stated))}. State one of these"
+            f"kind={kind!r}: no kind of labels. Leave it out, or state sequence (a text has one label), multilabel "
+            f"(several), score (a number), tokens (each word has a tag) or span (an answer in the text)"
         )
     roles: dict[str, str] = {}
     for role, column in stated.columns.stated().items():

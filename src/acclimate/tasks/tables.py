@@ -31,6 +31,7 @@ from acclimate.text.untrusted import (
     MARK,
     ReadLimits,
     RowValues,
+    before_number,
     check_file,
     first_bytes,
     foreign,
@@ -368,12 +369,12 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
-    missing, keys = set(columns), dict[str, None]()
+    missing, keys, place = set(columns), dict[str, None](), before_number(path, ":")
     for number, values in json_lines(path, limits):
         if isinstance(values, Mapping) and (missing or len(keys) < 20):
             missing -= values.keys()
             keys |= dict.fromkeys(values)
-        yield f"{printable(path.name)}:{number}", values
+        yield f"{place}{number}", values
     if missing and keys:
         raise no_column(named(path), next(column for column in columns if column in missing), list(keys))
 
@@ -407,8 +408,9 @@ def _column_rows(
             raise ValueError(f"{named(path)}: {present.count(column)} columns are called {column!r}. Rename one")
         if column not in present:
             raise no_column(named(path), column, present)
+    place = before_number(path, ", row ")
     for number, row in enumerate(rows_of(path, columns, limits), start=1):
-        yield f"{printable(path.name)}, row {number}", row
+        yield f"{place}{number}", row
 
 
 class ColumnError(ValueError):

@@ -343,6 +343,12 @@ def named(path: Path) -> str:
     return printable(str(record_of(path).get("about") or path))
 
 
+def before_number(path: Path, separator: str) -> str:
+    """Return what messages show before the number of a row: the file's name and the separator, or what a user holds."""
+    about = record_of(path).get("about")
+    return f"{printable(str(about))}, row " if about else f"{printable(path.name)}{separator}"
+
+
 def record_of(path: Path) -> dict[str, Any]:
     """Return what data/as_files.py recorded of a file that it wrote; {} for a file of the user's."""
     record = Path(f"{path}{RECORD}")
