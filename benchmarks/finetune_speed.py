@@ -61,6 +61,7 @@ class Work:
     batch: int
     steps: int
     rate: float
+    compile: bool
 
 
 @dataclass
@@ -85,6 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         sections = [_section(name, given, Path(directory)) for name in given.datasets.split(",")]
     where = torch.cuda.get_device_name() if device().type == "cuda" else f"CPU, {given.threads} threads"
+    where += ", torch.compile for both" if given.compile else ""
     facts = [("device", where), ("model", Path(given.model).name)]
     write(given.out, [head("Speed of fine-tuning", facts=facts), _method(given), *sections])
 
@@ -105,6 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--short", type=int, default=40, help="steps of those that are timed only")
     parser.add_argument("--warm-up", type=int, default=5, help="steps before the clock starts")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--compile", action="store_true", help="torch.compile for both (give a longer warm-up)")
     parser.add_argument("--contestants", default="*", help="only those whose names fit one of these patterns, by ;")
     return parser.parse_args()
 
@@ -146,7 +149,7 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
     rows, _ = training_rows(prepared, tokenizer)
     dev = encode_rows(prepared.examples("dev"), tokenizer, prepared.max_tokens, prepared.kind)
     steps = max(1, round(given.epochs * len(prepared.examples("train")) / given.batch))
-    return Work(prepared, given.model, tokenizer, rows, dev, given.batch, steps, given.rate)
+    return Work(prepared, given.model, tokenizer, rows, dev, given.batch, steps, given.rate, given.compile)
 
 
 def _model(work: Work, seed: int) -> Any:
@@ -172,6 +175,7 @@ def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: in
         weight_decay=WEIGHT_DECAY,
         epsilon=EPSILON,
         precision=contestant.precision,
+        compile=work.compile,
         seed=seed,
     )
     where = device().type
@@ -203,6 +207,7 @@ def _theirs(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: 
                 steps=work.steps,
                 device=device().type,
                 bf16=contestant.precision == "bfloat16",
+                torch_compile=work.compile,
                 learning_rate=work.rate,
                 lr_scheduler_type="linear",
                 warmup_steps=round(WARMUP * work.steps),

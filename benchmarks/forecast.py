@@ -80,7 +80,8 @@ class Forecast:
 @dataclass(frozen=True)
 class Taken:
     """Processor seconds by the kinds of jobs and of all, wall seconds of all, those of the forecast right before it
-    (None: another commit made it); of each fine-tuning the share of its steps that it took.
+    (None: another commit made it); of each fine-tuning the share of its steps that it took; how many learnt nothing and
+    were done a second time.
     """
 
     by_kind: dict[str, float]
@@ -88,6 +89,7 @@ class Taken:
     wall: float
     wall_forecast: float | None
     shares: list[float]
+    again: int
 
 
 def main() -> None:
@@ -106,7 +108,12 @@ def main() -> None:
         forecast = _forecast(recipe, materials)
         if not ended.exists():
             files.write_json(ended, {**_taken(recipe, materials, place), "wall_forecast": forecast.wall})
-        taken = Taken(**files.read_json(ended), shares=_shares(place, materials))
+        results = [read_result(job) for job in sorted((place / DIRECTORY).glob("fine-tune-*"))]
+        taken = Taken(
+            **files.read_json(ended),
+            shares=_shares(place, materials),
+            again=sum(bool(result.get("again")) for result in results),
+        )
         off = forecast.processor / taken.processor - 1
         wall = ("-", f"{taken.wall:,.0f}", "-")
         if taken.wall_forecast is not None:
@@ -146,7 +153,8 @@ def _note(name: str, stated: Any, forecast: Forecast, taken: Taken, off: float) 
         f"* {name}: the forecast is {within} {WITHIN:.0%} of the run in processor seconds ({off:+.0%}), and the run "
         f"lies {inside} the range. {len(early)} of {len(taken.shares)} fine-tunings stopped early; together they took "
         f"{mean(taken.shares):.0%} of their steps, where the forecast counted {counted:.0%} ({stated.looks} looks at "
-        f"dev, patience {stated.patience}). Making the forecast took {forecast.answered:,.1f} seconds of processor."
+        f"dev, patience {stated.patience}). {taken.again} learnt nothing and were done a second time, which a forecast "
+        f"does not count. Making the forecast took {forecast.answered:,.1f} seconds of processor."
     )
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import permutations, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 import transformers as hf
+from contestants import median, now
 from fine_tuning import Run, append, data_of, named, read, refuse_another_preparation
 from page import head, table, write
 from peer import trainer_arguments
@@ -40,20 +41,23 @@ from acclimate.training.plan import autocast_type, device
 SIDES = OURS, THEIRS = "ours", "Trainer"
 PRESET, RATES = FinetuneRecipe(), SEARCHES["robust"].rates
 Add = Callable[[float, int, float], None]  # (rate, step, score): keeps a look at dev that has just ended
+ORDERS = list(permutations(RATES))  # the first is the order in which both search
 COLUMNS = ("Trainer", "seed", "dev: Trainer", "ours", "s to Trainer's dev: Trainer", "ours", "ours by theirs")
-COLUMNS, FORMS = (*COLUMNS, "s in all: Trainer", "ours"), (".2f", ".2f", ".0f", ".0f", ".2f", ".0f", ".0f")
+COLUMNS = (*COLUMNS, "over six orders: median (least to most)", "s in all: Trainer", "ours")
 METHOD = f"""Both search the rates {", ".join(f"{rate:g}" for rate in RATES)}, times (768 / width)^2, in this order,
 with {PRESET.plan.batch} rows a step, one thread and, where the processor has it, bf16 autocast. A rate has
 {PRESET.looks} looks at all of dev at most. *Ours* is the preset `robust`: its head begins as a probe, and a rate ends
 after {PRESET.patience} looks without a better score. *Trainer* has a fresh head, rows grouped by length, fused AdamW,
 10% warm-up and a linear fall, for as many steps as ours takes at most, and saves and logs nothing. Seconds are the
-processor's of a process that does one search, without its first imports: loading, tokenising and looks are inside, and
-of ours the probe and its files. The target is the best score of Trainer's search with the same seed. Scores are those
-of looks, times 100. The sides take turns at going first. With *patience* Trainer's rates end as ours do."""
+processor's of a process that does one search (on a GPU the clock's), without its first imports: loading, tokenising and
+looks are inside, and of ours the probe and its files. The target is the best score of Trainer's search with the same
+seed. Scores are those of looks, times 100. The sides take turns at going first. With *patience* Trainer's rates end as
+ours do. *Over six orders*: the ratio as if the same rates had been tried in each order, from the same looks; what a
+search does once, before its first rate, comes first in each."""
 
 
 class Look(NamedTuple):
-    """A look at dev. seconds: of the processor, since the search began"""
+    """A look at dev. seconds: of the processor, or on a GPU of the clock, since the search began"""
 
     rate: float
     step: int
@@ -76,13 +80,14 @@ def search(side: str, model: str, folder: Path, seed: int) -> dict[str, Any]:
     """Return all looks, and the seconds. For a process of its own: ours keeps rows and probes for later."""
     torch.set_num_threads(1)
     hf.logging.set_verbosity_error()
-    looks, begun = [], time.process_time()
+    where = device().type
+    looks, begun = [], now(where)
 
     def add(rate: float, step: int, dev: float) -> None:
-        looks.append(Look(rate, step, time.process_time() - begun, dev))
+        looks.append(Look(rate, step, now(where) - begun, dev))
 
     (search_ours if side == OURS else search_theirs)(model, folder, seed, add)
-    return {"seconds": time.process_time() - begun, "looks": looks}
+    return {"seconds": now(where) - begun, "looks": looks}
 
 
 def search_ours(model: str, folder: Path, seed: int, add: Add) -> None:
@@ -152,21 +157,41 @@ def with_patience(looks: Sequence[Look]) -> list[Look]:
     return kept
 
 
+def reordered(looks: Sequence[Look], rates: Sequence[float]) -> list[Look]:
+    """Return the looks as if the rates had been tried in this order; what is done once comes before the first."""
+    parts, begun = {}, 0.0
+    for rate in RATES:
+        of_rate = [look for look in looks if look.rate == rate]
+        parts[rate] = [look._replace(seconds=look.seconds - begun) for look in of_rate]
+        begun = of_rate[-1].seconds
+    once = max(0.0, parts[RATES[0]][0].seconds - parts[RATES[1]][0].seconds)
+    parts[RATES[0]] = [look._replace(seconds=look.seconds - once) for look in parts[RATES[0]]]
+    found, begun = [], once
+    for rate in rates:
+        found += [look._replace(seconds=begun + look.seconds) for look in parts[rate]]
+        begun = found[-1].seconds
+    return found
+
+
+def seconds_to(target: float, looks: Sequence[Look]) -> float:
+    return min([look.seconds for look in looks if look.dev >= target] or [math.inf])
+
+
 def section(name: str, pairs: dict[int, list[dict[str, Any]]]) -> str:
     """Return the table of a task. pairs: seed -> the line of ours, and of theirs"""
     rows: list[Sequence[object]] = []
     for title, shorten in (("to the end", list), ("patience", with_patience)):
-        figures: dict[int | str, tuple[float, ...]] = {}
         for seed, lines in sorted(pairs.items()):
             ours, theirs = ([Look(*look) for look in line["looks"]] for line in lines)
             theirs = shorten(theirs)
             best, target = (max(look.dev for look in looks) for looks in (ours, theirs))
-            mine, other = (min([x.seconds for x in each if x.dev >= target] or [math.inf]) for each in (ours, theirs))
-            ends = theirs[-1].seconds, lines[0]["seconds"]
-            figures[seed] = 100 * target, 100 * best, other, mine, mine / other, *ends
-        figures |= {"mean": tuple(np.mean([*figures.values()], axis=0))} if len(figures) > 1 else {}
-        rows += [(title, seed, *map(format, values, FORMS)) for seed, values in figures.items()]
-    return f"## {name}\n\n{table(COLUMNS, rows).replace(' inf ', ' never ')}"
+            both = [[seconds_to(target, reordered(looks, rates)) for looks in (theirs, ours)] for rates in ORDERS]
+            ratios = [mine / other for other, mine in both]
+            scores = f"{100 * target:.2f}", f"{100 * best:.2f}", *(f"{seconds:.0f}" for seconds in both[0])
+            over = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            ends = f"{theirs[-1].seconds:.0f}", f"{lines[0]['seconds']:.0f}"
+            rows.append((title, seed, *scores, f"{ratios[0]:.2f}", over, *ends))
+    return f"## {name}\n\n{table(COLUMNS, rows).replace('inf', 'never')}"
 
 
 def main() -> None:
