@@ -154,7 +154,7 @@ def _note(name: str, stated: Any, forecast: Forecast, taken: Taken, off: float) 
         f"lies {inside} the range. {len(early)} of {len(taken.shares)} fine-tunings stopped early; together they took "
         f"{mean(taken.shares):.0%} of their steps, where the forecast counted {counted:.0%} ({stated.looks} looks at "
         f"dev, patience {stated.patience}). {taken.again} learnt nothing and were done a second time, which a forecast "
-        f"does not count. Making the forecast took {forecast.answered:,.1f} seconds of processor."
+        f"counts for random weights alone. Making the forecast took {forecast.answered:,.1f} seconds of processor."
     )
 
 

@@ -79,6 +79,19 @@ def test_fine_tuning_is_estimated_with_its_own_head_and_rows(
     assert estimated.seconds > 0
 
 
+def test_fine_tunings_of_random_weights_are_counted_twice_if_they_would_be_repeated(
+    toy_race: Any, tmp_path: Path
+) -> None:
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    materials = Materials(task=task_of("sequence", tmp_path), model=str(base / "checkpoint"))
+    for retry in (True, False):
+        recipe = settings.override(RaceRecipe(), ["seeds=2", "search.rates=[]", f"finetune.retry={retry}".lower()])
+        entries = enter(replace(recipe, contestants=("random weights",)), materials)
+        tokens = {stage.label: stage.tokens for stage in estimate_of(entries, tmp_path / "run").stages}
+        times = tokens["fine-tune random weights, seed 0"] / tokens["fine-tune untouched, seed 0"]
+        assert times == pytest.approx(2 if retry else 1)
+
+
 def test_one_trial_serves_all_settings_that_differ_in_rate_batch_and_length_only(
     toy_race: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ from acclimate.methods import METHODS, Method, finetune, mlm
 from acclimate.methods.domain import appended
 from acclimate.methods.finetune import Tuning
 from acclimate.methods.probe import PROBED
-from acclimate.methods.scratch import positions
+from acclimate.methods.scratch import CONTROL, positions
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.encoder import (
     load_masked_language_model,
@@ -373,8 +373,10 @@ class SpeedTest:
         least, mean, most = estimates.shares_run(stated.patience, min(stated.looks, plan.steps), share)
         start = self._start(job, stated, tried)
         looked = finetune.looked_at(stated, self.materials.task) / self.materials.task.sizes["dev"]
+        untrained = "model" in job.needs and job.needs["model"].work.name == CONTROL
 
-        def stage(run: float) -> Stage:
+        def stage(run: float, times: int) -> Stage:
+            run *= times
             tokens = run * plan.steps * plan.batch * tried.row
             looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
             looks += stated.averaged > 1 and share == 1  # at the mean of the best looks
@@ -385,7 +387,12 @@ class SpeedTest:
             label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
             return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
-        return stage(mean) if least == most else replace(stage(mean), least=stage(least), most=stage(most))
+        often = (
+            2 if untrained and stated.retry else 1
+        )  # such an encoder seldom learns the task, and is then tried again
+        if least == most and often == 1:
+            return stage(mean, 1)
+        return replace(stage(mean, often), least=stage(least, 1), most=stage(most, often))
 
     def _writing(self, times: float) -> float:
         """Return the seconds that writing the weights takes, so many times."""
