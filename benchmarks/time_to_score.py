@@ -174,7 +174,12 @@ def reordered(looks: Sequence[Look], rates: Sequence[float]) -> list[Look]:
 
 
 def seconds_to(target: float, looks: Sequence[Look]) -> float:
+    """Return the seconds until a look reaches the target; infinite if none does."""
     return min([look.seconds for look in looks if look.dev >= target] or [math.inf])
+
+
+def shown(value: float, form: str) -> str:
+    return "never" if math.isinf(value) else format(value, form)
 
 
 def section(name: str, pairs: dict[int, list[dict[str, Any]]]) -> str:
@@ -187,11 +192,12 @@ def section(name: str, pairs: dict[int, list[dict[str, Any]]]) -> str:
             best, target = (max(look.dev for look in looks) for looks in (ours, theirs))
             both = [[seconds_to(target, reordered(looks, rates)) for looks in (theirs, ours)] for rates in ORDERS]
             ratios = [mine / other for other, mine in both]
-            scores = f"{100 * target:.2f}", f"{100 * best:.2f}", *(f"{seconds:.0f}" for seconds in both[0])
-            over = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            scores = f"{100 * target:.2f}", f"{100 * best:.2f}", *(shown(seconds, ".0f") for seconds in both[0])
+            middle, least, most = (shown(value, ".2f") for value in (median(ratios), min(ratios), max(ratios)))
+            over = f"{middle} ({least} to {most})"
             ends = f"{theirs[-1].seconds:.0f}", f"{lines[0]['seconds']:.0f}"
-            rows.append((title, seed, *scores, f"{ratios[0]:.2f}", over, *ends))
-    return f"## {name}\n\n{table(COLUMNS, rows).replace('inf', 'never')}"
+            rows.append((title, seed, *scores, shown(ratios[0], ".2f"), over, *ends))
+    return f"## {name}\n\n{table(COLUMNS, rows)}"
 
 
 def main() -> None:

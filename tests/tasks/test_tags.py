@@ -35,10 +35,14 @@ def test_words_are_what_stands_between_single_spaces() -> None:
     [
         ("Naloxone (a drug), in rats.", "Naloxone ( a drug ) , in rats ."),
         ("IL-2(R) on CD4+ cells. These, e.g. T cells, die", "IL-2(R) on CD4+ cells . These , e.g. T cells , die"),
-        ("So et al. Show «it»?!", "So et al. Show « it » ? !"),
-        ("Words (already) cut , here.", "Words (already) cut , here."),
+        ("So Li et al., 1999, show «it» (i.e., so)?!", "So Li et al. , 1999 , show « it » ( i.e. , so ) ? !"),
+        ("[3H]thymidine, (E)-2-hexenal and (CH3)2CO.", "[3H]thymidine , (E)-2-hexenal and (CH3)2CO ."),
+        ("It binds p53. J. Li (Fig. 2) saw (all.)", "It binds p53 . J. Li ( Fig. 2 ) saw ( all . )"),
+        ("At 2 : 1 in cells (A).", "At 2 : 1 in cells ( A ) ."),
+        ("Words (already) cut , here .", "Words (already) cut , here ."),
+        ("x" + ")" * 99_999, "x" + ")" * 99_999),
         ("(((", "((("),
-        ("", ""),
+        (" \t", ""),
     ],
 )
 def test_punctuation_of_running_text_stands_alone(text: str, words: str) -> None:

@@ -29,8 +29,8 @@ Readings
   dimension that is constant to 1e-28, and a layer that divides by it moves nothing else.
   Of a label that only the fold left out has, no fold can know: such rows do not count in the choice.
   b is not regularised, so that with lambda without bound the probe predicts the base rates.
-  W is sought by L-BFGS along the principal directions of x, each as long as makes the second derivative of the loss 1
-  at constant outputs, in products in float32 (`_path`): some ten evaluations a strength rather than forty.
+  L-BFGS seeks W along the principal directions of x, with products in float32 (`_path`); its fits while choosing end
+  after CHOOSING_STEPS.
   With threshold = "dev" the probability above which each of several labels is predicted is chosen on dev, as
   fine-tuning does (methods/finetune.py), and is folded into b: dev then chooses that one number.
 
@@ -41,7 +41,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -330,11 +330,14 @@ def fit(
     fold_R = folds_of(target_R[kept], None if groups_R is None else groups_R[kept])
     fits: dict[ReadOut, tuple[float, float]] = {}
     done = iter(range(1, len(states) * FOLDS + 2))
-    turned: dict[ReadOut, Principal | None] = {}
+    shared: dict[ReadOut, Principal | None] = {}
     for name, states_RD in states.items():
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
-        turned[name] = None if kind == "score" else principal(_standard(states_RD[kept], *_scales(states_RD[kept])))
+        wide = len(kept) < states_RD.shape[1]  # then each fit finds its own, in far less time
+        shared[name] = (
+            None if wide or kind == "score" else _principal(_standard(states_RD[kept], *_scales(states_RD[kept])))
+        )
         for fold in range(FOLDS):
             watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
             held = fold_R == fold
@@ -346,7 +349,7 @@ def fit(
                 outside = outside[known_C[wanted_RC[outside].argmax(1)]]
             scales = _scales(states_RD[inside])
             x_RD, y_RD = (_standard(states_RD[rows], *scales) for rows in (inside, outside))
-            path = _path(x_RD, wanted_RC[inside], kind, STRENGTHS, steps=CHOOSING_STEPS, turned=turned[name])
+            path = _path(x_RD, wanted_RC[inside], kind, STRENGTHS, steps=CHOOSING_STEPS, shared=shared[name])
             for at, (weight_CD, bias_C) in enumerate(path):
                 losses[at] += loss_of(y_RD @ weight_CD.T + bias_C, wanted_RC[outside])[0].sum()
             counted_rows += len(outside)
@@ -357,7 +360,7 @@ def fit(
     loss, strength = fits[read_out]
     centre_D, scale_D = _scales(states[read_out])
     x_RD = _standard(states[read_out], centre_D, scale_D)
-    ((weight_CD, bias_C),) = _path(x_RD, wanted_RC, kind, [strength], steps=STEPS, turned=turned[read_out])
+    ((weight_CD, bias_C),) = _path(x_RD, wanted_RC, kind, [strength], steps=STEPS, shared=shared[read_out])
     watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
@@ -413,15 +416,21 @@ def _standard(states_RD: np.ndarray, centre_D: np.ndarray, scale_D: np.ndarray) 
 
 
 class Principal(NamedTuple):
-    """The principal directions of standardised states: variance_P along each, and turn_DP, the directions."""
+    """Principal directions of standardised states: the columns of turn_DP, and variance_P along each."""
 
     variance_P: np.ndarray
     turn_DP: np.ndarray
 
 
-def principal(x_RD: np.ndarray) -> Principal:
-    variance_P, turn_DP = np.linalg.eigh(x_RD.T @ x_RD / len(x_RD))
-    return Principal(np.maximum(variance_P, 0.0), turn_DP)
+def _principal(x_RD: np.ndarray) -> Principal:
+    """Return all D directions; of fewer rows than D those of the rows, in whose span W lies."""
+    rows, size = x_RD.shape
+    if rows >= size:
+        variance_D, turn_DD = np.linalg.eigh(x_RD.T @ x_RD / rows)
+        return Principal(np.maximum(variance_D, 0.0), turn_DD)
+    variance_R, along_RR = np.linalg.eigh(x_RD @ x_RD.T / rows)
+    kept = variance_R > variance_R[-1] * rows * np.finfo(np.float32).eps
+    return Principal(variance_R[kept], x_RD.T @ (along_RR[:, kept] / np.sqrt(rows * variance_R[kept])))
 
 
 def _path(
@@ -431,16 +440,15 @@ def _path(
     strengths: Sequence[float],
     *,
     steps: int,
-    turned: Principal | None,
+    shared: Principal | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """W (C, D) and b (C,) at each strength; a fit by L-BFGS starts from the one before.
 
-    turned: directions along which L-BFGS seeks, of these rows or of rows like them; None for numbers
+    shared: directions along which L-BFGS seeks, of rows like these; None: those of these rows
 
     With the states along principal directions, z = x V, the second derivative of the loss in W V is
     r (1 - r) S + lambda at constant outputs that are the labels' rates r, S being the variances. L-BFGS seeks
-    u = W V sqrt(r (1 - r) S + lambda), in which all directions are about as curved: it needs fewer steps, and finds the
-    same W.
+    u = W V sqrt(r (1 - r) S + lambda), in which all directions are about as curved as long as outputs are near those.
     """
     rows, size = x_RD.shape
     if kind == "score":  # W = (x'x / R + lambda I)^-1 x'y / R, for all strengths by one decomposition
@@ -456,32 +464,45 @@ def _path(
         return
     from scipy.optimize import minimize  # a dry run, which fits nothing, does without it
 
-    assert turned is not None
-    labels, loss_of = wanted_RC.shape[1], _LOSSES[kind]
-    z_RP = x_RD @ turned.turn_DP
+    variance_P, turn_DP = shared or _principal(x_RD)
     rates_C = _rates(wanted_RC)
-    curved_C = rates_C * (1 - rates_C) / (labels if kind == "multilabel" else 1)  # the mean over labels is the loss
-    weight_CP, bias_C = np.zeros((labels, size)), _constant_outputs(wanted_RC, kind)
-    of_bias_C = curved_C**-0.5
+    curved_C = rates_C * (1 - rates_C) / (len(rates_C) if kind == "multilabel" else 1)  # the loss is a mean over labels
+    weight_CP, bias_C = np.zeros((len(rates_C), len(variance_P))), _constant_outputs(wanted_RC, kind)
+    z_RP = x_RD @ turn_DP
     for strength in strengths:
-        of_weight_CP = (curved_C[:, None] * turned.variance_P + strength) ** -0.5
+        units = (curved_C[:, None] * variance_P + strength) ** -0.5, curved_C**-0.5
+        sought = _Sought(z_RP, wanted_RC, _LOSSES[kind], strength, *units)
+        begun = np.concatenate([(weight_CP / units[0]).ravel(), bias_C / units[1]])
+        options = {"maxiter": steps, "gtol": 1e-4}
+        flat = minimize(sought.loss_and_slope, begun, jac=True, method="L-BFGS-B", options=options).x
+        weight_CP, bias_C = sought.layer(flat)
+        yield weight_CP @ turn_DP.T, bias_C
 
-        def layer(flat: np.ndarray, of_weight_CP: np.ndarray = of_weight_CP) -> tuple[np.ndarray, np.ndarray]:
-            return flat[:-labels].reshape(labels, size) * of_weight_CP, flat[-labels:] * of_bias_C
 
-        def objective(
-            flat: np.ndarray, strength: float = strength, of_weight_CP: np.ndarray = of_weight_CP
-        ) -> tuple[float, np.ndarray]:
-            weight_CP, bias_C = layer(flat, of_weight_CP)
-            loss_R, slope_RC = loss_of(z_RP @ weight_CP.T.astype(np.float32) + bias_C, wanted_RC)
-            slope_CP = (slope_RC.T.astype(np.float32) @ z_RP) / rows + strength * weight_CP
-            value = loss_R.mean() + strength / 2 * np.sum(weight_CP**2)
-            return float(value), np.concatenate([(slope_CP * of_weight_CP).ravel(), slope_RC.mean(0) * of_bias_C])
+@dataclass(frozen=True)
+class _Sought:
+    """A layer that is sought, of states along principal directions. unit_CP, unit_C: of the numbers that L-BFGS changes
+    for W and for b.
+    """
 
-        begun = np.concatenate([(weight_CP / of_weight_CP).ravel(), bias_C / of_bias_C])
-        flat = minimize(objective, begun, jac=True, method="L-BFGS-B", options={"maxiter": steps, "gtol": 1e-4}).x
-        weight_CP, bias_C = layer(flat)
-        yield weight_CP @ turned.turn_DP.T, bias_C
+    z_RP: np.ndarray
+    wanted_RC: np.ndarray
+    loss_of: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+    strength: float
+    unit_CP: np.ndarray
+    unit_C: np.ndarray
+
+    def layer(self, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        labels = len(self.unit_C)
+        return flat[:-labels].reshape(self.unit_CP.shape) * self.unit_CP, flat[-labels:] * self.unit_C
+
+    def loss_and_slope(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the regularised mean loss, and its slope in the numbers that L-BFGS changes."""
+        weight_CP, bias_C = self.layer(flat)
+        loss_R, slope_RC = self.loss_of(self.z_RP @ weight_CP.T.astype(np.float32) + bias_C, self.wanted_RC)
+        slope_CP = slope_RC.T.astype(np.float32) @ self.z_RP / len(self.z_RP) + self.strength * weight_CP
+        value = loss_R.mean() + self.strength / 2 * np.sum(weight_CP**2)
+        return float(value), np.concatenate([(slope_CP * self.unit_CP).ravel(), slope_RC.mean(0) * self.unit_C])
 
 
 def _rates(wanted_RC: np.ndarray) -> np.ndarray:

@@ -127,12 +127,21 @@ def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estim
 
 
 def estimate_of_jobs(
-    jobs: Sequence[tuple[Job, float]], recipe: RaceRecipe, materials: Materials, *, watch: Watch = unwatched
+    jobs: Sequence[tuple[Job, float]],
+    recipe: RaceRecipe,
+    materials: Materials,
+    *,
+    repeats: bool = True,
+    watch: Watch = unwatched,
 ) -> Estimate:
-    """Return what these jobs take. jobs: each with the share of it that will be done. watch: gets what trials show"""
+    """Return what these jobs take. jobs: each with the share of it that will be done. repeats: as of `SpeedTest`.
+    watch: gets what trials show
+    """
     with _shared_directory() as scratch:
         base, tokenizer, preparing = trial_model(recipe, materials, scratch)
-        trial = SpeedTest(recipe, materials, base, tokenizer, scratch, preparing=preparing, watch=watch)
+        trial = SpeedTest(
+            recipe, materials, base, tokenizer, scratch, preparing=preparing, repeats=repeats, watch=watch
+        )
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = trial.weights
         busy = max(1.0, float(ranks.agree(trials.busy()))) if jobs else 1.0
@@ -151,7 +160,7 @@ def costs_of(
     def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
         entries = enter(recipe, materials)
         jobs = left_of(entries, run, budgeted=True)
-        estimate = estimate_of_jobs(jobs, recipe, materials, watch=watch)
+        estimate = estimate_of_jobs(jobs, recipe, materials, repeats=False, watch=watch)
         stages, busy = estimate.stages, estimate.busy if unit == "seconds" else 1.0
         once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
         repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}}
@@ -264,6 +273,9 @@ class _TuningSpeed:
 class SpeedTest:
     """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see.
 
+    repeats  whether a fine-tuning of random weights is counted with its second attempt, which all of them needed where
+             we looked (benchmarks/reports/2026-11-27-forecast.md); a budget counts them itself (races/fit.py)
+
     Seconds are those of this machine when idle: training/trials.py.
     """
 
@@ -276,10 +288,11 @@ class SpeedTest:
         scratch: Path,
         *,
         preparing: float,
+        repeats: bool = True,
         watch: Watch = unwatched,
     ) -> None:
         self.recipe, self.materials, self.base, self.tokenizer = recipe, materials, base, tokenizer
-        self.scratch, self.preparing, self.watch = scratch, preparing, watch
+        self.scratch, self.preparing, self.repeats, self.watch = scratch, preparing, repeats, watch
         self.model = trials.model_key(base)
         self.started: set[str] = (
             set()
@@ -373,10 +386,10 @@ class SpeedTest:
         least, mean, most = estimates.shares_run(stated.patience, min(stated.looks, plan.steps), share)
         start = self._start(job, stated, tried)
         looked = finetune.looked_at(stated, self.materials.task) / self.materials.task.sizes["dev"]
-        untrained = "model" in job.needs and job.needs["model"].work.name == CONTROL
+        repeated = self.repeats and stated.retry and "model" in job.needs and job.needs["model"].work.name == CONTROL
+        attempts = 1 + finetune.RETRY_STEPS if repeated else 1
 
-        def stage(run: float, times: int) -> Stage:
-            run *= times
+        def stage(run: float) -> Stage:
             tokens = run * plan.steps * plan.batch * tried.row
             looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
             looks += stated.averaged > 1 and share == 1  # at the mean of the best looks
@@ -387,12 +400,9 @@ class SpeedTest:
             label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
             return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
 
-        often = (
-            2 if untrained and stated.retry else 1
-        )  # such an encoder seldom learns the task, and is then tried again
-        if least == most and often == 1:
-            return stage(mean, 1)
-        return replace(stage(mean, often), least=stage(least, 1), most=stage(most, often))
+        if least == most and attempts == 1:
+            return stage(mean)
+        return replace(stage(attempts * mean), least=stage(least), most=stage(attempts * most))
 
     def _writing(self, times: float) -> float:
         """Return the seconds that writing the weights takes, so many times."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched, its index built and leaks looked for; not measured here
 FITTED_A_SECOND = 200.0  # training rows of a baseline, all its settings together; not measured here
-# training rows that a probe's layer is fitted on, with all its read-outs and strengths; of tagged words sentences; not
-# measured here
-PROBED_A_SECOND, TAGGED_A_SECOND = 900.0, 300.0
+# training rows to which a probe's layer is fitted, with all its settings; not measured here
+PROBED_A_SECOND = 900.0
+TAGGED_A_SECOND = 300.0  # the same where words have tags, in sentences
 LINES_AT_MOST = 2_000  # of held-out text that a loss is read on
 # Share of its steps after which a fine-tuning got no better on dev before it stopped: eleven with default settings, of
 # three encoders on six tasks (benchmarks/reports/2026-11-23-forecast.md)
@@ -137,12 +137,9 @@ def probing(speeds: SpeedTest, job: Job, share: float) -> Stage:
 
 def fitting_seconds(task: Prepared, rows: int) -> float:
     """Return what fitting a probe's layers on so many rows takes: it grows with the numbers that all of them read."""
+    a_second = TAGGED_A_SECOND if task.kind == "tokens" else PROBED_A_SECOND
     placed = task.two_places
-    return (
-        rows
-        / (TAGGED_A_SECOND if task.kind == "tokens" else PROBED_A_SECOND)
-        * (1 + (times_hidden(placed) / 2 if placed else 0))
-    )
+    return rows / a_second * (1 + (times_hidden(placed) / 2 if placed else 0))
 
 
 def testing_probe(speeds: SpeedTest, job: Job, share: float) -> Stage:

@@ -68,19 +68,19 @@ class Prediction:
                    each word; up to five answers, the best first
     probability    of the class, or of the best answer; None for other kinds
     probabilities  class -> probability; {} for other kinds
-    words          the words that have tags; () for other kinds
     of_words       probability of the tag of each word; () for other kinds
     entities       (first word, last word, type, its words) for tags that name entities, in their order
     answers        (answer, probability), the best first
+    words          the words that have tags; () for other kinds
     """
 
     label: Label
     probability: float | None = None
     probabilities: Mapping[str, float] = field(default_factory=dict)
-    words: tuple[str, ...] = ()
     of_words: tuple[float, ...] = ()
     entities: tuple[tuple[int, int, str, str], ...] = ()
     answers: tuple[tuple[str, float], ...] = ()
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Predictor:
             words = words_of(example.text)
             named = sorted(entities(given)) if scheme else []
             found = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
-            made.append(Prediction(given, words=tuple(words), of_words=tuple(of_words.tolist()), entities=found))
+            made.append(Prediction(given, of_words=tuple(of_words.tolist()), entities=found, words=tuple(words)))
         return made
 
     def _of_words(self, outputs_wC: np.ndarray) -> np.ndarray:

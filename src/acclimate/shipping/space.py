@@ -57,11 +57,7 @@ _POOLED = {
     "first": """    states = model(**read).last_hidden_state
     logits = states[:, 0] @ head["classifier.weight"].T + head["classifier.bias"]""",
 }
-_TAGGED = (
-    getsource(split_words)
-    + """
-
-@torch.no_grad()
+_TAGGED = """@torch.no_grad()
 def predict(text):
     text = " ".join(split_words(text))
     read = tokenizer(text, truncation=True, return_offsets_mapping=True, return_tensors="pt")
@@ -72,7 +68,6 @@ def predict(text):
             first.setdefault(text[:end].count(" "), model.config.id2label[tag])
     words = [(word, first.get(number, "O")) for number, word in enumerate(text.split(" "))]
     return [(word + " ", None if tag == "O" else tag) for word, tag in words]"""
-)
 _ANSWERED = """@torch.no_grad()
 def predict(text, question):
     read = tokenizer(question, text, truncation="only_second", return_offsets_mapping=True, return_tensors="pt")
@@ -144,6 +139,8 @@ def app_of(task: Prepared, shipped: Loaded, *, with_acclimate: bool, paired: boo
         read = f'    read = tokenizer({arguments}, truncation=True, return_tensors="pt")'
         plain = f"@torch.no_grad()\ndef predict({arguments}):\n{read}\n{logits}\n"
         predict = {"tokens": _TAGGED, "span": _ANSWERED}.get(kind) or plain + _DECODED[kind]
+        if kind == "tokens":
+            predict = f"{getsource(split_words)}\n\n{predict}"
     boxes = ['gradio.Textbox(label="Text", lines=4)']
     boxes += ['gradio.Textbox(label="Question")' if kind == "span" else 'gradio.Textbox(label="Second text")'] * two
     outputs = {

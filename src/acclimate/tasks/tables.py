@@ -31,7 +31,6 @@ from acclimate.text.untrusted import (
     MARK,
     ReadLimits,
     RowValues,
-    before_number,
     check_file,
     first_bytes,
     foreign,
@@ -44,6 +43,7 @@ from acclimate.text.untrusted import (
     read_blocks,
     shown,
     sound,
+    source_of_rows,
     text_lines,
     unpacked_name,
     unsound,
@@ -369,12 +369,13 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
-    missing, keys, place = set(columns), dict[str, None](), before_number(path, ":")
+    missing, keys, source = set(columns), dict[str, None](), source_of_rows(path)
+    separator = ":" if source == printable(path.name) else ", row "  # a line of a file, or a row of a list
     for number, values in json_lines(path, limits):
         if isinstance(values, Mapping) and (missing or len(keys) < 20):
             missing -= values.keys()
             keys |= dict.fromkeys(values)
-        yield f"{place}{number}", values
+        yield f"{source}{separator}{number}", values
     if missing and keys:
         raise no_column(named(path), next(column for column in columns if column in missing), list(keys))
 
@@ -408,9 +409,9 @@ def _column_rows(
             raise ValueError(f"{named(path)}: {present.count(column)} columns are called {column!r}. Rename one")
         if column not in present:
             raise no_column(named(path), column, present)
-    place = before_number(path, ", row ")
+    source = source_of_rows(path)
     for number, row in enumerate(rows_of(path, columns, limits), start=1):
-        yield f"{place}{number}", row
+        yield f"{source}, row {number}", row
 
 
 class ColumnError(ValueError):

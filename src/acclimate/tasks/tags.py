@@ -58,29 +58,38 @@ def text_of(words: Iterable[str]) -> str:
 def split_words(text: str) -> list[str]:
     """Return the words of running text as corpora of tagged words have them: punctuation at a word's ends stands alone.
 
-    A text in which punctuation stands alone already is split at spaces only. A dot within the text stays with its word,
-    as in "et al.", unless the next word begins a sentence; so does a bracket that its word opens, as in "IL-2(R)".
+    A text that has punctuation alone, and no comma or last stop with a word before it, is cut already: it is split at
+    spaces. A stop becomes a word at the end of the text and before a capital letter, but for initials and abbreviations
+    such as "Fig."; a bracket does unless its partner is within the word, as in "(E)-2-hexenal" and "IL-2(R)". Words of
+    more than 100 characters stay whole.
     """
+    brackets, others = {"(": ")", "[": "]", "{": "}"}, "\"'`«»“”‘’„.,;:!?…"
+    marks = "".join([*brackets, *brackets.values(), others])
+    short = " al approx ca cf dr eq eqs fig figs inc ltd mr mrs ms no nos pp prof ref refs resp sp spp st vol vs "
     words = text.split()
-    marks = "()[]{}\"'`«»“”‘’„,;:!?…."
-    if any(word.strip(marks) == "" for word in words):
+    whole = [not word.strip(marks) for word in words]  # punctuation alone
+    attached = [word for word in words if len(word) > 1 and word.endswith(",")]
+    if any(whole) and not attached and (whole[-1] or words[-1][-1] not in ".!?"):
         return words
     found = []
-    for place, each in enumerate(words):
-        word, behind = each, list[str]()
-        while word[0] in marks and len(word) > 1:
-            found.append(word[0])
-            word = word[1:]
-        while len(word) > 1 and word[-1] in marks:
-            mark, core = word[-1], word[:-1]
-            if mark in ")]}" and core.count("([{"[")]}".index(mark)]) > core.count(mark):
+    for place, word in enumerate(words):
+        if whole[place] or len(word) > 100:
+            found.append(word)
+            continue
+        begin, end, inner = 0, len(word), word.rstrip(marks)
+        while word[begin] in marks and brackets.get(word[begin], " ") not in inner[begin:]:
+            begin += 1
+        follows = words[place + 1].lstrip(marks)[:1] if place + 1 < len(words) else "A"
+        while word[end - 1] in marks:
+            mark, core = word[end - 1], word[begin : end - 1]
+            opening = next((left for left, right in brackets.items() if right == mark), "")
+            if opening and core.count(opening) > core.count(mark):
                 break
-            ends = place + 1 == len(words) or (words[place + 1][:1].isupper() and len(core) > 3 and "." not in core)
-            if mark == "." and not (ends or behind):
+            abbreviated = place + 1 < len(words) and ("." in core or len(core) == 1 or f" {core.lower()} " in short)
+            if mark == "." and (not follows.isupper() or abbreviated or set(word[end:]) & set(",;:")):
                 break
-            behind.insert(0, mark)
-            word = core
-        found += [word, *behind]
+            end -= 1
+        found += [*word[:begin], word[begin:end], *word[end:]]
     return found
 
 

@@ -343,10 +343,9 @@ def named(path: Path) -> str:
     return printable(str(record_of(path).get("about") or path))
 
 
-def before_number(path: Path, separator: str) -> str:
-    """Return what messages show before the number of a row: the file's name and the separator, or what a user holds."""
-    about = record_of(path).get("about")
-    return f"{printable(str(about))}, row " if about else f"{printable(path.name)}{separator}"
+def source_of_rows(path: Path) -> str:
+    """Return what messages name before the number of a row of a table: the file's name, or what the user holds."""
+    return printable(str(record_of(path).get("about") or path.name))
 
 
 def record_of(path: Path) -> dict[str, Any]:
