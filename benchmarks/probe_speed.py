@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from contestants import median
 from fine_tuning import named
 from page import head, table, tell, write
 from sklearn.linear_model import LogisticRegressionCV
+from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -50,9 +52,14 @@ def theirs(states: dict[Any, np.ndarray], target_R: np.ndarray) -> float:
     losses = []
     for states_RD in states.values():
         inverse = [1 / (strength * len(target_R)) for strength in probe.STRENGTHS]
-        search = LogisticRegressionCV(Cs=inverse, cv=probe.FOLDS, scoring="neg_log_loss", max_iter=probe.STEPS)
+        search = LogisticRegressionCV(
+            Cs=inverse,
+            cv=StratifiedKFold(probe.FOLDS, shuffle=True, random_state=0),
+            scoring="neg_log_loss",
+            max_iter=probe.STEPS,
+        )
         make_pipeline(StandardScaler(), search).fit(states_RD, target_R)
-        losses.append(-max(search.scores_[search.classes_[0]].mean(axis=0)))
+        losses.append(-max(next(iter(search.scores_.values())).mean(axis=0)))
     return min(losses)
 
 
@@ -64,6 +71,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", category=FutureWarning)
     rows = []
     for name, folder in named(given.tasks).items():
         states, target_R, kind, labels = states_of(given.model, folder)

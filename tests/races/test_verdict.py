@@ -239,6 +239,17 @@ def test_a_winner_that_is_far_worse_on_test_than_on_dev_is_named(gain: float, de
     assert [*one_sided(replace(outcome, results=sized))] == [said] * bool(why)
 
 
+@pytest.mark.parametrize("winner", ["untouched", "DAPT"])
+def test_a_winner_on_dev_that_is_not_the_better_one_on_test_is_told(winner: str) -> None:
+    dapt = replace(rival("DAPT", 0.1, p=0.001), dev=(0.7,) * 3)
+    outcome = predicting(race_of([untouched(), dapt]), {"untouched": "bbbbbbaaba", "DAPT": "aaaaaabbbc"})
+    assert outcome.race is not None
+    sentences = one_sided(replace(outcome, race=replace(outcome.race, winner=winner)))
+    found = [sentence for sentence in sentences if "only dev may choose" in sentence]
+    assert len(found) == (winner == "untouched")
+    assert all("dev prefers the untouched model (80.0 against 70.0 points). To use DAPT" in each for each in found)
+
+
 def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell() -> None:
     tapt = rival("TAPT", 0.001, p=0.9, half=0.05)
     assert tapt.comparison is not None
@@ -327,7 +338,8 @@ def test_a_baseline_on_top_by_chance_is_still_reported() -> None:
     raced = [untouched(), rival(SIMPLE, 0.004, p=0.8, seconds=0), rival("DAPT", -0.02, p=0.2)]
     assert verdict(race_of(raced, baselines={SIMPLE})) == (
         "No encoder here scores above TF-IDF + logistic regression, which needs none: the highest, the untouched "
-        "model, has 80.0 against 80.4 points of macro-F1."
+        "model, has 80.0 against 80.4 points of macro-F1, which is not established (95% interval -1.5 to 2.3; p = .80 "
+        "after Holm)."
     )
 
 
@@ -434,7 +446,8 @@ def test_a_baseline_at_the_level_of_guesses_heads_no_verdict() -> None:
     assert verdict(outcome).startswith("DAPT is better than the untouched model by 3.0 points")
     assert f"; {SIMPLE} learnt nothing and has no verdict" in verdict(outcome)
     [warning] = warnings(outcome)
-    assert warning == f"{SIMPLE} does no better than a constant answer or guesses. So it is compared with nothing."
+    said = f"On dev, or by loss, {SIMPLE} does no better than a constant answer or guesses. "
+    assert warning == f"{said}So it is compared with nothing."
     assert without_encoder(outcome) == ""
     nothing = race_of([untouched(), ahead], untaught={SIMPLE, "untouched"}, baselines={SIMPLE})
     assert verdict(nothing) == "No encoder here has learnt the task, so nothing is compared."

@@ -83,7 +83,8 @@ class Study:
 
     @property
     def table(self) -> pandas.DataFrame:
-        """The table of a race as a pandas DataFrame, a row a contestant: what `path / "table.csv"` holds.
+        """The table of a race as a pandas DataFrame, a row a contestant: the columns of `path / "table.csv"` in which
+        this race has something.
 
         Raises ImportError without pandas, which acclimate does not need for anything else.
         """
@@ -94,7 +95,7 @@ class Study:
             import pandas
         except ImportError as error:
             raise ImportError(f"the table needs pandas: pip install pandas. Or read {self.path / SHEET}") from error
-        return pandas.read_csv(self.path / SHEET)
+        return pandas.read_csv(self.path / SHEET).dropna(axis="columns", how="all")
 
     def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> list[Prediction] | Predicted:
         """Return the winner's predictions for texts, rows or a file; options as of `acclimate.predict`."""

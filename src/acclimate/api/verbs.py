@@ -37,6 +37,7 @@ from acclimate.data.inputs import Leaks, Raw
 from acclimate.jobs.workers import Where, current_workers, working
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.labels import Stated
+from acclimate.text.untrusted import shown as quoted
 
 if TYPE_CHECKING:
     from acclimate.core.types import Checkpoint, Watch
@@ -60,6 +61,7 @@ OPTION = re.compile(  # outside of commands, quoted values and paths
     rf"""{COMMAND}|(?<![\w'"/.-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?:(?<=--kind) (?P<kind>[a-z]+))?"""
 )
 EXAMPLES = {"budget": ', such as "20min"'}
+EXAMPLES |= dict.fromkeys(("text", "label", "pair", "group", "id"), ": the name of a column")
 Separated = Literal["line", "blank"]
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -85,8 +87,9 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
         try:
             for name, value in named.items():
                 if name in keywords and (wanted := _wanted(str(keywords[name].annotation), value)):
+                    given_value = " ".join(quoted(value).split())
                     raise KeywordError(
-                        f"{verb.__name__}(): {name}={value!r} has to be {wanted}{EXAMPLES.get(name, '')}"
+                        f"{verb.__name__}(): {name}={given_value} has to be {wanted}{EXAMPLES.get(name, '')}"
                     )
             return verb(*given, **named)
         except (ValueError, KeywordError, OSError, HeldError, ImportError) as error:
@@ -469,6 +472,8 @@ def predict(
     from acclimate.shipping.predict import predict_file
 
     columns = {"text": text, "pair": pair, "id": id}
+    if isinstance(file, str) and " " in file and not Path(file).exists():
+        raise ValueError(f"{quoted(file)} is no file. Give texts in a list: predict(model, [{quoted(file)}])")
     if isinstance(file, str | Path):
         file = rows_file(file, HubChoice(split=split))
     elif split:

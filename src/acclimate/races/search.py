@@ -449,7 +449,8 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
     scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
     points = f"{100 * scores[0].dev:.1f}" if len(gold) < 2 else interval_text(interval(scores, task.metric))
     score = f"{points} dev {metric_text(task.metric.name)}"
-    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{score}, the score to beat"}))
+    worth = "the score to beat" if fitted.get("learnt", True) else "no better than a constant answer or guesses"
+    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{score}, {worth}"}))
     return entries, {}
 
 

@@ -190,7 +190,7 @@ def _detectable(outcome: Outcome) -> float | None:
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
     """Yield sentences that name what gives every test text the same answer, a winner that is far worse on test than on
-    dev, and the labels that it misses.
+    dev or is none of those that are better on test, and the labels that it misses.
     """
     scored = [result for result in outcome.results if result.task.kind == "sequence" and result.scores]
     same: dict[str, list[str]] = {}
@@ -214,6 +214,19 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
                 f"The winner has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on {sizes[1]:,} "
                 f"of test: {why}"
             )
+    better = [row.contestant for row in _rivals(_taught(outcome)) if _supported(row)]
+    better = [name for name in better if name not in outcome.baselines]
+    if won and better and winner not in better and not outcome.folds:
+        means = {
+            each.row: points(sum(score.dev for score in each.scores) / len(each.scores))
+            for each in outcome.results
+            if each.scores and not each.probe
+        }
+        yield (
+            f"{better[0]} is better on test, but only dev may choose the winner, and dev prefers "
+            f"{'the untouched model' if winner == UNTOUCHED else winner} ({means[winner]} against {means[better[0]]} "
+            f"points). To use {better[0]} all the same, give predict a checkpoint of its fine-tunings, under jobs/."
+        )
     for result in won:
         if result.task.kind != "sequence":
             continue
@@ -414,7 +427,10 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
             f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
             f"{means}"
         )
-    return f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
+    ahead = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
+    if simple.comparison is None or simple.p_holm is None or encoder.contestant != UNTOUCHED:
+        return ahead
+    return f"{ahead}, which is not established ({_chance(simple)})"
 
 
 def _winner(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) -> str:
@@ -589,8 +605,8 @@ def _of_untrained(outcome: Outcome, results: Sequence[CellResult]) -> Iterator[s
     if nothing:
         verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
         yield (
-            f"{_some(nothing)} {verb} no better than a constant answer or guesses. So {consequence} compared with "
-            f"nothing."
+            f"On dev, or by loss, {_some(nothing)} {verb} no better than a constant answer or guesses. "
+            f"So {consequence} compared with nothing."
         )
     partly = [each for each in results if each.untaught and each.learnt]
     if partly:

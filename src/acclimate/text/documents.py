@@ -114,7 +114,8 @@ def files_of(path: Path) -> list[Path]:
         return files
     check_file(path)
     if not path.name.endswith(ENDINGS):
-        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
+        way = "Convert it: jq -c '.[]' OLD > NEW.jsonl" if path.suffix == ".json" else "Rename or convert it"
+        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. {way}")
     return [path]
 
 
