@@ -176,11 +176,11 @@ predict some/model nowhere.csv -> nowhere.csv: there is no such file
 predict some/model train.csv --out train.csv -> --out train.csv is the input itself
 predict some/model train.csv --out out.xlsx -> does not tell a known format
 push task ada/model -> task is no shipment. Write one with: acclimate ship
-doctor train.csv --txt sentence -> No such option: --txt (Possible options: --test, --text). See acclimate doctor --help
+doctor train.csv --txt sentence -> No such option
 race CSV --kind sequnce -> Invalid value for '--kind': 'sequnce' is not one of 'auto', 'sequence'
 race CSV --workers many -> Invalid value for '--workers'
 race -> Missing argument 'TASK'. See acclimate race --help
---verion -> No such option: --verion (Possible options: --version). See acclimate --help
+--verion -> No such option
 race CSV --epochs 3 -> It is a setting, stated without dashes
 race CSV --learning-rate 1e-4 -> It is a setting, stated without dashes
 race CSV --contestants TAPT -> It is a setting, stated without dashes

@@ -62,6 +62,7 @@ from acclimate.text.untrusted import (
     LIMITS,
     ReadLimits,
     check_file,
+    meant,
     named,
     printable,
     record_of,
@@ -252,8 +253,8 @@ def check_stated(stated: LabelledFiles, kind: Stated) -> None:
         raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):
         raise ValueError(
-            f"kind={kind!r}: no kind of labels. Leave it out, or state sequence (a text has one label), multilabel "
-            f"(several), score (a number), tokens (each word has a tag) or span (an answer in the text)"
+            f"kind={kind!r}: no kind of labels{meant(kind, get_args(Stated))}. State one: sequence (a text has one "
+            f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
         )
     roles: dict[str, str] = {}
     for role, column in stated.columns.stated().items():
