@@ -214,18 +214,16 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
                 f"The winner has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on {sizes[1]:,} "
                 f"of test: {why}"
             )
-    better = [row.contestant for row in _rivals(_taught(outcome)) if _supported(row)]
-    better = [name for name in better if name not in outcome.baselines]
-    if won and better and winner not in better and not outcome.folds:
-        means = {
-            each.row: points(sum(score.dev for score in each.scores) / len(each.scores))
-            for each in outcome.results
-            if each.scores and not each.probe
-        }
+    taught = _taught(outcome)
+    better = [row for row in _rivals(taught) if _supported(row) and row.contestant not in outcome.baselines]
+    chosen = next((row for row in taught if row.contestant == winner), None)
+    if better and chosen is not None and chosen not in better and not outcome.folds:
+        means = [points(sum(row.dev) / len(row.dev)) for row in (chosen, better[0])]
+        name = better[0].contestant
         yield (
-            f"{better[0]} is better on test, but only dev may choose the winner, and dev prefers "
-            f"{'the untouched model' if winner == UNTOUCHED else winner} ({means[winner]} against {means[better[0]]} "
-            f"points). To use {better[0]} all the same, give predict a checkpoint of its fine-tunings, under jobs/."
+            f"{name} is better on test, but only dev may choose the winner, and dev prefers "
+            f"{'the untouched model' if winner == UNTOUCHED else winner} ({means[0]} against {means[1]} points). To "
+            f"use {name} all the same, give predict a checkpoint of its fine-tunings, under jobs/."
         )
     for result in won:
         if result.task.kind != "sequence":
