@@ -236,7 +236,10 @@ def test_paths_values_and_whole_commands_stay_as_they_are():
     ("stated", "said"),
     [
         ({"budget": 5}, r'race\(\): budget=5 has to be a text, such as "20min"'),
-        ({"text": ["review", "summary"]}, r"race\(\): text=\['review', 'summary'\] has to be a text"),
+        (
+            {"text": ["review", "summary"]},
+            r"race\(\): text=\['review', 'summary'\] has to be a text: the name of a column",
+        ),
         ({"max_tokens": "512"}, r"race\(\): max_tokens='512' has to be a whole number"),
         ({"workers": True}, r"race\(\): workers=True has to be a whole number"),
         ({"probe_only": "yes"}, r"race\(\): probe_only='yes' has to be True or False"),
@@ -245,6 +248,11 @@ def test_paths_values_and_whole_commands_stay_as_they_are():
 def test_a_keyword_of_another_type_is_refused_at_once(stated, said):
     with pytest.raises(TypeError, match=said):
         acclimate.race("docstrings", **stated)
+
+
+def test_a_text_by_itself_is_told_to_stand_in_a_list():
+    with pytest.raises(ValueError, match=r"'a new text' is no file. Give texts in a list: predict\(model, \['a new"):
+        acclimate.predict("some/model", "a new text")
 
 
 def test_an_error_that_a_user_can_mend_has_no_long_traceback(monkeypatch):

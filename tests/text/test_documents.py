@@ -142,6 +142,9 @@ def test_unknown_places_and_endings_are_refused_at_once(tmp_path):
     (tmp_path / "notes.doc").touch()
     with pytest.raises(ValueError, match=r"notes.doc: its name ends in none of"):
         read_documents(tmp_path / "notes.doc")
+    (tmp_path / "notes.json").touch()
+    with pytest.raises(ValueError, match=r"Convert it: jq -c '\.\[\]' OLD > NEW\.jsonl"):
+        read_documents(tmp_path / "notes.json")
 
 
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="1">{id}</PMID><Article>
