@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,15 +58,6 @@ _NEW = {  # classes of transformers, of a config and of a model
 _MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
 
 
-def _reads_sentencepiece() -> bool:
-    """Return False where protobuf is older than the reader that sentencepiece has; pip lets both be installed."""
-    try:
-        importlib.import_module("sentencepiece.sentencepiece_model_pb2")
-    except Exception:  # protobuf's own error is no ImportError, and its class has moved
-        return False
-    return True
-
-
 def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
     with reading(model) as where:
@@ -78,8 +68,8 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
             way_out = (
                 f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
             )
-            if any(Path(where).glob("*.model")) and not _reads_sentencepiece():
-                way_out = ", because sentencepiece needs a newer protobuf: pip install --upgrade protobuf"
+            if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
+                way_out = way_out.rstrip(".") + ". If protobuf is older than sentencepiece: pip install --upgrade protobuf"
             raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
     # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
