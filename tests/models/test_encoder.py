@@ -305,9 +305,7 @@ def test_a_deberta_with_nothing_but_a_sentencepiece_model_is_read(tmp_path):
     config = {"model_type": "deberta-v2", "vocab_size": 48}
     (tmp_path / "config.json").write_text(json.dumps(config))
     if tuple(map(int, version("protobuf").split(".")[:2])) < (7, 36):  # what the reader of sentencepiece 0.2.3 needs
-        with pytest.raises(
-            ValueError, match=r"If protobuf is older than sentencepiece: pip install --upgrade protobuf"
-        ):
+        with pytest.raises(ValueError, match=r"If protobuf is older than sentencepiece: pip install -U protobuf"):
             load_tokenizer(tmp_path)
         return
     assert "".join(load_tokenizer(tmp_path).tokenize("the moon")) == "\u2581the\u2581moon"

@@ -69,7 +69,7 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
                 f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
             )
             if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
-                way_out = way_out.rstrip(".") + ". If protobuf is older than sentencepiece: pip install --upgrade protobuf"
+                way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
             raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
     # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
