@@ -260,6 +260,9 @@ def test_a_missing_directory_is_named(tmp_path, load):
     for missing in (tmp_path / "nowhere", str(tmp_path / "nowhere"), "../nowhere", "a/b/c"):
         with pytest.raises(ValueError, match=f"{missing}: there is no such directory, and it is no hub id either"):
             load(missing)
+    (tmp_path / "minilm").mkdir()
+    with pytest.raises(ValueError, match=r"model\.safetensors; the nearest is 'minilm'\.$"):
+        load(tmp_path / "minlm")
 
 
 def test_a_file_or_a_directory_of_something_else_is_refused(checkpoint):
@@ -321,8 +324,12 @@ def test_an_unknown_token_that_is_not_in_the_vocabulary_is_named(checkpoint, tmp
 
 
 @pytest.mark.parametrize("load", [load_tokenizer, load_masked_language_model])
-def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeypatch):
+def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "minilm").mkdir()
+    with pytest.raises(ValueError, match=r"minlm: there is no such directory here.*; the nearest is 'minilm'$"):
+        load("minlm")
     with pytest.raises(ValueError, match=r"nobody/nothing: there is no such directory here.*HF_HUB_OFFLINE") as caught:
         load("nobody/nothing")
     assert isinstance(caught.value.__cause__, OSError)
