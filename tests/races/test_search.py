@@ -11,7 +11,17 @@ import pytest
 
 import toys
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
-from acclimate.races.search import DIVERGED, EARLY, FAILED, HALFWAY, Candidate, DevResult, search, tunings
+from acclimate.races.search import (
+    DIVERGED,
+    EARLY,
+    FAILED,
+    HALFWAY,
+    NOTHING_LEARNT,
+    Candidate,
+    DevResult,
+    search,
+    tunings,
+)
 
 NAMES = ("untouched", "TAPT", "DAPT", "random weights")
 SETTINGS = tuple(Setting(f"rate {rate}", toys.papers()) for rate in (1, 2, 3))
@@ -304,6 +314,19 @@ def test_contestants_keep_equally_many_settings_and_the_others_are_given_up():
     assert halfway == dict.fromkeys(NAMES, 2)
     assert len(given_up) == len(set(given_up)) == len(NAMES) * len(SETTINGS) - len(found.finalists)
     assert not set(given_up) & set(found.finalists)
+
+
+@pytest.mark.parametrize(("learns", "seeds", "stopped"), [(True, 4, ""), (False, 2, NOTHING_LEARNT)])
+def test_what_is_left_of_a_budget_pays_for_no_more_seeds_where_nothing_has_learnt(learns, seeds, stopped):
+    track = Track(true_scores())
+
+    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
+        return replace(track(candidate, seed, share), learnt=learns and candidate.contestant == "DAPT")
+
+    asked = {"how": "halving", "finalists": lambda: 2, "hopeless": never, "another": lambda names, seeds: seeds < 4}
+    found = search(NAMES, SETTINGS[1:2], 2, tune, **asked)
+    assert (found.seeds, found.stopped) == (seeds, stopped)
+    assert {seed for *_, seed, share in track.played if share == 1} == {*range(seeds)}
 
 
 @pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])

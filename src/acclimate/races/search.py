@@ -18,7 +18,8 @@ is the lowest or highest that was tried, all contestants try one more beyond it,
 With a budget each candidate runs to EARLY with one seed, and each contestant keeps the better half of its settings.
 Those run on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go
 to the end with every seed, the best ones first. That last round ends early where no rival can reach the untouched model
-any more, which `hopeless` decides. The untouched model is in every round.
+any more, which `hopeless` decides, and gets no seeds beyond the planned ones where no contestant has learnt anything.
+The untouched model is in every round.
 
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
@@ -65,6 +66,7 @@ HALFWAY = 0.5
 LEAST = 100  # steps after the warm-up before which no candidate leaves
 FEW = 3
 EXTENSIONS = 2
+NOTHING_LEARNT = "no encoder had learnt anything"
 
 
 @dataclass(frozen=True)
@@ -77,13 +79,15 @@ class Candidate:
 class DevResult:
     """What one fine-tuning, or its first part, scored on dev: the best score, the least loss, and the steps it took.
 
-    lost  why there is no score
+    lost    why there is no score
+    learnt  False of a fine-tuning in full that learnt nothing
     """
 
     dev: float
     steps: int
     lost: str = ""
     loss: float = math.inf
+    learnt: bool = True
 
     @property
     def diverged(self) -> bool:
@@ -156,7 +160,8 @@ def search(
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
     finalists  returns how many contestants the last round may have, and is called when it begins; None: all of them
-    another    returns True if these contestants may have one seed more than so many, and is called after the last one
+    another    returns True if these contestants may have one seed more than so many, and is called after the last one;
+               where none of them has learnt anything, they get none
     give_up    is called with each candidate that leaves
     ahead      is called with all runs of a round before `tune` is, and may do them at once
     constant   dev score of the best constant answer
@@ -238,11 +243,15 @@ def last_round(
     """Run one seed after the other, each for all candidates that are still in, and return the result of the search."""
     untouched, *rivals = chosen
     out: list[Candidate] = []
+    stopped = ""
     if hopeless is None:  # else who is out after a seed is spared the next
         rounds.foresee([untouched, *rivals], range(seeds), 1.0)
     for seed in count():
         if seed >= seeds:
             if (out and not rivals) or not another([each.contestant for each in (untouched, *rivals)], seed):
+                break
+            if not rounds.learnt([untouched, *rivals]):  # more seeds would say the same
+                stopped = NOTHING_LEARNT
                 break
             seeds += 1
         rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
@@ -261,7 +270,8 @@ def last_round(
         f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with "
         f"{amount(seeds, 'seed')}."
     )
-    stopped = "nothing could win any more" if out and not rivals else ""
+    if out and not rivals:
+        stopped = "nothing could win any more"
     return SearchResult(tuple(candidates), tuple(rounds.record), note, stopped, seeds)
 
 
@@ -333,6 +343,10 @@ class Rounds:
         return self.standing(
             candidate, [seen for (who, _, share), seen in self.runs.items() if who == candidate and share == 1]
         )
+
+    def learnt(self, candidates: Sequence[Candidate]) -> bool:
+        """Return True if any run in full of one of them has learnt something."""
+        return any(seen.learnt for (who, _, share), seen in self.runs.items() if who in candidates and share == 1)
 
     def sound(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
@@ -548,7 +562,7 @@ def searched(
                 )
             )
             return DIVERGED
-        return DevResult(seen["dev"], seen["steps"], loss=seen["loss"])
+        return DevResult(seen["dev"], seen["steps"], loss=seen["loss"], learnt=seen.get("learnt", True))
 
     def ahead(runs: Sequence[tuple[Candidate, int, float]]) -> None:
         asked = [
@@ -663,7 +677,9 @@ def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
         return None
     if share == 1:
         seen = result_of(job, run)
-        return None if seen is None else DevResult(seen["dev"], seen["steps"], loss=seen["loss"])
+        if seen is None:
+            return None
+        return DevResult(seen["dev"], seen["steps"], loss=seen["loss"], learnt=seen["learnt"])
     begun = job.directory(run) / finetune.BEGUN
     parts: dict[str, list[float]] = files.read_record(begun) if begun.exists() else {}
     shares = {int(steps): best for steps, best in parts.items()}
