@@ -47,7 +47,7 @@ from acclimate.core.types import Example, Label, Watch, counted, unwatched
 from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
-from acclimate.tasks.thresholds import best_threshold, labels_above, log_odds
+from acclimate.tasks.thresholds import Threshold, decide, labels_above
 
 if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
@@ -105,7 +105,7 @@ class TfidfRecipe:
     longest: tuple[Positive, ...] = (2, 1)  # numbers of words that a term may have at most, to try
     trials: Count = 0
     """Most settings to try, the preferred combinations first; 0: all. A race takes as many as an encoder tries."""
-    threshold: Literal["half", "dev"] = "half"
+    threshold: Threshold = "half"
     """Probability above which each of several labels is predicted: 0.5, or for each setting the one that scores best
     on dev. In a race it is "dev" if finetune.threshold is, so that all contestants choose alike."""
 
@@ -179,8 +179,9 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         rows, others = features[setting.longest].train, dev_rows[setting.longest]
         if recipe.threshold == "dev" and task.kind == "multilabel":
             odds = _odds(rows, gold, task.labels, setting)
-            threshold, predicted, score = best_threshold(odds(others), dev_gold, task.labels, task)
-            predict: Predict = partial(_labels_at, odds, task.labels, threshold)
+            decision = decide(odds(others), dev_gold, task.labels, task)
+            predicted, score = decision.predicted, decision.score
+            predict: Predict = partial(_labels_at, odds, task.labels, decision.shift_C)
         else:
             predict = FITS[task.kind](rows, gold, task.labels, setting)
             predicted = predict(others)
@@ -271,11 +272,11 @@ def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting:
 
 
 def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
-    return partial(_labels_at, _odds(rows, gold, labels, setting), labels, 0.5)
+    return partial(_labels_at, _odds(rows, gold, labels, setting), labels, np.zeros(len(labels), np.float32))
 
 
-def _labels_at(odds: Callable[[Any], np.ndarray], labels: Sequence[str], threshold: float, rows: Any) -> list[Label]:
-    return labels_above(odds(rows) - np.float32(log_odds(threshold)), labels)
+def _labels_at(odds: Callable[[Any], np.ndarray], labels: Sequence[str], shift_C: np.ndarray, rows: Any) -> list[Label]:
+    return labels_above(odds(rows) - shift_C, labels)
 
 
 def _odds(

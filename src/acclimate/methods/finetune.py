@@ -22,10 +22,10 @@ Readings
   BioASQ; labels, pooling and layers must then agree.
   A number is learnt in standard deviations of the training examples, so that the same rates suit any unit. The unit is
   folded into the last layer of the checkpoint, and into every look at dev.
-  Each of several labels is judged at a probability of .5, so a row may get none. With threshold = "dev" it is judged at
-  the probability, the same for all labels, that scores best on dev; every look is scored so, and patience and the best
-  look go by these scores: the score on dev is then the best over looks and thresholds. The checkpoint has the threshold
-  in its biases (models/scale.py), so that it is .5 again.
+  The most probable class is predicted, and each of several labels above a probability of .5, so a row may get none.
+  With threshold = "dev" one number moves this for all classes to where dev scores best (tasks/thresholds.py): every
+  look is scored so, and patience and the best look go by these scores: the score on dev is then the best over looks and
+  thresholds. The checkpoint has the shift in its biases (models/scale.py), so that transformers predicts the same.
   A sentence of tagged words that is longer than max_tokens is split into windows that overlap (tasks/rows.py), in
   training and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose
   answers are the best of all its windows; a window that does not hold the whole answer has the first token for both
@@ -150,7 +150,7 @@ from acclimate.tasks.rows import (
     read_at_places,
     with_labels,
 )
-from acclimate.tasks.thresholds import best_threshold, log_odds
+from acclimate.tasks.thresholds import Threshold, decide, has_threshold
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.gradients import NotFiniteError
@@ -183,7 +183,6 @@ BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a sear
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
-OF_SEVERAL = ("base_rates", "threshold")  # settings for several labels a text alone
 
 # what is done with texts and words of which the tokenizer leaves nothing
 EMPTIED = {"texts": "a model reads them as empty", "words": "they are not trained on, and predicted as O"}
@@ -281,14 +280,15 @@ class FinetuneRecipe:
     sequence_layer: SequenceLayer = "linear"
     """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and tanh
     before the linear one. An LSTM or MLP takes the place of a pooler: pooling "pooler" then reads as "first" does."""
+    threshold: Threshold = "dev"
+    """What is predicted of the outputs. "half": the most probable class; of several labels each above 0.5. "dev": what
+    scores best on dev, where one number moves all rare classes, or the threshold of all labels; the checkpoint has it
+    in its biases, so that transformers predicts the same. It means nothing where the metric is accuracy."""
 
     # the head of texts with several labels each
     base_rates: bool = True
     """Whether the biases of a drawn head start at the labels' frequencies in the training rows, in place of 0. A head
     that begins as a probe has them anyway."""
-    threshold: Literal["half", "dev"] = "dev"
-    """Probability above which a label is predicted. "half": 0.5. "dev": the one, the same for all labels, that scores
-    best on dev; the checkpoint has it in its biases, so that in transformers 0.5 is right."""
 
     # the head of tagged words
     tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
@@ -498,13 +498,14 @@ def load_tested(
 class Look(NamedTuple):
     """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev.
 
-    threshold  probability above which each of several labels was predicted
+    shift_C  what was taken from the outputs before they were predicted from; words: that say so, else ""
     """
 
     score: float
     loss: float
     predicted: list[Label]
-    threshold: float = 0.5
+    shift_C: np.ndarray | None = None
+    words: str = ""
 
 
 class LabelledRows(NamedTuple):
@@ -668,9 +669,9 @@ class Tuning:
         merged = self.adapters.merged() if self.adapters else nullcontext()
         with merged, arithmetic(Plan(precision=precision), self.model.device):
             outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
-        if self.recipe.threshold == "dev" and self.task.kind == "multilabel":
-            threshold, predicted, score = best_threshold(outputs, gold, self.labels, self.task)
-            return Look(score, loss, predicted, threshold)
+        if self.recipe.threshold == "dev" and has_threshold(self.task):
+            decision = decide(outputs, gold, self.labels, self.task)
+            return Look(decision.score, loss, decision.predicted, decision.shift_C, decision.words)
         learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
         predicted = as_given(learnt, self.labels, self.task)
         return Look(self.task.score(gold, predicted), loss, predicted)
@@ -687,9 +688,9 @@ class Tuning:
         final = self.look(self.dev)
         if self.adapters:
             self.adapters.merge()
-        if final.threshold != 0.5:
-            shift(self.model, -log_odds(final.threshold))
-            note = f"each label is predicted above a probability of {final.threshold:g}, which scores best on dev"
+        if final.shift_C is not None and final.words:
+            shift(self.model, -final.shift_C)
+            note = f"{final.words}, which scores best on dev"
             self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.looks.write_chosen(steps, final)
 
@@ -1188,7 +1189,8 @@ def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
     idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and task.two_places != "mentions" else set()
     idle |= {"pooling"} if recipe.pooling == "pair" and task.two_places != "pair" else set()
     idle |= {*OF_TAGS} if task.kind != "tokens" else set()
-    idle |= {*OF_SEVERAL} if task.kind != "multilabel" else set()
+    idle |= {"base_rates"} if task.kind != "multilabel" else set()
+    idle |= {"threshold"} if not has_threshold(task) else set()
     return idle | ({*OF_TEXTS} if of_words else set())
 
 

@@ -31,8 +31,7 @@ Readings
   b is not regularised, so that with lambda without bound the probe predicts the base rates.
   L-BFGS seeks W along the principal directions of x, with products in float32 (`_path`); its fits while choosing end
   after CHOOSING_STEPS.
-  With threshold = "dev" the probability above which each of several labels is predicted is chosen on dev, as
-  fine-tuning does (methods/finetune.py), and is folded into b: dev then chooses that one number.
+  With threshold = "dev" dev chooses one number more, as in fine-tuning (tasks/thresholds.py), which is folded into b.
 
 Shape suffixes: R rows (of tags: words), D dimensions of a state, C labels (1 for a number), F folds.
 """
@@ -72,7 +71,7 @@ from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, ti
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
 from acclimate.tasks.tags import fallback
-from acclimate.tasks.thresholds import Threshold, best_threshold, log_odds
+from acclimate.tasks.thresholds import Threshold, decide, has_threshold
 from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, Precision, device, piece_tokens
@@ -144,7 +143,7 @@ def probe(
     """Fit a probe of the checkpoint on the training rows, and score it on dev. The test set stays sealed.
 
     precision  in which the encoder reads
-    threshold  of several labels: the probability above which each is predicted, .5 or what scores best on dev
+    threshold  what is predicted from the outputs (tasks/thresholds.py)
 
     Raises ValueError for a kind of task whose labels no state bears ("span"), and where the tokenizer leaves nothing of
     any training text.
@@ -168,7 +167,7 @@ def probe(
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer, spans=spans)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
-    if threshold == "dev" and task.kind == "multilabel":
+    if threshold == "dev" and has_threshold(task):
         layer = with_threshold(layer, states_RD, task)
     predicted = decoded(layer(states_RD), rows_of_dev, task)
     score = task.score([example.label for example in dev], predicted)
@@ -552,13 +551,12 @@ _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "s
 
 
 def with_threshold(layer: ProbeLayer, states_RD: np.ndarray, task: Prepared) -> ProbeLayer:
-    """Return the layer with the threshold that scores best on dev in its biases, so that outputs above 0 are predicted.
+    """Return the layer with the threshold that scores best on dev in its biases.
 
     states_RD: of the rows of dev, by the layer's read-out
     """
     gold = [example.label for example in task.examples("dev")]
-    threshold, _, _ = best_threshold(layer(states_RD), gold, task.labels, task)
-    return replace(layer, bias_C=layer.bias_C - log_odds(threshold))
+    return replace(layer, bias_C=layer.bias_C - decide(layer(states_RD), gold, task.labels, task).shift_C)
 
 
 def decoded(outputs_RC: np.ndarray, rows: Batch, task: Prepared) -> list[Label]:

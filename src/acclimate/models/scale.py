@@ -80,9 +80,10 @@ def fold(model: PreTrainedModel, scale: Scale) -> None:
 
 
 @torch.no_grad()
-def shift(model: PreTrainedModel, by: float) -> None:
-    """Add a number to every output of a model, in the biases of its output layer."""
-    output_layer(model).bias.add_(by)
+def shift(model: PreTrainedModel, by_C: np.ndarray) -> None:
+    """Add a number to each output of a model, (C,), in the biases of its output layer."""
+    bias = output_layer(model).bias
+    bias.add_(torch.from_numpy(by_C).to(bias))
 
 
 def output_layer(model: PreTrainedModel) -> nn.Linear:

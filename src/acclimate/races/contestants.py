@@ -24,6 +24,7 @@ from acclimate.races import work
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.run import PLACES
@@ -353,7 +354,7 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
 
 def threshold_of(tuning: finetune.FinetuneRecipe, task: Prepared) -> dict[str, Any]:
     """Return the setting by which what is not fine-tuned chooses its threshold as fine-tuning does, if it has one."""
-    return {"threshold": "dev"} if task.kind == "multilabel" and tuning.threshold == "dev" else {}
+    return {"threshold": "dev"} if has_threshold(task) and tuning.threshold == "dev" else {}
 
 
 def tested_probe(fitted: Job, task: Prepared) -> Job:

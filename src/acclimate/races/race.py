@@ -164,7 +164,7 @@ def with_forecast(
         finding = Finding(
             "note",
             f"With its default settings a race that adapts on the task's texts takes, on this machine as it is now, "
-            f"{left.in_short}; raw text of the domain adds to that.",
+            f"{left.in_short}; raw text of the domain adds to that, and race --dry-run says how much.",
             "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
         )
     order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -62,6 +63,12 @@ class Prepared:
             return "mentions"
         paired = self.kind not in ("tokens", "span") and any(example.pair for example in train)
         return "pair" if paired else None
+
+    @cached_property
+    def shares(self) -> Mapping[str, float]:
+        """Class -> its share of the training rows, of a task of one class a row."""
+        counts = Counter(str(example.label) for example in self.examples("train"))
+        return {label: count / counts.total() for label, count in counts.items()}
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
         """Record the look and return the labels of the test set, in the order of its examples.
