@@ -2,8 +2,8 @@
 
     python benchmarks/threshold.py --model MODEL --tasks ACL-ARC=DIR SciERC=DIR --seeds 2 --work WORK --out REPORT.md
 
-DIR is a folder that `acclimate data prepare` wrote, of a task with one label a row. WORK keeps what is trained: the same
-command goes on where it stopped.
+DIR is a folder that `acclimate data prepare` wrote, of a task with one label a row. WORK keeps what is trained: the
+same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from acclimate.models.loading import embedded
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, open_prepared, prepare
-from acclimate.tasks.rows import SPANS, encoded, places_of, with_labels
+from acclimate.tasks.rows import SPANS, encoded, places_of
 from acclimate.tasks.task import Task
 from acclimate.tasks.thresholds import TAUS, decide
 

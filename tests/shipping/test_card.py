@@ -277,6 +277,8 @@ def test_a_number_and_several_labels_are_told_as_such():
     assert "its probability is over .5" in several
     assert "the probabilities are relative to the threshold" in several
     assert "Reads two texts" in render(made_up(paired=True))
+    assert "predict rare classes sooner" in render(made_up(metric="macro_f1"))
+    assert "predict rare classes sooner" not in render(made_up(metric="accuracy"))
 
 
 def test_what_adapting_forgot_stands_beside_the_scores_where_it_was_measured():

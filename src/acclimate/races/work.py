@@ -286,8 +286,8 @@ RETRIEVE = Work("retrieve", retrieve, estimate=estimates.retrieving)
 CUT = Work("cut", cut, estimate=estimates.fitting)
 HELDOUT = Work("held-out loss", heldout, estimate=estimates.measuring)
 MOVE = Work("embedding distance", move, estimate=estimates.loading)
-# rule 1: a second attempt has a third of the rate where the loss rose
-FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task", rule=1)
+# rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
+FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task", rule=2)
 PROBE = Work("probe", probed, estimate=estimates.probing)
 TERMS = Work("baseline", terms, estimate=estimates.fitting, quick=True)
 TEST = Work("test", test, estimate=estimates.testing, opens_test=True)
