@@ -126,10 +126,10 @@ def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on
 
 def test_putting_terms_of_one_text_together_keeps_all_products():
     texts = ["the heart beats slowly today", "the moon was new", "the heart of the moon", "nothing alike here"]
-    features = baselines._Features([Example("", text, "") for text in texts], 2)
+    features, rows = baselines.features_of([Example("", text, "") for text in texts], 2)
     whole = features.vectorizer.transform(texts).toarray()
     other = features([Example("", "a heart that beats slowly at new moon", "")]).toarray()
-    merged = features.train.toarray()
+    merged = rows.toarray()
     assert merged.shape[1] < whole.shape[1]
     np.testing.assert_allclose(merged @ merged.T, whole @ whole.T, atol=1e-12)
     plain = features.vectorizer.transform(["a heart that beats slowly at new moon"]).toarray()
@@ -138,12 +138,12 @@ def test_putting_terms_of_one_text_together_keeps_all_products():
 
 def test_it_compares_the_texts_of_a_pair():
     pairs = [("the heart beats", "a heart beats"), ("the moon", "the heart"), ("the moon", "it moves"), ("a moon", "")]
-    features = baselines._Features([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
-    assert features.train.shape[1] == features.merge.shape[1] + 1
+    features, rows = baselines.features_of([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
+    assert rows.shape[1] == features.merge.shape[1] + 1
     first, second = (features.vectorizer.transform(texts) for texts in zip(*pairs, strict=True))
     cosine_R = [cosine_similarity(one, other).item() for one, other in zip(first, second, strict=True)]
     assert cosine_R[0] > cosine_R[1] > cosine_R[2] == cosine_R[3] == 0
-    np.testing.assert_allclose(features.train[:, [-1]].toarray().ravel(), cosine_R)
+    np.testing.assert_allclose(rows[:, [-1]].toarray().ravel(), cosine_R)
     alike = Example("", "the heart moves", 0.0, pair="the heart moves")
     assert features([alike])[:, [-1]].toarray().item() == pytest.approx(1)
 
@@ -151,8 +151,8 @@ def test_it_compares_the_texts_of_a_pair():
 def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.2], [0.1, 1.0]])
     gold = [("all", "left"), ("all",), ("all", "left"), ("all",)]
-    predict = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), TfidfSetting(100.0, "equal", 1))
-    assert predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
+    linear = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), TfidfSetting(100.0, "equal", 1))
+    assert linear.predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
 
 
 def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_test_has_the_same(toy_task):
@@ -171,11 +171,11 @@ def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_t
 
 def test_a_label_is_predicted_from_even_odds_on():
     rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
-    predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
+    linear = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
     model = LogisticRegression(C=1.0).fit(rows, [True, True, False, False])
     for value in (-0.01, 0.01):
         likely = expit(model.decision_function([[value]])[0]) > 0.5
-        assert predict(np.array([[value]])) == [("a",) if likely else ()]
+        assert linear.predict(np.array([[value]])) == [("a",) if likely else ()]
 
 
 @pytest.mark.parametrize(
