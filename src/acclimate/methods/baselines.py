@@ -351,8 +351,12 @@ class TfidfModel:
     def labels(self) -> tuple[str, ...]:
         return self.linear.labels
 
+    def outputs(self, examples: Sequence[Example]) -> np.ndarray:
+        """(R, C) as of `Linear.outputs`."""
+        return self.linear.outputs(self.features(examples))
+
     def predict(self, examples: Sequence[Example]) -> list[Label]:
-        return self.linear.predict(self.features(examples))
+        return self.linear.decoded(self.outputs(examples))
 
 
 @dataclass(frozen=True)
