@@ -37,7 +37,9 @@ def predict(
     session: Session,
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="A shipped folder, the --out of a race, a checkpoint or a hub id."),
+        typer.Argument(
+            metavar="MODEL", help="A shipped folder, the --out of a race or its baseline, a checkpoint or a hub id."
+        ),
     ],
     file: Annotated[
         str,
