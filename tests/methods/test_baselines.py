@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
+from acclimate.core import files
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
 from acclimate.methods.baselines import TfidfSetting
@@ -198,6 +199,26 @@ def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_
     fitted = baselines.fit_tfidf(baselines.TfidfRecipe(), task)
     assert list(fitted.predicted_dev) == [answer] * 3
     assert fitted.predict(task.examples("test")) == [answer] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_predicts_as_what_was_written_and_parts_of_two_do_not_go_together(kind, toy_task, tmp_path):
+    task = toy_task(kind)
+    one, other = (
+        baselines.fit_tfidf(baselines.TfidfRecipe().only(TfidfSetting(3.0, "equal", longest)), task).model
+        for longest in (1, 2)
+    )
+    baselines.write_baseline(one, tmp_path)
+    examples = task.examples("dev")
+    read = baselines.read_baseline(tmp_path)
+    np.testing.assert_array_equal(read.outputs(examples), one.outputs(examples))
+    assert read.predict(examples) == one.predict(examples)
+    weights = (tmp_path / "baseline.safetensors").read_bytes()
+    baselines.write_baseline(other, tmp_path)
+    for content, told in ((weights, "is of another baseline"), (weights[:-9], r"baseline\.safetensors is damaged")):
+        (tmp_path / "baseline.safetensors").write_bytes(content)
+        with pytest.raises(files.DamagedError, match=told):
+            baselines.read_baseline(tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "name"), [("sequence", "class_weights"), ("score", "alphas")])

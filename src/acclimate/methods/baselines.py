@@ -408,10 +408,15 @@ def read_baseline(directory: Path) -> BaselineModel:
     except SafetensorError as error:
         raise files.DamagedError(f"{directory / WEIGHTS} is damaged: {error}. {way_out}") from error
     terms, paired = tuple(about["terms"]), bool(about["paired"])
-    weights_CF, bias_C = read["weights"], read["bias"]
+    outputs = 1 if kind == "score" else len(labels)
+    wanted = dict.fromkeys(("idf", "column", "value"), (len(terms),)) | {"bias": (outputs,)}
+    found = {name: read[name].shape for name in wanted if name in read}
+    weights_CF = read.get("weights", np.zeros(0))
+    if kind not in FITS or found != wanted or weights_CF.ndim != 2 or len(weights_CF) != outputs:
+        raise files.DamagedError(f"{path} is damaged: {WEIGHTS} is of another baseline. {way_out}")
     width = weights_CF.shape[1] - (paired and bool(terms))
     features = Features(about["longest"], paired, terms, read["idf"], read["column"], read["value"], width)
-    return TfidfModel(features, Linear(kind, labels, weights_CF, bias_C, about["threshold"]))
+    return TfidfModel(features, Linear(kind, labels, weights_CF, read["bias"], about["threshold"]))
 
 
 def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:
