@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +20,21 @@ from transformers import (
 
 from acclimate.core import files
 from acclimate.core.types import Cost, Example, Label, Score, Split
+from acclimate.data.inputs import COLUMNS
+from acclimate.jobs.job import read_result
+from acclimate.jobs.run import do_all
+from acclimate.methods.baselines import TfidfRecipe, baseline_of
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
 from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
+from acclimate.races import work
+from acclimate.races.contestants import job_of, tested_baseline
 from acclimate.races.outcome import Facts, Trial, write_outcome
+from acclimate.races.race import _hand_over_baseline
+from acclimate.races.search import test_row
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.prepared import prepare
+from acclimate.tasks.prepared import open_prepared, prepare
 from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.tasks.task import Kind, Task
 from families import FAMILIES, VOCABULARY
@@ -95,6 +104,25 @@ def finished_race(
     )
     write_outcome(outcome, run)
     return run
+
+
+def only_baseline(run: Path, recipe: TfidfRecipe = TfidfRecipe(trials=2)) -> Score:  # noqa: B008
+    """Have the race end without a winner, but with a baseline. Return its score."""
+    task, before = open_prepared(run / "data"), recorded(run)
+    fitted = replace(job_of(baseline_of(task.kind), work.TERMS, recipe, {}), places={"task": task.path}, alone=True)
+    tested = tested_baseline(fitted, task)
+    assert not do_all([tested], run)
+    files.write_json(run / COLUMNS, {"text": "text", "pair": None, "id": "id", "separator": ""})
+    _hand_over_baseline(fitted, task, run)
+    shutil.rmtree(run / "winner")
+    result = {**read_result(tested.directory(run)), "dev": read_result(fitted.directory(run))["dev"]}
+    costs = {"adapting": Cost(), "finetuning": Cost()}
+    scores = [test_row(fitted.label, seed, result, task, **costs) for seed in (0, 1)]
+    of_encoders = [replace(score, learnt=False) for score in before.scores]
+    facts = replace(before.race, winner="", given={fitted.label: {"looks at the test set": 1}})
+    about: dict[str, Any] = {"kind": task.kind, "sizes": task.sizes, "baselines": [fitted.label]}
+    write_outcome(raced([*of_encoders, *scores], facts, title=before.title, **about), run)
+    return scores[0]
 
 
 def change_winner(run: Path, change: Callable[[Score], Score]) -> None:

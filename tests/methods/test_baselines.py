@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
+from acclimate.core import files
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import baselines
 from acclimate.methods.baselines import TfidfSetting
@@ -126,10 +127,10 @@ def test_balanced_classes_find_the_rare_one_and_the_length_of_terms_is_chosen_on
 
 def test_putting_terms_of_one_text_together_keeps_all_products():
     texts = ["the heart beats slowly today", "the moon was new", "the heart of the moon", "nothing alike here"]
-    features = baselines._Features([Example("", text, "") for text in texts], 2)
+    features, rows = baselines.features_of([Example("", text, "") for text in texts], 2)
     whole = features.vectorizer.transform(texts).toarray()
     other = features([Example("", "a heart that beats slowly at new moon", "")]).toarray()
-    merged = features.train.toarray()
+    merged = rows.toarray()
     assert merged.shape[1] < whole.shape[1]
     np.testing.assert_allclose(merged @ merged.T, whole @ whole.T, atol=1e-12)
     plain = features.vectorizer.transform(["a heart that beats slowly at new moon"]).toarray()
@@ -138,12 +139,12 @@ def test_putting_terms_of_one_text_together_keeps_all_products():
 
 def test_it_compares_the_texts_of_a_pair():
     pairs = [("the heart beats", "a heart beats"), ("the moon", "the heart"), ("the moon", "it moves"), ("a moon", "")]
-    features = baselines._Features([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
-    assert features.train.shape[1] == features.merge.shape[1] + 1
+    features, rows = baselines.features_of([Example("", text, 0.0, pair=pair) for text, pair in pairs], 1)
+    assert rows.shape[1] == features.merge.shape[1] + 1
     first, second = (features.vectorizer.transform(texts) for texts in zip(*pairs, strict=True))
     cosine_R = [cosine_similarity(one, other).item() for one, other in zip(first, second, strict=True)]
     assert cosine_R[0] > cosine_R[1] > cosine_R[2] == cosine_R[3] == 0
-    np.testing.assert_allclose(features.train[:, [-1]].toarray().ravel(), cosine_R)
+    np.testing.assert_allclose(rows[:, [-1]].toarray().ravel(), cosine_R)
     alike = Example("", "the heart moves", 0.0, pair="the heart moves")
     assert features([alike])[:, [-1]].toarray().item() == pytest.approx(1)
 
@@ -151,8 +152,8 @@ def test_it_compares_the_texts_of_a_pair():
 def test_a_label_that_all_rows_have_or_none_is_always_or_never_predicted():
     rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.2], [0.1, 1.0]])
     gold = [("all", "left"), ("all",), ("all", "left"), ("all",)]
-    predict = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), TfidfSetting(100.0, "equal", 1))
-    assert predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
+    linear = baselines.FITS["multilabel"](rows, gold, ("left", "none", "all"), TfidfSetting(100.0, "equal", 1))
+    assert linear.predict(np.array([[1.0, 0.0], [0.0, 1.0]])) == [("all", "left"), ("all",)]
 
 
 def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_test_has_the_same(toy_task):
@@ -171,11 +172,11 @@ def test_with_a_threshold_of_dev_each_setting_has_the_one_that_scores_best_and_t
 
 def test_a_label_is_predicted_from_even_odds_on():
     rows = np.array([[2.0], [1.0], [-1.0], [-2.0]])
-    predict = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
+    linear = baselines.FITS["multilabel"](rows, [("a",), ("a",), (), ()], ("a",), TfidfSetting(1.0, "equal", 1))
     model = LogisticRegression(C=1.0).fit(rows, [True, True, False, False])
     for value in (-0.01, 0.01):
         likely = expit(model.decision_function([[value]])[0]) > 0.5
-        assert predict(np.array([[value]])) == [("a",) if likely else ()]
+        assert linear.predict(np.array([[value]])) == [("a",) if likely else ()]
 
 
 @pytest.mark.parametrize(
@@ -200,6 +201,26 @@ def test_texts_without_a_word_of_two_letters_get_the_most_frequent_label_or_the_
     assert fitted.predict(task.examples("test")) == [answer] * 3
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_predicts_as_what_was_written_and_parts_of_two_do_not_go_together(kind, toy_task, tmp_path):
+    task = toy_task(kind)
+    one, other = (
+        baselines.fit_tfidf(baselines.TfidfRecipe().only(TfidfSetting(3.0, "equal", longest)), task).model
+        for longest in (1, 2)
+    )
+    baselines.write_baseline(one, tmp_path)
+    examples = task.examples("dev")
+    read = baselines.read_baseline(tmp_path)
+    np.testing.assert_array_equal(read.outputs(examples), one.outputs(examples))
+    assert read.predict(examples) == one.predict(examples)
+    weights = (tmp_path / "baseline.safetensors").read_bytes()
+    baselines.write_baseline(other, tmp_path)
+    for content, told in ((weights, "is of another baseline"), (weights[:-9], r"baseline\.safetensors is damaged")):
+        (tmp_path / "baseline.safetensors").write_bytes(content)
+        with pytest.raises(files.DamagedError, match=told):
+            baselines.read_baseline(tmp_path)
+
+
 @pytest.mark.parametrize(("kind", "name"), [("sequence", "class_weights"), ("score", "alphas")])
 def test_it_needs_something_to_try(kind, name, toy_task):
     with pytest.raises(ValueError, match=rf"tfidf\.{name} is empty: give at least one"):
@@ -221,6 +242,10 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
         out=tmp_path, watch=unwatched, by="test TF-IDF", recipe=stated, task=task.path, fitted=tmp_path
     )
     assert tested == {name: whole[name] for name in ("ids", "gold", "predicted", "test")}
+    (tmp_path / "baseline.json").unlink()  # an earlier version kept none: it is fitted again
+    write_result(tmp_path, result)
+    model = work.kept_baseline(tmp_path, stated, task, watch=unwatched)
+    assert tuple(model.predict(task.examples("test"))) == tested["predicted"]
     assert [whole["dev"], settings.to_mapping(whole["setting"]), whole["tokens"]] == [
         result[name] for name in ("dev", "setting", "tokens")
     ]

@@ -22,6 +22,7 @@ from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of, write_race_pages
 from acclimate.races.search import foreseen_of, left
+from acclimate.shipping.predict import predict
 from acclimate.training.checkpoint import read_log
 from studies import recorded
 
@@ -73,6 +74,19 @@ def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
         ]
     assert tuple(predicted) == score.predicted
     files.check_manifest(toy_race.run / "winner")
+
+
+def test_the_baseline_is_handed_over_and_predicts_what_was_scored(toy_race):
+    [score, _] = [score for score in recorded(toy_race.run).scores if score.contestant == "TF-IDF"]
+    assert (
+        tuple(one.label for one in predict(toy_race.run / "baseline", toy_race.inputs / "test.jsonl"))
+        == score.predicted
+    )
+    about = files.read_json(toy_race.run / "baseline" / "race.json")
+    assert (about["contestant"], about["dev"], about["learnt"]) == ("TF-IDF", score.dev, True)
+    assert about["task"] == files.read_json(toy_race.run / "winner" / "race.json")["task"]
+    files.check_manifest(toy_race.run / "baseline")
+    assert "`acclimate predict` takes" not in (toy_race.run / "table.txt").read_text()
 
 
 def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):

@@ -22,6 +22,7 @@ from acclimate.data.inputs import Raw
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import DIRECTORY, RESULT, read_result
 from acclimate.methods import finetune
+from acclimate.methods.baselines import read_baseline
 from acclimate.races import contestants, race
 from acclimate.races import run as running
 from acclimate.races.compare import MAIN
@@ -207,8 +208,20 @@ def test_the_winner_is_trained_once_more_on_the_usual_split(folded):
         if (job := files.read_json(path))["contents"]["train"] == usual.hashes["train"]
     ]
     assert {job["settings"]["recipe"]["plan"]["seed"] for job in tuned} == {*range(REPEATS)}
-    with pytest.raises(ValueError, match="scored by cross-validation, so no test predictions of"):
-        ship(folded.out, folded.out.parent / "shipped")
+    for given in (folded.out, folded.out / "baseline"):
+        with pytest.raises(ValueError, match="scored by cross-validation, so no test predictions of"):
+            ship(given, folded.out.parent / "shipped")
+
+
+def test_the_baseline_is_fitted_once_more_on_the_usual_split(folded):
+    usual = open_prepared(folded.out / "data")
+    [fitted] = [
+        path
+        for path in (folded.out / DIRECTORY).glob("tf-idf-*")
+        if files.read_json(path / "job.json")["contents"]["train"] == usual.hashes["train"]
+    ]
+    kept, handed_over = read_baseline(fitted), read_baseline(folded.out / "baseline")
+    assert kept.predict(usual.examples("test")) == handed_over.predict(usual.examples("test"))
 
 
 def test_folds_that_learnt_nothing_are_counted_and_named(folded):

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from typer.testing import CliRunner
 
 import studies
 import toys
+from acclimate import cli
+from acclimate.core import files
 from acclimate.data.sources import Inputs
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
@@ -63,6 +66,10 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     assert "Before fine-tuning, it is not established that TAPT changed what the encoder represents" in report.verdict
     assert not list((out / "jobs").glob("fine-tune*"))
     assert not (out / "winner").exists()
+    assert files.read_json(out / "baseline" / "race.json")["contestant"] == "TF-IDF"
+    assert any("`acclimate predict` takes TF-IDF, from baseline/." in remark for remark in report.remarks)
+    told = CliRunner().invoke(cli.app, ["report", str(out)]).output
+    assert f"none: nothing was fine-tuned; acclimate predict takes {out}/baseline" in "".join(told.splitlines())
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5

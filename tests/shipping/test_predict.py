@@ -16,12 +16,13 @@ import pytest
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of
 from acclimate.methods import finetune
+from acclimate.methods.baselines import TfidfRecipe
 from acclimate.shipping import predict as predicting
 from acclimate.shipping.predict import Predictor, load_predictor, predict, predict_file
 from acclimate.shipping.ship import ship
 from acclimate.shipping.texts import Asking, asking_of
 from acclimate.tasks.prepared import open_prepared
-from finished import LABELS, finished_race
+from finished import LABELS, finished_race, only_baseline
 from studies import recorded
 
 KINDS = [
@@ -308,6 +309,52 @@ def test_a_race_without_a_winner_has_nothing_to_predict_with(tmp_path):
     write_outcome(replace(outcome, race=replace(outcome.race, winner="")), run)
     (run / "winner").rename(tmp_path / "elsewhere")
     with pytest.raises(ValueError, match=r"no encoder .* has learnt the task, so there is no model to predict"):
+        predict(run, ["word1"])
+
+
+@pytest.mark.parametrize(("kind", "paired", "pooling"), [each for each in KINDS if each[0] != "span"])
+def test_where_there_is_no_winner_the_baseline_predicts_what_it_was_scored_with(kind, paired, pooling, tmp_path):
+    run = finished_race(tmp_path / "run", kind, paired=paired, pooling=pooling)
+    score = only_baseline(run, TfidfRecipe(trials=2, threshold="dev"))
+    told = []
+    made = predict(run, run / "data" / "test.jsonl", watch=lambda progress: told.append(progress.values.get("note")))
+    assert tuple(one.label for one in made) == score.predicted
+    guesses = ", which does no better on dev than a constant answer or guesses"
+    said = f"no encoder of this race has learnt the task: predicted by {score.contestant}"
+    assert [note for note in told if note] in ([said], [said + guesses])
+    assert predict(run / "baseline", [_row(one, kind) for one in open_prepared(run / "data").examples("test")]) == made
+    if kind == "sequence":
+        assert all(one.probability == max(one.probabilities.values()) for one in made)
+        assert all(sum(one.probabilities.values()) == pytest.approx(1) for one in made)
+    elif kind == "multilabel":
+        assert all({name for name, p in one.probabilities.items() if p > 0.5} == set(one.label) for one in made)
+    elif kind == "tokens":
+        assert all(one.of_words == () and len(one.words) == len(one.label) for one in made)
+        assert any(one.entities for one in made)
+    for ending in (".csv", ".parquet", ".jsonl"):
+        assert predict_file(run, run / "data" / "test.jsonl", tmp_path / f"out{ending}").rows == len(made)
+    written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [label_of(row["predicted"]) for row in written] == list(score.predicted)
+    assert [row["id"] for row in written] == list(score.ids)
+    content = bytearray((run / "baseline" / "baseline.json").read_bytes())
+    content[-5] ^= 1
+    (run / "baseline" / "baseline.json").write_bytes(bytes(content))
+    with pytest.raises(files.DamagedError, match=r"baseline\.json is damaged"):
+        predict(run, ["word1"])
+
+
+def _row(example, kind):
+    return example.text.split() if kind == "tokens" else (example.text, example.pair) if example.pair else example.text
+
+
+def test_a_winner_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
+    run = finished_race(tmp_path / "run")
+    outcome = recorded(run)
+    only_baseline(run)
+    from acclimate.races.outcome import write_outcome
+
+    write_outcome(outcome, run)
+    with pytest.raises(ValueError, match=r"its winner/ is gone\. Give the command of the race again"):
         predict(run, ["word1"])
 
 

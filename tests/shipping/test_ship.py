@@ -25,6 +25,7 @@ from acclimate.core.types import Score, label_of
 from acclimate.data.examination import FileFacts, Leak
 from acclimate.models.loading import FOLDER
 from acclimate.races.leakage import without
+from acclimate.races.outcome import IN_SCIKIT_LEARN, write_outcome
 from acclimate.races.report import report_of
 from acclimate.shipping import check, onnx
 from acclimate.shipping.hub import push
@@ -32,7 +33,7 @@ from acclimate.shipping.onnx import FILE
 from acclimate.shipping.predict import predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import Prepared, open_prepared
-from finished import finished_race
+from finished import finished_race, only_baseline
 from studies import recorded
 
 KINDS = [("sequence", False), ("sequence", True), ("multilabel", False), ("score", False)]
@@ -270,6 +271,53 @@ def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
     finished.change_winner(run, altered)
     with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
         ship(run, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("kind", "paired"), [("sequence", False), ("score", True), ("tokens", False)])
+def test_the_baseline_is_shipped_where_there_is_no_winner_with_a_card_whose_code_runs(tmp_path, kind, paired):
+    run = finished_race(tmp_path / "run", kind, paired=paired)
+    score = only_baseline(run)
+    for option in ("onnx", "space"):
+        with pytest.raises(ValueError, match=rf"--{option} .* {score.contestant} has none\. Ship without --{option}"):
+            ship(run, tmp_path / "out", **{option: True})
+    shipped = ship(run, tmp_path / "out", license="mit", language=["en"])
+    again = ship(run / "baseline", tmp_path / "again", license="mit", language=["en"])
+    assert {file.name: file.read_bytes() for file in shipped.path.iterdir()} == {
+        file.name: file.read_bytes() for file in again.path.iterdir()
+    }
+    assert (shipped.contestant, shipped.checked) == (score.contestant, len(score.ids))
+    made = predict(shipped.path, run / "data" / "test.jsonl")
+    assert tuple(one.label for one in made) == score.predicted
+    about = ModelCard(shipped.card.read_text()).data
+    assert (about.license, about.language, about.library_name) == ("mit", ["en"], None)
+    assert about.eval_results[0].metric_value == round(score.test, 4)
+    assert f"| {score.contestant} (shipped) |" in shipped.card.read_text()
+    assert "/home/" not in shipped.card.read_text()
+    [code] = re.findall(r"^```python\n(.*?)^```", shipped.card.read_text(), re.MULTILINE | re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code.replace('where = "."', f"where = {str(shipped.path)!r}"), {})
+    assert printed.getvalue().startswith("[")
+    assert {name for name, _ in push(shipped.path, "ada/salts", dry_run=True).files} >= {"baseline.json", "README.md"}
+
+
+def test_a_baseline_that_says_something_else_is_not_shipped_and_the_card_has_scikit_learns_code(tmp_path):
+    run = finished_race(tmp_path / "run")
+    score = only_baseline(run)
+    outcome = recorded(run)
+    code = 'make_pipeline(TfidfVectorizer(sublinear_tf=True), LogisticRegression(class_weight="balanced"))'
+    given = {score.contestant: {IN_SCIKIT_LEARN: code}}
+    write_outcome(replace(outcome, race=replace(outcome.race, given=given)), run)
+    card = ship(run, tmp_path / "out").card.read_text()
+    [_, made] = re.findall(r"^```python\n(.*?)^```", card, re.MULTILINE | re.DOTALL)
+    exec(made, names := {"texts": ["one acid", "two base"], "labels": ["a", "b"]})
+    assert list(names["model"].predict(["acid"])) == ["a"]
+    others = replace(score, predicted=score.predicted[::-1])
+    [*results] = (replace(each, scores=(others,) * 2) if not each.encoder else each for each in outcome.results)
+    write_outcome(replace(outcome, results=tuple(results)), run)
+    with pytest.raises(ValueError, match="predicts something else than what was scored"):
+        ship(run, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):

@@ -98,13 +98,17 @@ class Study:
         return pandas.read_csv(self.path / SHEET).dropna(axis="columns", how="all")
 
     def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> list[Prediction] | Predicted:
-        """Return the winner's predictions for texts, rows or a file; options as of `acclimate.predict`."""
+        """Return the winner's predictions for texts, rows or a file, or where there is none the baseline's; options as
+        of `acclimate.predict`.
+        """
         from acclimate.api.verbs import predict
 
         return predict(self.path, rows, **options)
 
     def ship(self, to: str | Path, **options: Any) -> Shipped:
-        """Write the winner, checked and with a model card, to a directory; options as of `acclimate.ship`."""
+        """Write the winner, or the baseline where there is none, checked and with a model card, to a directory; options
+        as of `acclimate.ship`.
+        """
         from acclimate.api.verbs import ship
 
         return ship(self.path, to, **options)

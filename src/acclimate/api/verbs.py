@@ -457,7 +457,8 @@ def predict(
 ) -> list[Prediction] | Predicted:
     """Predict the labels of new texts, with probabilities.
 
-    model           a shipped folder, a race (its Study or directory), a checkpoint or a hub id
+    model           a shipped folder, a race (its Study or directory), its `baseline`, a checkpoint or a hub id. Where a
+                    race has no winner, its baseline predicts
     file            a file with the columns that the race had, a table in memory, a list of texts or of dicts, or a
                     dataset of the hub
     out             file to write; None: the predictions are returned, in the order of the rows
@@ -511,7 +512,8 @@ def ship(
 ) -> Shipped:
     """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
 
-    run       directory of a finished race, or its Study
+    run       directory of a finished race, or its Study, or the `baseline` in it, which is shipped too where a race has
+              no winner
     onnx      also write ONNX copies in 32 and 8 bits, and measure their agreement and speed
     space     also write a Gradio app to try the model
     license, language   for the card: "apache-2.0"; "en", or several such codes

@@ -71,7 +71,7 @@ ModelName = Annotated[
 ModelNames = Annotated[
     list[str] | None, typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids; by default embedded.")
 ]
-RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race.")]
+RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[
     list[str],

@@ -314,7 +314,7 @@ def report(session: Session, run: options.RunDirectory, json: options.JsonOption
 
 def _tell_winner(session: Session, run: Path) -> None:
     """Print where the report and the winner of a race are; nothing if `run` holds another study."""
-    from acclimate.jobs.lock import WINNER
+    from acclimate.jobs.lock import FITTED, WINNER
     from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import PAGE, RACE
     from acclimate.reports.table import ALONE
@@ -325,6 +325,8 @@ def _tell_winner(session: Session, run: Path) -> None:
     assert outcome.race is not None
     winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
     none = "none: nothing was fine-tuned" if outcome.only_probed else "none: no encoder has learnt the task"
+    if (run / FITTED).exists():
+        none += f"; acclimate predict takes {run / FITTED}"
     how = "chosen on dev, trained on the usual split" if outcome.folds else "chosen on dev"
     where = f"{run / WINNER} ({winner}, {how})" if winner else none
     if winner and not (run / WINNER).exists():

@@ -1,4 +1,4 @@
-"""The verbs that put a race's winner to use: predict, ship, push."""
+"""The verbs that put a race's winner, or its baseline, to use: predict, ship, push."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def predict(
     session: Session,
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="A shipped folder, the --out of a race, a checkpoint or a hub id."),
+        typer.Argument(
+            metavar="MODEL", help="A shipped folder, the --out of a race or its baseline, a checkpoint or a hub id."
+        ),
     ],
     file: Annotated[
         str,
@@ -108,9 +110,11 @@ def predict(
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:
+    from acclimate.core.types import BASELINE_FILE
     from acclimate.shipping.hub import check_repository
 
-    check_ended(given)
+    of_baseline = (given["run"] / BASELINE_FILE).is_file()
+    check_ended({"run": given["run"].parent} if of_baseline else given)
     if given["push"] is not None:
         check_repository(given["push"])
 

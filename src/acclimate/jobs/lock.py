@@ -24,6 +24,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, RESULT, RUNNING, read_plan, studi
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
 WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
+FITTED = "baseline"  # likewise: the fitted baseline, which needs no encoder
 # in the directory of a study: its prepared task, the same for each fold, its raw text, and in each of these its tokens
 DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
 OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py writes
@@ -155,8 +156,9 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             sentences.append(f"{name}: {damage}")
         elif _of_settings(files.read_object(place / JOB)) != expected["settings"]:
             sentences.append(f"{name}: {expected['label']} was done with other settings")
-    if weights and (out / WINNER).is_dir() and (damage := _damage(out / WINNER)):
-        sentences.append(f"{WINNER}: {damage}")
+    for name in (WINNER, FITTED) if weights else ():
+        if (out / name).is_dir() and (damage := _damage(out / name)):
+            sentences.append(f"{name}: {damage}")
     if weights:
         sentences += [f"{place.relative_to(out)}: {damage}" for place in _inputs(out) if (damage := _damage(place))]
         sentences += [
@@ -190,9 +192,10 @@ def _looks(out: Path) -> dict[str, Any]:
 
 
 def _beside_jobs(out: Path) -> Iterator[Path]:
-    """Yield `out` and the directories in it, but for jobs, the winner, and hidden ones."""
+    """Yield `out` and the directories in it, but for jobs, the winner, the baseline, and hidden ones."""
+    others = (DIRECTORY, RUNNING, WINNER, FITTED)
     for place, names, _ in os.walk(out):
-        names[:] = sorted(name for name in names if name not in (DIRECTORY, RUNNING, WINNER) and name[0] != ".")
+        names[:] = sorted(name for name in names if name not in others and name[0] != ".")
         yield Path(place)
 
 

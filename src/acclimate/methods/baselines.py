@@ -10,11 +10,10 @@ TF-IDF of words, or of words and pairs of adjacent words, t, L2-normalised, with
 A row counts once, or, where the classes are balanced, R / (C rows of its class) times, so that all classes count alike.
 C or alpha, the weights of classes and the length of a term are chosen on dev, as every contestant's checkpoint is; of
 equals the strongest regularisation wins. In a race it tries as many settings as each encoder, in an order that is fixed
-before any score (`TfidfRecipe.tried`). With several labels a row has those with a probability above .5, or above the
-threshold that scores best on dev (tasks/thresholds.py). A pair of texts is one text, with a space between, and beside x
-stands the cosine of the two texts' own vectors, since a sum over terms cannot compare them. It sees the whole text,
-where encoders see `max_tokens`. There is no seed: one fit stands beside every seed of the others, so its
-variance over seeds is 0.
+before any score (`TfidfRecipe.tried`). With threshold = "dev" dev chooses one number more (tasks/thresholds.py). A pair
+of texts is one text, with a space between, and beside x stands the cosine of the two texts' own vectors, since a sum
+over terms cannot compare them. It sees the whole text, where encoders see `max_tokens`. There is no seed: one fit
+stands beside every seed of the others, so its variance over seeds is 0.
 
 Constant: the answer, the same for all texts, that scores best on the training labels; of equals the commonest. One
 label a text: for accuracy it is the majority class, for a metric that leaves a class out it is another. Several: no
@@ -26,7 +25,7 @@ that of the word in lower case; a word that never occurs there gets the most fre
 which are most like new words. Of equals the first by name wins. CoNLL's baseline (Tjong Kim Sang and De Meulder, 2003,
 section 4.1) looks up whole entities instead of words. Neither of these two has a setting, so dev is only scored.
 
-Shape suffixes: R rows, C labels.
+Shape suffixes: R rows, C labels, T terms, F features.
 """
 
 from __future__ import annotations
@@ -34,30 +33,36 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 from scipy import sparse
 
+from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
-from acclimate.core.types import Example, Label, Watch, counted, unwatched
+from acclimate.core.types import BASELINE_FILE, Example, Label, Watch, counted, unwatched
 from acclimate.tasks.chance import guesses
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
-from acclimate.tasks.thresholds import Threshold, decide, labels_above
+from acclimate.tasks.task import Kind
+from acclimate.tasks.thresholds import Threshold, decide, has_threshold, labels_above
 
 if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # of tasks in which words have tags
+WEIGHTS = "baseline.safetensors"
 
 ClassWeights = Literal["balanced", "equal"]
 Labels = Sequence[Label]
-Predict = Callable[[Any], list[Label]]  # sparse features (rows, features) -> a label a row
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class TfidfSetting:
 
     def in_scikit_learn(self, kind: str) -> str:
         """Return the model as scikit-learn's users write it, for texts and labels of a task of this kind; of several
-        labels one column each, from .5 on. Of pairs it lacks the cosine.
+        labels one column each, from .5 on. Of pairs it lacks the cosine, and in any case a threshold that dev chose.
         """
         terms = f"TfidfVectorizer(sublinear_tf=True, ngram_range=(1, {self.longest}))"
         if kind == "score":
@@ -106,8 +111,9 @@ class TfidfRecipe:
     trials: Count = 0
     """Most settings to try, the preferred combinations first; 0: all. A race takes as many as an encoder tries."""
     threshold: Threshold = "half"
-    """Probability above which each of several labels is predicted: 0.5, or for each setting the one that scores best
-    on dev. In a race it is "dev" if finetune.threshold is, so that all contestants choose alike."""
+    """What is predicted from the outputs. "half": the most probable class; of several labels each above 0.5. "dev": for
+    each setting what scores best on dev, as of finetune.threshold. In a race it is "dev" if that is, so that all
+    contestants choose alike."""
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -145,6 +151,7 @@ class FittedBaseline:
     setting  what dev chose; None where there was nothing to choose
     looks    the predictions on dev of all settings that were tried
     tokens   number of words of the training texts that were used
+    model    what predicts, and can be kept; None for a constant answer
     """
 
     setting: TfidfSetting | None
@@ -154,6 +161,7 @@ class FittedBaseline:
     tokens: int
     seconds: float
     predict: Callable[[Sequence[Example]], list[Label]]
+    model: BaselineModel | None = None
 
 
 def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) -> FittedBaseline:
@@ -170,28 +178,25 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         lists = ("alphas" if task.kind == "score" else "strengths", "class_weights", "longest")
         empty = next(name for name in lists if not getattr(recipe, name))
         raise ValueError(f"tfidf.{empty} is empty: give at least one")
-    features = {longest: _Features(train, longest) for longest in {tried.longest for tried in settings}}
-    dev_rows = {longest: of_texts(dev) for longest, of_texts in features.items()}
+    features = {longest: features_of(train, longest) for longest in {tried.longest for tried in settings}}
+    dev_rows = {longest: of_texts(dev) for longest, (of_texts, _) in features.items()}
     gold, dev_gold = [example.label for example in train], [example.label for example in dev]
-    best: tuple[float, TfidfSetting, list[Label], Predict] | None = None
+    best: tuple[float, TfidfSetting, list[Label], Linear] | None = None
     looks: list[tuple[Label, ...]] = []
     for setting in counted(settings, watch, "TF-IDF", total=len(settings), unit="fits", every=1):
-        rows, others = features[setting.longest].train, dev_rows[setting.longest]
-        if recipe.threshold == "dev" and task.kind == "multilabel":
-            odds = _odds(rows, gold, task.labels, setting)
-            decision = decide(odds(others), dev_gold, task.labels, task)
-            predicted, score = decision.predicted, decision.score
-            predict: Predict = partial(_labels_at, odds, task.labels, decision.shift_C)
-        else:
-            predict = FITS[task.kind](rows, gold, task.labels, setting)
-            predicted = predict(others)
-            score = task.score(dev_gold, predicted)
+        (_, rows), others = features[setting.longest], dev_rows[setting.longest]
+        linear = FITS[task.kind](rows, gold, task.labels, setting)
+        if recipe.threshold == "dev" and has_threshold(task):
+            decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
+            linear = replace(linear, bias_C=linear.bias_C - decision.shift_C)
+        predicted = linear.predict(others)
+        score = task.score(dev_gold, predicted)
         looks.append(tuple(predicted))
         if best is None or score > best[0]:
-            best = score, setting, predicted, predict
+            best = score, setting, predicted, linear
     assert best is not None
     score, setting, predicted, chosen = best
-    terms = features[setting.longest]
+    model = TfidfModel(features[setting.longest][0], chosen)
     return FittedBaseline(
         setting=setting,
         dev=score,
@@ -199,11 +204,12 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         looks=tuple(looks),
         tokens=sum(len(text.split()) for text in _texts(train)),
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: chosen(terms(examples)),
+        predict=model.predict,
+        model=model,
     )
 
 
-def test_baseline(fitted: FittedBaseline, task: Prepared, *, by: str) -> dict[str, Any]:
+def test_baseline(fitted: FittedBaseline | BaselineModel, task: Prepared, *, by: str) -> dict[str, Any]:
     """Predict the sealed texts, then open their labels in the name of `by`: ids, gold, predicted, test."""
     examples = task.examples("test")
     return task.open_and_score(examples, fitted.predict(examples), by=by)
@@ -218,7 +224,8 @@ def evaluate(
     return test_baseline(fitted, task, by=by) | {name: getattr(fitted, name) for name in names}
 
 
-class _Features:
+@dataclass(frozen=True, eq=False)
+class Features:
     """TF-IDF rows, and of pairs the cosine of the two texts in the last column.
 
     The terms that occur in one training text only, as nearly all pairs of words do, are merged into one column for each
@@ -227,37 +234,40 @@ class _Features:
 
     Where no training text has a word of two letters, there is one column, of zeros: a model is left with its intercept,
     and predicts the most frequent label or the mean of the numbers.
+
+    longest    most words in a term
+    paired     True if texts come in pairs
+    terms      () where there are none
+    column_T   the column of each term, and value_T its entry there; width: number of these columns
     """
 
-    def __init__(self, examples: Sequence[Example], longest: int) -> None:
-        from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second, and a dry run fits nothing
+    longest: int
+    paired: bool
+    terms: tuple[str, ...] = ()
+    idf_T: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    column_T: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    value_T: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    width: int = 1
 
-        texts = _texts(examples)
-        self.paired = any(example.pair for example in examples)
-        self.vectorizer = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest))
-        terms_of = self.vectorizer.build_analyzer()
-        self.blank = not any(terms_of(text) for text in texts)
-        if self.blank:
-            self.train = self(examples)
-            return
-        rows = sparse.csr_array(self.vectorizer.fit_transform(texts))
-        once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
-        alone = sparse.coo_array(rows[:, once])
-        norms = np.sqrt(np.bincount(alone.row, alone.data**2, minlength=rows.shape[0]))
-        kept = np.flatnonzero(~once)
-        terms = np.concatenate([kept, np.flatnonzero(once)[alone.col]])
-        columns = np.concatenate([np.arange(len(kept)), len(kept) + alone.row])
-        values = np.concatenate([np.ones(len(kept)), alone.data / norms[alone.row]])
-        self.merge = sparse.csr_array((values, (terms, columns)), shape=(rows.shape[1], len(kept) + rows.shape[0]))
-        self.train = self._compared(rows @ self.merge, examples)
+    @cached_property
+    def vectorizer(self) -> TfidfVectorizer:
+        vectorizer = _vectorizer(self.longest, self.terms)
+        vectorizer.idf_ = self.idf_T
+        return vectorizer
+
+    @cached_property
+    def merge(self) -> Any:
+        places = (np.arange(len(self.terms)), self.column_T)
+        return sparse.csr_array((self.value_T, places), shape=(len(self.terms), self.width))
 
     def __call__(self, examples: Sequence[Example]) -> Any:
-        if self.blank:
+        """Return the sparse rows of these texts, (R, F)."""
+        if not self.terms:
             return sparse.csr_array((len(examples), 1))
-        return self._compared(sparse.csr_array(self.vectorizer.transform(_texts(examples))) @ self.merge, examples)
+        return self.compared(sparse.csr_array(self.vectorizer.transform(_texts(examples))) @ self.merge, examples)
 
-    def _compared(self, rows: Any, examples: Sequence[Example]) -> Any:
-        """Return the rows, (R, T); of pairs with the cosine of the two texts behind them, (R, T + 1)."""
+    def compared(self, rows: Any, examples: Sequence[Example]) -> Any:
+        """Return the rows, (R, width); of pairs with the cosine of the two texts behind them, (R, width + 1)."""
         if not self.paired:
             return rows
         firsts = self.vectorizer.transform([example.text for example in examples])
@@ -266,52 +276,182 @@ class _Features:
         return sparse.csr_array(sparse.hstack([rows, sparse.csr_array(np.asarray(cosine_R1).reshape(-1, 1))]))
 
 
-def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
-    model = _logistic(setting).fit(rows, list(gold))
-    return lambda others: [str(label) for label in model.predict(others)]
+def features_of(examples: Sequence[Example], longest: int) -> tuple[Features, Any]:
+    """Return the features of these training texts, and their rows, (R, F)."""
+    texts, paired = _texts(examples), any(example.pair for example in examples)
+    vectorizer = _vectorizer(longest)
+    terms_of = vectorizer.build_analyzer()
+    if not any(terms_of(text) for text in texts):
+        blank = Features(longest, paired)
+        return blank, blank(examples)
+    rows = sparse.csr_array(vectorizer.fit_transform(texts))
+    once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
+    alone = sparse.coo_array(rows[:, once])
+    norms = np.sqrt(np.bincount(alone.row, alone.data**2, minlength=rows.shape[0]))
+    kept, merged = np.flatnonzero(~once), np.flatnonzero(once)[alone.col]
+    column_T, value_T = np.zeros(rows.shape[1], np.int32), np.ones(rows.shape[1])
+    column_T[kept] = np.arange(len(kept))
+    column_T[merged] = len(kept) + alone.row
+    value_T[merged] = alone.data / norms[alone.row]
+    terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
+    features = Features(longest, paired, terms, vectorizer.idf_, column_T, value_T, len(kept) + rows.shape[0])
+    return features, features.compared(rows @ features.merge, examples)
 
 
-def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
-    return partial(_labels_at, _odds(rows, gold, labels, setting), labels, np.zeros(len(labels), np.float32))
+def _vectorizer(longest: int, terms: Sequence[str] | None = None) -> TfidfVectorizer:
+    from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second, and a dry run fits nothing
+
+    return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), vocabulary=terms)
 
 
-def _labels_at(odds: Callable[[Any], np.ndarray], labels: Sequence[str], shift_C: np.ndarray, rows: Any) -> list[Label]:
-    return labels_above(odds(rows) - shift_C, labels)
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """A linear model of a task of this kind: outputs_RC = rows_RF @ weights_CF.T + bias_C.
 
+    labels  what the outputs stand for, of which softmax or sigmoid makes probabilities; () for a number
 
-def _odds(
-    rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting
-) -> Callable[[Any], np.ndarray]:
-    """Return a function that gives the log odds of each label, (R, C); of a label that all training rows have, or none,
-    they are infinite.
+    A label that no training row has, or all have, has an infinite bias. What dev chose (tasks/thresholds.py) is in the
+    biases.
     """
-    columns: list[Callable[[Any], np.ndarray]] = []
-    for label in labels:
+
+    kind: Kind
+    labels: tuple[str, ...]
+    weights_CF: np.ndarray
+    bias_C: np.ndarray
+
+    def outputs(self, rows_RF: Any) -> np.ndarray:
+        return np.asarray(rows_RF @ self.weights_CF.T + self.bias_C)
+
+    def predict(self, rows_RF: Any) -> list[Label]:
+        return self.decoded(self.outputs(rows_RF))
+
+    def decoded(self, outputs_RC: np.ndarray) -> list[Label]:
+        """Return the label of each row of outputs."""
+        if self.kind == "score":
+            return [float(number) for number in outputs_RC[:, 0]]
+        if self.kind == "multilabel":
+            return labels_above(outputs_RC, self.labels)
+        return [self.labels[int(place)] for place in outputs_RC.argmax(axis=1)]
+
+
+@dataclass(frozen=True, eq=False)
+class TfidfModel:
+    """TF-IDF with a linear model, fitted."""
+
+    features: Features
+    linear: Linear
+
+    @property
+    def kind(self) -> Kind:
+        return self.linear.kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.linear.labels
+
+    def outputs(self, examples: Sequence[Example]) -> np.ndarray:
+        """(R, C) as of `Linear.outputs`."""
+        return self.linear.outputs(self.features(examples))
+
+    def predict(self, examples: Sequence[Example]) -> list[Label]:
+        return self.linear.decoded(self.outputs(examples))
+
+
+@dataclass(frozen=True)
+class WordList:
+    """A tag for each word of the training sentences, spelt the same or in lower case, and one for new words."""
+
+    labels: tuple[str, ...]
+    exact: Mapping[str, str]
+    lowered: Mapping[str, str]
+    new: str
+    kind: ClassVar[Kind] = "tokens"
+
+    def predict(self, examples: Sequence[Example]) -> list[Label]:
+        return [
+            tuple(self.exact.get(word) or self.lowered.get(word.lower(), self.new) for word in words_of(example.text))
+            for example in examples
+        ]
+
+
+BaselineModel = TfidfModel | WordList
+
+
+def write_baseline(model: BaselineModel, out: Path) -> None:
+    """Write the model to `out/baseline.json`, and its numbers to `out/baseline.safetensors`."""
+    about: dict[str, Any] = {"kind": model.kind, "labels": model.labels}
+    if isinstance(model, WordList):
+        about |= {"exact": model.exact, "lowered": model.lowered, "new": model.new}
+    else:
+        features, linear = model.features, model.linear
+        about |= {"longest": features.longest, "paired": features.paired, "terms": features.terms}
+        arrays = {"idf": features.idf_T, "column": features.column_T, "value": features.value_T}
+        arrays |= {"weights": linear.weights_CF, "bias": linear.bias_C}
+        files.write_bytes(out / WEIGHTS, save({name: np.ascontiguousarray(each) for name, each in arrays.items()}))
+    files.write_json(out / BASELINE_FILE, about)
+
+
+def read_baseline(directory: Path) -> BaselineModel:
+    """Return the model that `write_baseline` wrote. Raises DamagedError, naming the file, if it is none."""
+    path, way_out = directory / BASELINE_FILE, "Copy the folder again, or give the command of the race again"
+    about = files.read_object(path, names=("kind", "labels"), way_out=way_out)
+    kind, labels = about["kind"], tuple(about["labels"])
+    if kind == "tokens":
+        about = files.read_object(path, names=("exact", "lowered", "new"), way_out=way_out)
+        return WordList(labels, about["exact"], about["lowered"], about["new"])
+    about = files.read_object(path, names=("longest", "paired", "terms"), way_out=way_out)
+    try:
+        read = load((directory / WEIGHTS).read_bytes())
+    except SafetensorError as error:
+        raise files.DamagedError(f"{directory / WEIGHTS} is damaged: {error}. {way_out}") from error
+    terms, paired = tuple(about["terms"]), bool(about["paired"])
+    outputs = 1 if kind == "score" else len(labels)
+    wanted = dict.fromkeys(("idf", "column", "value"), (len(terms),)) | {"bias": (outputs,)}
+    found = {name: read[name].shape for name in wanted if name in read}
+    weights_CF = read.get("weights", np.zeros(0))
+    if kind not in FITS or found != wanted or weights_CF.ndim != 2 or len(weights_CF) != outputs:
+        raise files.DamagedError(f"{path} is damaged: {WEIGHTS} is of another baseline. {way_out}")
+    width = weights_CF.shape[1] - (paired and bool(terms))
+    features = Features(about["longest"], paired, terms, read["idf"], read["column"], read["value"], width)
+    return TfidfModel(features, Linear(kind, labels, weights_CF, read["bias"]))
+
+
+def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:
+    model = _logistic(setting).fit(rows, list(gold))
+    weights_CF, bias_C = model.coef_, model.intercept_
+    if len(weights_CF) == 1:  # of two classes scikit-learn has the second's outputs alone
+        weights_CF, bias_C = np.concatenate([np.zeros_like(weights_CF), weights_CF]), np.append(0.0, bias_C)
+    classes = [str(label) for label in model.classes_]
+    absent = [label for label in labels if label not in classes]
+    weights_CF = np.concatenate([weights_CF, np.zeros((len(absent), weights_CF.shape[1]))])
+    return Linear("sequence", (*classes, *absent), weights_CF, np.append(bias_C, [-math.inf] * len(absent)))
+
+
+def _several_labels(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:
+    weights_CF, bias_C = np.zeros((len(labels), rows.shape[1])), np.zeros(len(labels))
+    for code, label in enumerate(labels):
         has = np.array([isinstance(labels_of_row, tuple) and label in labels_of_row for labels_of_row in gold])
         if has.all() or not has.any():
-            columns.append(partial(_always, math.inf if has[0] else -math.inf))
+            bias_C[code] = math.inf if has[0] else -math.inf
         else:
-            columns.append(_logistic(setting).fit(rows, has).decision_function)
-    return lambda others: np.stack([column(others) for column in columns], axis=1)
+            model = _logistic(setting).fit(rows, has)
+            weights_CF[code], bias_C[code] = model.coef_[0], model.intercept_[0]
+    return Linear("multilabel", tuple(labels), weights_CF, bias_C)
 
 
-def _always(answer: float, rows: Any) -> np.ndarray:
-    return np.full(rows.shape[0], answer)
-
-
-def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Predict:
+def _number(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:
     from sklearn.linear_model import Ridge
 
     model = Ridge(alpha=setting.strength, solver="sparse_cg", tol=1e-6).fit(rows, np.asarray(gold, dtype=np.float64))
-    return lambda others: [float(number) for number in model.predict(others)]
+    return Linear("score", (), model.coef_.reshape(1, -1), np.atleast_1d(model.intercept_))
 
 
-FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], TfidfSetting], Predict]] = {
+FITS: dict[str, Callable[[Any, Sequence[Label], Sequence[str], TfidfSetting], Linear]] = {
     "sequence": _one_label,
     "multilabel": _several_labels,
     "score": _number,
 }
-"""Kind of task -> (features, gold labels, all labels, setting) -> a function that predicts."""
+"""Kind of task -> (features, gold labels, all labels, setting) -> a linear model."""
 
 
 def _logistic(setting: TfidfSetting) -> LogisticRegression:
@@ -435,14 +575,9 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
     exact, lowered = ({word: _most(tags) for word, tags in table.items()} for table in (counts, small))
     new = _most(of_new or sum(counts.values(), Counter()))
 
-    def predict(examples: Sequence[Example]) -> list[Label]:
-        return [
-            tuple(exact.get(word) or lowered.get(word.lower(), new) for word in words_of(example.text))
-            for example in examples
-        ]
-
+    model = WordList(task.labels, exact, lowered, new)
     dev = task.examples("dev")
-    predicted = predict(dev)
+    predicted = model.predict(dev)
     return FittedBaseline(
         setting=None,
         dev=task.score([example.label for example in dev], predicted),
@@ -450,7 +585,8 @@ def fit_dictionary(task: Prepared) -> FittedBaseline:
         looks=(tuple(predicted),),
         tokens=sum(tags.total() for tags in counts.values()),
         seconds=time.perf_counter() - begun,
-        predict=predict,
+        predict=model.predict,
+        model=model,
     )
 
 

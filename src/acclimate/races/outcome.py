@@ -199,7 +199,8 @@ class Facts:
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
     unprobed     why the models were not probed; "" where they were
     search_note  how the search was done; chosen: contestant -> setting
-    handed_over  which checkpoint the winner's is, where it is none of those that were scored; "" elsewhere
+    handed_over  which checkpoint the winner's is, where it is none of those that were scored, and what predicts where
+                 there is no winner; "" elsewhere
     stopped      why the race ended before its budget, as a clause
     looks        how often the test set was opened; None: not counted
     retrieved    some texts of the task and the documents that they retrieved from the general corpus

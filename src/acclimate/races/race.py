@@ -24,13 +24,13 @@ from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials, corpus_of_split
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
-from acclimate.jobs.lock import WINNER
+from acclimate.jobs.lock import FITTED, WINNER
 from acclimate.methods import Method
-from acclimate.methods.baselines import BASELINE
+from acclimate.methods.baselines import BASELINE, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
-from acclimate.races import report
+from acclimate.races import report, work
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter, texts_of
@@ -312,7 +312,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
 
 
 def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
-    """Return the search that trains this contestant alone, on the usual split; "": none."""
+    """Return the search that trains this contestant alone, and fits the baseline, on the usual split; "": none."""
     entries = enter(recipe, materials)
     models = {name: model for name, model in entries.models.items() if name == row}
     measured: dict[str, Any] = {
@@ -320,7 +320,7 @@ def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
         for name in MEASURED
     }
     further = {name: jobs for name, jobs in entries.further.items() if name in models}
-    alone = replace(entries, models=models, further=further, baseline=None, probes={}, fine_tunes=bool(row), **measured)
+    alone = replace(entries, models=models, further=further, probes={}, fine_tunes=bool(row), **measured)
     return Search("", materials.task.name, alone)
 
 
@@ -404,7 +404,8 @@ def _race_of(entries: Entries, budget: Budget) -> str:
 def _completed(
     outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None
 ) -> Outcome:
-    """Return the outcome with the facts of the race, and write the winner's checkpoint to `out/winner`.
+    """Return the outcome with the facts of the race, and write the winner's checkpoint to `out/winner` and the fitted
+    baseline to `out/baseline`.
 
     The winner is the seed that is best on dev, of the encoder with the best mean on dev. There is none if no encoder
     has learnt the task, or if nothing was fine-tuned. Of a cross-validation its seeds are those of the training on the
@@ -429,6 +430,10 @@ def _completed(
     winner = best.row if best else ""
     called = f"the {ALONE}" if outcome.alone and winner else winner
     handed_over = _on_refit(called, found, learnt=bool(dev)) if folds else ""
+    baseline = found.entries.baseline
+    if baseline is not None and not dev:
+        instead = f"There is no winner to predict with, so `acclimate predict` takes {baseline.label}, from {FITTED}/."
+        handed_over = f"{handed_over} {instead}".lstrip()
     about: dict[str, Any] = {"command": command, "winner": winner, "folds": folds, "handed_over": handed_over}
     complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():
@@ -438,6 +443,10 @@ def _completed(
             seed = max(dev, key=lambda seed: dev[seed])
             about = {"contestant": best.row, "seed": seed, "task": _input_of(found.entries.materials.task, out)}
             _hand_over(found.tuned[best.row][seed], out, about)
+        if baseline is None:
+            shutil.rmtree(out / FITTED, ignore_errors=True)
+        else:
+            _hand_over_baseline(baseline, found.entries.materials.task, out)
     ranks.wait()
     return complete
 
@@ -474,3 +483,15 @@ def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
         files.write_json(temporary / "race.json", dict(about))
+
+
+def _hand_over_baseline(fitted: Job, task: Prepared, out: Path) -> None:
+    """Write the fitted baseline to `out/baseline`, with what dev chose and its score there."""
+    done, recipe = result_of(fitted, out), fitted.settings["recipe"]
+    assert done is not None
+    model = work.kept_baseline(fitted.directory(out), recipe, task, watch=unwatched)
+    about = {"contestant": fitted.label, "task": _input_of(task, out), "setting": done["setting"]}
+    about |= {"metric": task.metric.name, "dev": done["dev"], "learnt": done.get("learnt", True)}
+    with files.new_directory(out / FITTED) as temporary:
+        write_baseline(model, temporary)
+        files.write_json(temporary / "race.json", about)

@@ -273,11 +273,13 @@ def _pieced(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Train the only contestant of the search on the usual split, or none where it has none. Where that fails, a note
-    says so.
+    """Train the only contestant of the search on the usual split, or none where it has none, and fit the baseline.
+    Where training fails, a note says so.
     """
+    fitted, _ = fit_baseline(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
+    search = replace(search, entries=replace(fitted, baseline=None))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
-    without = replace(search.entries, models={}, **unmeasured)
+    without = replace(fitted, models={}, **unmeasured)
     nothing = FineTuned(without, SearchResult((), (), ""), {})
     if not search.entries.models:
         return nothing
@@ -286,7 +288,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
         refit = _together(search, out, watch)
         tuned = refit.tuned.get(name, ())
         if tuned and all(result_of(job, out) is not None for job in tuned):
-            return refit
+            return replace(refit, entries=replace(refit.entries, baseline=fitted.baseline))
         why = refit.failed.get(name, "it diverged")
     except Exception as error:
         if not isinstance(error, ValueError) and not failed_with(error, out):

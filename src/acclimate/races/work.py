@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import Checkpoint, Watch
+from acclimate.core.types import BASELINE_FILE, Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
@@ -232,6 +232,8 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
     """Fit the baseline without an encoder, and choose its setting on dev."""
     prepared = open_prepared(task)
     fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), prepared, watch)
+    assert fitted.model is not None
+    baselines.write_baseline(fitted.model, out)
     files.write_record(out / CLOCK, {"seconds": fitted.seconds})
     return {
         "dev": fitted.dev,
@@ -243,11 +245,23 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
 
 
 def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
-    """Fit the baseline again with the setting that dev chose, and score it on the test set, once."""
-    stated, prepared = settings.from_mapping(baselines.TfidfRecipe, recipe), open_prepared(task)
+    """Score the fitted baseline on the test set, once."""
+    prepared = open_prepared(task)
+    return baselines.test_baseline(kept_baseline(fitted, recipe, prepared, watch=watch), prepared, by=by)
+
+
+def kept_baseline(fitted: Path, recipe: Mapping[str, Any], task: Prepared, *, watch: Watch) -> baselines.BaselineModel:
+    """Return the baseline that the job in `fitted` kept; where an earlier version did the job, fit it again with the
+    setting that dev chose.
+    """
+    if (fitted / BASELINE_FILE).exists():
+        return baselines.read_baseline(fitted)
+    stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
     if chosen := read_result(fitted)["setting"]:  # a list of words has none
         stated = stated.only(settings.from_mapping(baselines.TfidfSetting, chosen))
-    return baselines.test_baseline(_baseline(stated, prepared, watch), prepared, by=by)
+    model = _baseline(stated, task, watch).model
+    assert model is not None
+    return model
 
 
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:

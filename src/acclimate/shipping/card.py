@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
+from jinja2 import Environment
 from markupsafe import Markup
 
 from acclimate.core import figures, files
@@ -307,20 +308,6 @@ def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
 
 def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
-    template_environment = templates(markdown.escaped)
-    template_environment.filters |= {
-        "cost": figures.cost_text,
-        "difference": difference_text,
-        "duration": figures.duration,
-        "interval": interval_text,
-        "listed": figures.listed,
-        "metric": figures.metric_text,
-        "p": figures.p_text,
-        "percent": figures.percent,
-        "plain_paths": markdown.without_paths,
-        "points": figures.points,
-        "size": _size,
-    }
     values = {
         "card": card,
         "general": table.beside([row.contestant for row in card.rows], card.general_losses),
@@ -338,7 +325,26 @@ def render(card: Card) -> str:
         "low": LOW,
         "few": FEW,
     }
-    return template_environment.get_template("card.md").render(values)
+    return environment().get_template("card.md").render(values)
+
+
+def environment() -> Environment:
+    """Return the templates of cards, with their filters."""
+    found = templates(markdown.escaped)
+    found.filters |= {
+        "cost": figures.cost_text,
+        "difference": difference_text,
+        "duration": figures.duration,
+        "interval": interval_text,
+        "listed": figures.listed,
+        "metric": figures.metric_text,
+        "p": figures.p_text,
+        "percent": figures.percent,
+        "plain_paths": markdown.without_paths,
+        "points": figures.points,
+        "size": _size,
+    }
+    return found
 
 
 def metadata(card: Card) -> ModelCardData:

@@ -1,4 +1,5 @@
-"""Predict labels for new texts with a fine-tuned model: a shipment, the winner of a race, or another checkpoint.
+"""Predict labels for new texts with a fine-tuned model: a shipment, the winner of a race, or another checkpoint. The
+fitted baseline of a race, which needs no encoder, predicts likewise.
 
 The rows of tokens and the forward pass are those of the race's test (tasks/rows.py, methods/task_loss.py), so a text
 gets the label that the race's test gave it. Rows go through the model CHUNK at a time, those of like length together:
@@ -6,10 +7,11 @@ memory does not grow with the file. The last digits of a number depend on which 
 
 kind        probability
 sequence    softmax of the outputs
-multilabel  sigmoid of each output; each label above .5 is predicted. With finetune.threshold=dev the outputs are
-            shifted so that the threshold which dev chose lies at .5
+multilabel  sigmoid of each output; each label above .5 is predicted. With finetune.threshold=dev the outputs of both
+            kinds are shifted as dev chose (tasks/thresholds.py)
 score       none
-tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags
+tokens      of the predicted tag of each word: softmax; with a CRF the marginal over all sequences of tags; of a word
+            list none
 span        softmax over the different answers among the 20 best spans of every window
 
 Shape suffixes: n texts, w words of a text, C labels, N tokens of all rows together.
@@ -22,19 +24,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
 from scipy.special import expit, softmax
 
+from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Batch, Example, Label, Progress, Rejected, Watch, unwatched
+from acclimate.core.types import BASELINE_FILE, Batch, Example, Label, Progress, Rejected, Watch, unwatched
+from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
 from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.encoder import load_tokenizer, longest_of_config
 from acclimate.models.task_layers import OF_MENTIONS, crf_of, pooling_of, transitions_of
 from acclimate.shipping.texts import (
+    CARD,
     Asking,
     Text,
     asking_of,
@@ -48,7 +53,7 @@ from acclimate.shipping.writers import NAMED, Predicted, check_columns, check_ou
 from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.rows import SPANS, by_word, encode_rows
 from acclimate.tasks.spans import ranked_answers
-from acclimate.tasks.tags import converted, entities, scheme_of, words_of
+from acclimate.tasks.tags import Scheme, converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
 from acclimate.training.plan import device
 
@@ -68,7 +73,7 @@ class Prediction:
                    each word; up to five answers, the best first
     probability    of the class, or of the best answer; None for other kinds
     probabilities  class -> probability; {} for other kinds
-    of_words       probability of the tag of each word; () for other kinds
+    of_words       probability of the tag of each word; () for other kinds and from a word list
     entities       (first word, last word, type, its words) for tags that name entities, in their order
     answers        (answer, probability), the best first
     words          the words that have tags; () for other kinds
@@ -120,16 +125,7 @@ class Predictor:
             return [_answered(answers) for answers in ranked_answers(outputs, rows, [one.text for one in examples])]
         if self.kind == "tokens":
             return self._tagged(outputs, rows, examples)
-        labels = predictions_of(self.model, outputs, rows, self.labels)
-        if self.kind == "score":
-            return [Prediction(label) for label in labels]
-        several = self.kind == "multilabel"
-        found_nC = expit(outputs) if several else softmax(outputs, axis=-1)
-        made = []
-        for label, found_C in zip(labels, found_nC.tolist(), strict=True):
-            probabilities = dict(zip(self.labels, found_C, strict=True))
-            made.append(Prediction(label, None if several else probabilities[cast(str, label)], probabilities))
-        return made
+        return _with_probabilities(predictions_of(self.model, outputs, rows, self.labels), outputs, self)
 
     def _tagged(self, outputs_NC: np.ndarray, rows: Batch, examples: Sequence[Example]) -> list[Prediction]:
         crf = crf_of(self.model)
@@ -146,10 +142,7 @@ class Predictor:
             of_words = np.ones(len(tags))
             of_words[there_w] = found_wC[np.arange(len(codes)), codes]
             given = converted(tags, scheme) if scheme and other else tags
-            words = words_of(example.text)
-            named = sorted(entities(given)) if scheme else []
-            found = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
-            made.append(Prediction(given, of_words=tuple(of_words.tolist()), entities=found, words=tuple(words)))
+            made.append(replace(_with_entities(given, example, scheme), of_words=tuple(of_words.tolist())))
         return made
 
     def _of_words(self, outputs_wC: np.ndarray) -> np.ndarray:
@@ -164,6 +157,55 @@ class Predictor:
         return crf.marginals(emissions_1wC, lengths_1, allowed)[0].cpu().numpy()
 
 
+@dataclass(frozen=True)
+class BaselinePredictor:
+    """The fitted baseline of a race, which predicts as `Predictor` does."""
+
+    model: BaselineModel
+    asking: Asking
+    reads_mentions: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> Kind:
+        return self.model.kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.asking.labels or self.model.labels
+
+    def predict(self, examples: Sequence[Example], *, watch: Watch = unwatched) -> list[Prediction]:
+        """Return the predictions for texts, in their order; labels of the examples are not looked at."""
+        if isinstance(self.model, WordList):
+            scheme = scheme_of(self.labels)
+            tags = self.model.predict(examples)
+            return [_with_entities(given, example, scheme) for given, example in zip(tags, examples, strict=True)]
+        outputs_nC = self.model.outputs(examples)
+        return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
+
+
+def _with_probabilities(
+    labels: Sequence[Label], outputs_nC: np.ndarray, model: Predictor | BaselineModel
+) -> list[Prediction]:
+    """Return the predictions of classes or numbers. labels: what was predicted for each text"""
+    if model.kind == "score":
+        return [Prediction(label) for label in labels]
+    several = model.kind == "multilabel"
+    found_nC = expit(outputs_nC) if several else softmax(outputs_nC, axis=-1)
+    made = []
+    for label, found_C in zip(labels, found_nC.tolist(), strict=True):
+        probabilities = dict(zip(model.labels, found_C, strict=True))
+        made.append(Prediction(label, None if several else probabilities[cast(str, label)], probabilities))
+    return made
+
+
+def _with_entities(tags: Label, example: Example, scheme: Scheme | None) -> Prediction:
+    """Return the prediction of these tags for a sentence. scheme: None where they name no entities"""
+    words = words_of(example.text)
+    named = sorted(entities(cast(tuple[str, ...], tags))) if scheme else []
+    found = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
+    return Prediction(tags, entities=found, words=tuple(words))
+
+
 def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     best = ranked[:RANKS]
     if not best:
@@ -173,16 +215,22 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     return Prediction(tuple(answer for answer, _ in best), found[0], answers=answers)
 
 
-def load_predictor(model: str | Path, *, stated: bool = False) -> Predictor:
-    """Return a fine-tuned model, ready to predict, on this process's device.
+def load_predictor(
+    model: str | Path, *, stated: bool = False, watch: Watch = unwatched
+) -> Predictor | BaselinePredictor:
+    """Return a fine-tuned model, ready to predict, on this process's device; or the baseline of a race.
 
-    model   a shipment, the out folder of a race (its winner), a checkpoint of fine-tuning, or the hub id of one
+    model   a shipment, the out folder of a race (its winner, or its baseline where there is none), a checkpoint of
+            fine-tuning, the `baseline` of a race, or the hub id of a model
     stated  as of `asking_of`
 
     Raises ValueError for what is none of these.
     """
-    where = checkpoint_in(model)
+    where = checkpoint_in(model, watch=watch)
     asking = asking_of(where, stated=stated)
+    if (Path(where) / BASELINE_FILE).is_file():
+        files.check_manifest(Path(where), edited=(CARD,), way_out="Copy the folder again, or race again")
+        return BaselinePredictor(read_baseline(Path(where)), asking)
     tokenizer, loaded = load_tokenizer(where), load_finetuned(where)
     kind = cast(Kind, classifier_kind(loaded))
     loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
@@ -192,7 +240,7 @@ def load_predictor(model: str | Path, *, stated: bool = False) -> Predictor:
 
 
 def predict(
-    model: str | Path | Predictor,
+    model: str | Path | Predictor | BaselinePredictor,
     rows: str | Path | Iterable[Any],
     *,
     text: str | None = None,
@@ -202,14 +250,16 @@ def predict(
 ) -> list[Prediction]:
     """Return the predictions for a file, or for rows in memory, in their order.
 
-    model         as of `load_predictor`, or a Predictor
+    model         as of `load_predictor`, or what that returns
     rows          path of a file, or rows: texts, pairs of texts, lists of words, or mappings by column
     text, pair, id  columns; None: those of the race
 
     Raises ValueError for a row that cannot be read, with its place and the way out. `predict_file` writes a file, for
     any number of rows.
     """
-    predictor = model if isinstance(model, Predictor) else load_predictor(model, stated=bool(text or pair))
+    predictor = (
+        load_predictor(model, stated=bool(text or pair), watch=watch) if isinstance(model, str | Path) else model
+    )
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
     if isinstance(rows, str | Path):
@@ -221,7 +271,7 @@ def predict(
 
 
 def predict_file(
-    model: str | Path | Predictor,
+    model: str | Path | Predictor | BaselinePredictor,
     file: str | Path,
     out: str | Path,
     *,
@@ -237,7 +287,7 @@ def predict_file(
 ) -> Predicted:
     """Write a line or row with the prediction for each row of a file, in memory that does not grow with it.
 
-    model     as of `load_predictor`, or a Predictor
+    model     as of `load_predictor`, or what that returns
     file      its path; "-": standard input
     out       .csv, .tsv, .jsonl, .parquet, or .conll of a tagger; "-": JSON lines on standard output. It appears once
               it is whole
@@ -249,12 +299,12 @@ def predict_file(
     Raises ValueError for what cannot be read or written.
     """
     check_out(out, file, keep)
-    where = model if isinstance(model, Predictor) else checkpoint_in(model)
+    where = checkpoint_in(model, watch=watch) if isinstance(model, str | Path) else model
     stated = bool(text or pair)
-    recorded = where.asking if isinstance(where, Predictor) else asking_of(where, stated=stated)
+    recorded = asking_of(where, stated=stated) if isinstance(where, str) else where.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
     with named_input(file, asking, format, stdin) as path:
-        predictor = where if isinstance(where, Predictor) else load_predictor(where, stated=stated)
+        predictor = load_predictor(where, stated=stated) if isinstance(where, str) else where
         check_columns(out, predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
@@ -293,7 +343,7 @@ class Skipped:
             self.first.append(row)
 
 
-def _of_chunk(predictor: Predictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
+def _of_chunk(predictor: Predictor | BaselinePredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
     return predictor.predict([text.example for text in chunk], watch=watch)
 
 

@@ -6,6 +6,8 @@ transformers is, such as a tagger with a CRF, is loaded with acclimate, and the 
 
 Where the last layer reads the mean state of all tokens, the directory has sentence-transformers' modules.json: the
 encoder with that mean.
+
+The baseline of a race is shipped likewise, where it is named or the race has no winner: its files, checked, and a card.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import Example, Label, Progress, Score, Watch, unwatched
-from acclimate.jobs.lock import WINNER
+from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score, Watch, unwatched
+from acclimate.jobs.lock import FITTED, WINNER
+from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.light import bottleneck_of
@@ -34,11 +37,12 @@ from acclimate.races.report import RACE
 from acclimate.races.verdict import baseline_ahead
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
+from acclimate.shipping.baseline_card import render_baseline
 from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import load_predictor
 from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import CARD, MARK
+from acclimate.shipping.texts import CARD, MARK, RECORD, without_winner
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
@@ -70,7 +74,8 @@ def ship(
     language: Sequence[str] = (),
     watch: Watch = unwatched,
 ) -> Shipped:
-    """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card.
+    """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card. Where `run` is
+    the baseline of a race, or the race has no winner, the baseline is written: its terms, weights and card.
 
     onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
     space     True: add a small web page to try the model, for Gradio and the hub's Spaces (shipping/space.py)
@@ -83,6 +88,12 @@ def ship(
     """
     run, to = Path(run), Path(to)
     _check_words(license, language)
+    if (run / BASELINE_FILE).is_file():
+        return _ship_baseline(run.parent, to, onnx=onnx, space=space, license=license, language=language)
+    if (run / FITTED / BASELINE_FILE).is_file() and not (run / WINNER).exists() and (why := without_winner(run)):
+        made = _ship_baseline(run, to, onnx=onnx, space=space, license=license, language=language)
+        watch(Progress("ship", 0, 0, "texts", {"note": f"{why}: {made.contestant} is shipped"}))
+        return made
     if onnx:
         onnx_copy.require_packages()
     score, task = _finished(run)
@@ -92,9 +103,7 @@ def ship(
         another = ", or race with finetune.pooling=mean" if "pooling = pair" in beyond else ""
         why = f"ONNX needs a model that transformers alone can load, but {beyond}"
         raise ValueError(f"{why}. Ship without --onnx{another}")
-    examples = task.examples("test")
-    if tuple(example.id for example in examples) != score.ids:
-        raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
+    examples = _texts_scored(run, task, score)
     if simple := baseline_ahead(read_outcome(path_of(run, RACE))):
         note = f"no encoder of this race scores above {simple}, which needs none"
         watch(Progress("ship", 0, 0, "texts", {"note": note}))
@@ -122,6 +131,49 @@ def ship(
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
     return Shipped(to, score.contestant, score.seed, len(score.ids), int8)
+
+
+def _ship_baseline(run: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str]) -> Shipped:
+    """Write the baseline of the race in `run` to the directory `to`. Raises ValueError as `ship` does."""
+    recorded, source = path_of(run, RACE), run / FITTED
+    if not recorded.exists() or not (source / BASELINE_FILE).exists():
+        raise ValueError(f"{run} holds no finished race with a baseline. Give the --out of one, or its {FITTED}/")
+    files.check_manifest(source)
+    outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
+    name = about["contestant"]
+    for option, what in {
+        "--onnx": "exports an encoder" * onnx,
+        "--space": "makes a page for an encoder" * space,
+    }.items():
+        if what:
+            raise ValueError(f"{option} {what}, and {name} has none. Ship without {option}")
+    if outcome.folds:
+        raise ValueError(
+            f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
+            f"against. `acclimate predict {source}` takes it as it is. Or race without --folds"
+        )
+    score = next((each for each in outcome.scores if each.contestant == name), None)
+    if score is None:
+        raise ValueError(f"{run}: {name} has no score on test, so nothing can be checked. Run the same race again")
+    task = open_prepared(run / "data")
+    examples = _texts_scored(run, task, score)
+    _require_free(to)
+    with files.hold_beside(to), files.new_directory(to) as temporary:
+        _copy(source, temporary)
+        _check_labels(read_baseline(temporary).predict(examples), task, score)
+        card = render_baseline(outcome, score, task, dev=about["dev"], license=license, language=tuple(language))
+        files.write_text(temporary / CARD, card)
+        mark = {"contestant": name, "seed": score.seed, "checked": len(score.ids), "int8": None}
+        files.write_json(temporary / MARK, mark)
+    return Shipped(to, name, score.seed, len(score.ids))
+
+
+def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
+    """Return the test texts. Raises ValueError if they are not those that were scored."""
+    examples = task.examples("test")
+    if tuple(example.id for example in examples) != score.ids:
+        raise ValueError(f"{run / 'data'}: the test texts are not those that were scored. Run the race again to go on")
+    return examples
 
 
 def _finished(run: Path) -> tuple[Score, Prepared]:
@@ -244,7 +296,11 @@ def _check_with_acclimate(
     directory: Path, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch
 ) -> None:
     """Raises ValueError if `acclimate predict` does not predict with the directory what was scored."""
-    predicted = [made.label for made in load_predictor(directory).predict(examples, watch=watch)]
+    _check_labels([made.label for made in load_predictor(directory).predict(examples, watch=watch)], task, score)
+
+
+def _check_labels(predicted: Sequence[Label], task: Prepared, score: Score) -> None:
+    """Raises ValueError if this is not what was scored; numbers may differ by rounding."""
     if task.kind == "score":
         numbers = np.array(predicted, dtype=np.float64)[:, None]
         wrong = check.differing(score.predicted, numbers, task.kind, task.labels)

@@ -28,8 +28,8 @@ from typing import IO, Any
 
 from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
-from acclimate.core.types import Example, Rejected
-from acclimate.jobs.lock import OUTCOME, WINNER
+from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
+from acclimate.jobs.lock import FITTED, OUTCOME, WINNER
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
@@ -63,7 +63,7 @@ STDIN = "-"
 MARK = "shipment.json"  # of a shipment: what was checked
 CARD = "README.md"  # of a shipment: the model card
 PATIENCE = 10.0  # seconds in which the hub has to answer whether it has a record
-RECORD = "race.json"  # of a winner and of a shipment: contestant, seed, and `task`
+RECORD = "race.json"  # of a winner, a baseline and a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
@@ -127,12 +127,13 @@ class Text:
     kept: Mapping[str, Any] = field(default_factory=dict)
 
 
-def checkpoint_in(model: str | Path) -> str:
-    """Return the directory of a fine-tuned model, or its hub id.
+def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
+    """Return the directory of a fine-tuned model or of a fitted baseline, or the hub id of a model.
 
-    model: a shipment, the out folder of a race (its winner), a folder that holds `checkpoint`, a checkpoint, a hub id
+    model: a shipment, the out folder of a race (its winner, or its baseline where there is none, which `watch` is
+    told), a folder that holds `checkpoint`, a checkpoint, a baseline, a hub id
 
-    Raises ValueError for a race without a winner, and for what is none of these.
+    Raises ValueError for a race with neither, and for what is none of these.
     """
     where = Path(locate(model))
     if not where.is_dir():
@@ -141,19 +142,38 @@ def checkpoint_in(model: str | Path) -> str:
         return str(where / WINNER)
     if (where / "checkpoint" / "config.json").is_file():
         return str(where / "checkpoint")
-    if (where / "config.json").is_file():
+    if (where / "config.json").is_file() or (where / BASELINE_FILE).is_file():
         return str(where)
-    if (recorded := where / f"race{OUTCOME}").exists():
-        from acclimate.races.outcome import read_outcome
-
-        outcome = read_outcome(recorded)
-        why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
+    if (where / f"race{OUTCOME}").exists():
+        why = without_winner(where)
+        if not why:
+            raise ValueError(f"{where}: its {WINNER}/ is gone. Give the command of the race again: it writes it anew")
+        if (where / FITTED / BASELINE_FILE).is_file():
+            watch(Progress("predict", 0, 0, "rows", {"note": f"{why}: predicted by {_fitted_in(where)}"}))
+            return str(where / FITTED)
         raise ValueError(f"{where}: {why}, so there is no model to predict with. Its page says what to try")
     if (where / "data").is_dir():
         raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
     raise ValueError(
         f"{where}: holds no fine-tuned model. Give a shipped folder, the --out of a race, a checkpoint or a hub id"
     )
+
+
+def without_winner(run: Path) -> str:
+    """Return why a finished race handed over no checkpoint; "" if it did."""
+    from acclimate.races.outcome import read_outcome
+
+    outcome = read_outcome(run / f"race{OUTCOME}")
+    if outcome.race is not None and outcome.race.winner:
+        return f"no checkpoint of {outcome.race.winner} was handed over" if outcome.folds else ""
+    return "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
+
+
+def _fitted_in(run: Path) -> str:
+    """Return the name of a race's baseline, and whether it has learnt nothing."""
+    about = files.read_object(run / FITTED / RECORD, names=("contestant", "learnt"))
+    guesses = "" if about["learnt"] else ", which does no better on dev than a constant answer or guesses"
+    return f"{about['contestant']}{guesses}"
 
 
 def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
