@@ -3,7 +3,7 @@
 import pytest
 
 from acclimate.reports.page import escaped
-from acclimate.text.untrusted import nearest, unsound
+from acclimate.text.untrusted import unsound
 
 BIDI = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 
@@ -30,19 +30,3 @@ def test_what_a_terminal_would_obey_is_shown_as_its_escape(code):
     shown = escaped(f"a{chr(code)}b")
     assert shown.isprintable()
     assert shown == "a" + ascii(chr(code))[1:-1] + "b"
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("NCBI", "NCBI-disease"),  # and not QNLI, which is spelt more alike
-        ("pico", "EBM PICO"),
-        ("bc5", "BC5-chem"),
-        ("qnil", "QNLI"),
-        ("BC5-Chem", "BC5-chem"),
-        ("", "QNLI"),
-    ],
-)
-def test_a_name_is_taken_for_one_that_begins_with_it_or_holds_it_before_one_that_is_spelt_alike(name, meant):
-    assert nearest(name, ["QNLI", "NCBI-disease", "BC5-disease", "BC5-chem", "EBM PICO"]) == meant
-    assert nearest(name, []) is None

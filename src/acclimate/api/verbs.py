@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 from acclimate.api.study import Study, study_in
 from acclimate.cli.options import HUB, LABELLED
 from acclimate.cli.settings import schema, stand_in_of
+from acclimate.core.names import shown as quoted
 from acclimate.core.settings import (
     SEEDS,
     assignments_of,
@@ -37,7 +38,6 @@ from acclimate.data.inputs import Leaks, Raw
 from acclimate.jobs.workers import Where, current_workers, working
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.labels import Stated
-from acclimate.text.untrusted import shown as quoted
 
 if TYPE_CHECKING:
     from acclimate.core.types import Checkpoint, Watch

@@ -27,12 +27,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files
+from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.tables import Columns, no_column
 from acclimate.text.documents import check_size, dataset_files, files_of, is_dataset
-from acclimate.text.untrusted import INPUTS, LIMITS, RECORD, named, nearest, printable, shown
+from acclimate.text.untrusted import INPUTS, LIMITS, RECORD, named, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,9 +22,10 @@ from typing import Any
 
 from acclimate.core import files
 from acclimate.core.hub import UnreachableError, hub_errors
+from acclimate.core.names import nearest
 from acclimate.core.settings import digest
 from acclimate.data.as_files import Source, Table, by_split, class_names, parquet_table
-from acclimate.text.untrusted import INPUTS, nearest, printable
+from acclimate.text.untrusted import INPUTS, printable
 
 PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
 NAME = re.compile(r"(?P<repo>\w[\w.-]*(/\w[\w.-]*)?)(:(?P<config>[\w.+-]+))?(@(?P<revision>[\w./+-]+))?")

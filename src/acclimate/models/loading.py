@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
+from acclimate.core.names import meant
 from acclimate.models.dropout import dropout_fields
-from acclimate.text.untrusted import meant
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -424,10 +424,8 @@ def tested(tuned: Job, task: Prepared) -> Job:
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of the baseline at the test set."""
-    contents = {name: task.hashes[name] for name in ("about", "train", "test")}
-    label = f"test {fitted.label}"
-    stated = {"by": label, "recipe": fitted.settings["recipe"]}
-    return Job(label, work.TEST_TERMS, stated, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
+    contents, label = contents_of(task, "about", "test"), f"test {fitted.label}"
+    return Job(label, work.TEST_TERMS, {"by": label}, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import FITTED, WINNER
 from acclimate.methods import Method
-from acclimate.methods.baselines import BASELINE, write_baseline
+from acclimate.methods.baselines import BASELINE, read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
-from acclimate.races import report, work
+from acclimate.races import report
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter, texts_of
@@ -487,11 +487,10 @@ def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:
 
 def _hand_over_baseline(fitted: Job, task: Prepared, out: Path) -> None:
     """Write the fitted baseline to `out/baseline`, with what dev chose and its score there."""
-    done, recipe = result_of(fitted, out), fitted.settings["recipe"]
+    done = result_of(fitted, out)
     assert done is not None
-    model = work.kept_baseline(fitted.directory(out), recipe, task, watch=unwatched)
     about = {"contestant": fitted.label, "task": _input_of(task, out), "setting": done["setting"]}
-    about |= {"metric": task.metric.name, "dev": done["dev"], "learnt": done.get("learnt", True)}
+    about |= {"metric": task.metric.name, "dev": done["dev"], "learnt": done["learnt"]}
     with files.new_directory(out / FITTED) as temporary:
-        write_baseline(model, temporary)
+        write_baseline(read_baseline(fitted.directory(out)), temporary)
         files.write_json(temporary / "race.json", about)

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import BASELINE_FILE, Checkpoint, Watch
+from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.races import estimates
-from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import CLOCK, before, read_log
@@ -231,7 +231,11 @@ def test_probe(
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its setting on dev."""
     prepared = open_prepared(task)
-    fitted = _baseline(settings.from_mapping(baselines.TfidfRecipe, recipe), prepared, watch)
+    if prepared.kind == "tokens":
+        fitted = baselines.fit_dictionary(prepared)
+    else:
+        stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
+        fitted = baselines.fit_tfidf(stated, prepared, watch=watch)
     assert fitted.model is not None
     baselines.write_baseline(fitted.model, out)
     files.write_record(out / CLOCK, {"seconds": fitted.seconds})
@@ -244,24 +248,9 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
     }
 
 
-def test_terms(*, out: Path, watch: Watch, by: str, recipe: Mapping[str, Any], task: Path, fitted: Path) -> Result:
+def test_terms(*, out: Path, watch: Watch, by: str, task: Path, fitted: Path) -> Result:
     """Score the fitted baseline on the test set, once."""
-    prepared = open_prepared(task)
-    return baselines.test_baseline(kept_baseline(fitted, recipe, prepared, watch=watch), prepared, by=by)
-
-
-def kept_baseline(fitted: Path, recipe: Mapping[str, Any], task: Prepared, *, watch: Watch) -> baselines.BaselineModel:
-    """Return the baseline that the job in `fitted` kept; where an earlier version did the job, fit it again with the
-    setting that dev chose.
-    """
-    if (fitted / BASELINE_FILE).exists():
-        return baselines.read_baseline(fitted)
-    stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
-    if chosen := read_result(fitted)["setting"]:  # a list of words has none
-        stated = stated.only(settings.from_mapping(baselines.TfidfSetting, chosen))
-    model = _baseline(stated, task, watch).model
-    assert model is not None
-    return model
+    return baselines.test_baseline(baselines.read_baseline(fitted), open_prepared(task), by=by)
 
 
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
@@ -269,10 +258,6 @@ def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
     prepared = open_prepared(task)
     fitted = baselines.fit_constant(prepared)
     return {**baselines.test_baseline(fitted, prepared, by=by), "dev": fitted.dev}
-
-
-def _baseline(stated: baselines.TfidfRecipe, task: Prepared, watch: Watch) -> baselines.FittedBaseline:
-    return baselines.fit_dictionary(task) if task.kind == "tokens" else baselines.fit_tfidf(stated, task, watch=watch)
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:
@@ -303,7 +288,8 @@ MOVE = Work("embedding distance", move, estimate=estimates.loading)
 # rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
 FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task", rule=2)
 PROBE = Work("probe", probed, estimate=estimates.probing)
-TERMS = Work("baseline", terms, estimate=estimates.fitting, quick=True)
+# rule 1: the fitted model is kept, which its test reads
+TERMS = Work("baseline", terms, estimate=estimates.fitting, quick=True, rule=1)
 TEST = Work("test", test, estimate=estimates.testing, opens_test=True)
 TEST_TOGETHER = Work("test together", test_together, estimate=estimates.testing_together, opens_test=True)
 TEST_PROBE = Work("test probe", test_probe, estimate=estimates.testing_probe, opens_test=True)

@@ -28,6 +28,7 @@ from typing import IO, Any
 
 from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
+from acclimate.core.names import shown
 from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
 from acclimate.jobs.lock import FITTED, OUTCOME, WINNER
 from acclimate.models.loading import locate
@@ -53,7 +54,6 @@ from acclimate.text.untrusted import (
     check_file,
     named,
     printable,
-    shown,
     text_lines,
     unpacked_name,
 )

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from acclimate.core.figures import listed
+from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
 from acclimate.tasks.formats.squad import IMPOSSIBLE, by_question, of_question, placed_questions
 from acclimate.tasks.labels import (
@@ -58,16 +59,7 @@ from acclimate.tasks.tables import (
 from acclimate.tasks.tagged import holds_tags, notes_on_tags, split_documents, tagged_rows, tags_metric
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
-from acclimate.text.untrusted import (
-    LIMITS,
-    ReadLimits,
-    check_file,
-    meant,
-    named,
-    printable,
-    record_of,
-    shown,
-)
+from acclimate.text.untrusted import LIMITS, ReadLimits, check_file, named, printable, record_of
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off

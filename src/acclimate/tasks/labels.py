@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+from acclimate.core.names import nearest, shown
 from acclimate.core.types import Label
 from acclimate.tasks.tables import class_name
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.untrusted import nearest, shown
 
 MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
 MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts

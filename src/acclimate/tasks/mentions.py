@@ -15,6 +15,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.formats.archives import ENDINGS as ARCHIVES
@@ -24,7 +25,7 @@ from acclimate.tasks.formats.pubtator import pubtator_documents
 from acclimate.tasks.sentences import Span, sentence_spans
 from acclimate.tasks.tables import FileRead, Row, check_accepted
 from acclimate.tasks.tags import Scheme, entities, tags_of, text_of
-from acclimate.text.untrusted import named, shown, unpacked_name
+from acclimate.text.untrusted import named, unpacked_name
 from acclimate.text.words import word_spans
 
 Discontinuous = Literal["whole", "drop"]

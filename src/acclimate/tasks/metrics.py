@@ -46,10 +46,10 @@ from operator import and_, eq
 import numpy as np
 import numpy.typing as npt
 
+from acclimate.core.names import meant
 from acclimate.core.types import Label
 from acclimate.tasks.tags import OUTSIDE, entities, joined_tags
 from acclimate.tasks.task import Kind, Metric, Values
-from acclimate.text.untrusted import meant
 
 WITHOUT = "micro_f1 without "
 AND_F1 = "accuracy_and_f1 of "

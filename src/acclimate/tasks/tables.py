@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Rejected, Split
 from acclimate.tasks.tags import scheme_of
 from acclimate.tasks.task import Metric, Task
@@ -35,13 +36,11 @@ from acclimate.text.untrusted import (
     first_bytes,
     foreign,
     json_lines,
-    meant,
     named,
     packing_of,
     parsed,
     printable,
     read_blocks,
-    shown,
     sound,
     source_of_rows,
     text_lines,

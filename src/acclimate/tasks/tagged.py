@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.tables import WORD_LINES, Columns, Row, class_name, table_rows
@@ -28,7 +29,6 @@ from acclimate.text.untrusted import (
     check_file,
     named,
     printable,
-    shown,
     text_lines,
     unpacked_name,
     unsound,

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from acclimate.core.names import meant, shown
 from acclimate.core.types import Document, Rejected
 from acclimate.text.pubmed import Deletion, xml_articles
 from acclimate.text.untrusted import (
@@ -26,10 +27,8 @@ from acclimate.text.untrusted import (
     check_file,
     foreign,
     json_lines,
-    meant,
     named,
     printable,
-    shown,
     text_lines,
     unpacked_name,
     unsound,

@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks
 
 ROOTS = frozenset({"article", "pmc-articleset"})
 _TITLE = ("article", "front", "article-meta", "title-group", "article-title")

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from acclimate.core.names import shown
 from acclimate.text.jats import ROOTS, jats_articles
 from acclimate.text.safe_xml import SafeParser, fed
-from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks, shown
+from acclimate.text.untrusted import ReadLimits, RowValues, named, read_blocks
 
 ARTICLES = frozenset({"PubmedArticle", "PubmedBookArticle"})
 # (parent, element) -> what it holds; abstracts in other languages (OtherAbstract) and cited PMIDs have other parents

@@ -10,8 +10,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NoReturn
 from xml.parsers import expat
 
+from acclimate.core.names import shown
 from acclimate.core.types import Item
-from acclimate.text.untrusted import printable, shown
+from acclimate.text.untrusted import printable
 
 DEEPEST = 200  # levels of nested elements
 _FED = 1 << 16  # bytes that the parser gets at a time

@@ -6,13 +6,11 @@ ValueError that names it.
 
 from __future__ import annotations
 
-import difflib
-import itertools
 import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +18,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from acclimate.core import files
+from acclimate.core.names import meant, shown
 
 HEAD = 4096  # bytes by which the format of a file is recognised
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}  # ending -> compression
@@ -27,7 +26,6 @@ MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 INPUTS = "inputs"  # folder of the cache with the files that data/as_files.py writes
 RECORD = ".source.json"  # ending of the record beside such a file, which says what it was made of
 _BLOCK = 1 << 20  # bytes
-ALIKE = 0.65  # of difflib's ratio: `txt` and `text` have .86, `text` and `intent` .6
 # These have no meaning in a text. Tab, line ends, vertical tab and form feed (from PDFs) are white space. \x80 to \x9f
 # are quotation marks in a wrong encoding, as in 2% of IMDb: such texts are kept, and messages escape them.
 _CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
@@ -362,42 +360,6 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
-
-
-def shown(value: object, longest: int = 60) -> str:
-    """Return the value as Python spells it, cut to `longest` characters."""
-    # a text is cut first, in case it has a gigabyte
-    text = repr(value[: longest + 1] if isinstance(value, str | bytes) else value)
-    return text if len(text) <= longest else text[: longest - 3] + "..."
-
-
-def nearest(name: str, names: Iterable[str]) -> str | None:
-    """Return the known name that is probably meant, whatever its case; None if no name is known.
-
-    It is the shortest that begins with the name, else the shortest that contains it (from three characters on), else
-    the one with the most similar spelling. Only the first 5,000 known names are compared.
-    """
-    folded: dict[str, str] = {}
-    for candidate in itertools.islice(names, 5000):
-        folded.setdefault(candidate[:100].casefold().strip(), candidate)
-    wanted = name[:100].casefold().strip()
-    begun = [candidate for candidate in folded if len(wanted) > 1 and candidate.startswith(wanted)]
-    if candidates := begun or [candidate for candidate in folded if len(wanted) > 2 and wanted in candidate]:
-        return folded[min(candidates, key=len)]
-    candidates = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.0)
-    return folded[candidates[0]] if candidates else None
-
-
-def meant(name: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence, such as `; the nearest is 'label'`; "" if no known name is spelt alike."""
-    near = nearest(name, names)
-    if near is None:
-        return ""
-    wanted, candidate = name.casefold().strip(), near.casefold().strip()
-    alike = (len(wanted) > 1 and wanted in candidate) or difflib.SequenceMatcher(
-        None, candidate, wanted
-    ).ratio() >= ALIKE
-    return f"; the nearest is {shown(near)}" if alike else ""
 
 
 def sound(text: str) -> str:

@@ -14,11 +14,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from acclimate.core.names import meant
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import ENDINGS
 from acclimate.tasks.tags import OUTSIDE, entities
 from acclimate.tasks.task import Kind, Metric, Task
-from acclimate.text.untrusted import PACKINGS, meant, named
+from acclimate.text.untrusted import PACKINGS, named
 
 Counted = Literal["mentions", "words", "instances", "documents", "pairs", "questions"]
 ExamplesRead = Iterator[Example | Rejected]

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from acclimate.core.names import shown
 from acclimate.core.types import Rejected
-from acclimate.text.untrusted import shown, unsound
+from acclimate.text.untrusted import unsound
 
 _BLANK = re.compile(r"\s")  # one character, so that offsets stay what they are
 

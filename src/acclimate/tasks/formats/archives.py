@@ -20,7 +20,8 @@ from typing import IO, NoReturn
 
 import pyarrow as pa
 
-from acclimate.text.untrusted import PACKINGS, check_file, named, printable, shown, unpacked_name
+from acclimate.core.names import shown
+from acclimate.text.untrusted import PACKINGS, check_file, named, printable, unpacked_name
 from acclimate.text.untrusted import ReadLimits as FileLimits
 from acclimate.text.untrusted import read_blocks as file_blocks
 

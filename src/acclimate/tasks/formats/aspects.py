@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.formats.delimited import example_of, json_object, one_of
-from acclimate.text.untrusted import LIMITS, ReadLimits, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, printable
 
 POLARITIES = ("positive", "negative", "neutral")
 SIGNED = re.compile(r"([^,\[\]{}]+?)\s*[\[{]([+-])\d*[\]}]")

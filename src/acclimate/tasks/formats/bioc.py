@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from acclimate.core.names import shown
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.tasks.formats.xml import Lines, elements
-from acclimate.text.untrusted import named, printable, shown
+from acclimate.text.untrusted import named, printable
 
 ENDINGS = (".xml", ".json")
 _WIDEST = 1 << 20  # characters between two passages; after a wider gap the offset must be wrong

@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
-from acclimate.text.untrusted import named, printable, shown
+from acclimate.text.untrusted import named, printable
 
 _UNREAD = {"A": "attribute", "M": "attribute", "N": "normalisation", "#": "note", "*": "equivalence", "E": "event"}
 _MENTION = re.compile(r"(\S+) (\d{1,12} \d{1,12}(?:;\d{1,12} \d{1,12})*)")

@@ -17,12 +17,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.relations import Encoding, MentionPairs, Sentences, relation_examples
 from acclimate.tasks.sentences import punkt_spans
-from acclimate.text.untrusted import LIMITS, ReadLimits, printable, shown, text_lines
+from acclimate.text.untrusted import LIMITS, ReadLimits, printable, text_lines
 
 GROUPS = ("CPR:3", "CPR:4", "CPR:5", "CPR:6", "CPR:9")
 FALSE = "false"

@@ -21,6 +21,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
@@ -28,7 +29,7 @@ from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.formats.xml import elements
 from acclimate.tasks.relations import Encoding, MentionPairs, relation_examples
 from acclimate.tasks.sentences import Span
-from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, shown, text_lines
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, text_lines
 
 ARCHIVE = "DDIextraction_2013.tar.gz"
 LISTS: dict[Split, str] = {"train": "train_files.tsv", "dev": "dev_files.tsv", "test": "test_files.tsv"}

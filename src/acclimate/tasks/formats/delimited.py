@@ -10,21 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.archives import files_in
 from acclimate.tasks.tables import Columns, no_column
 from acclimate.tasks.tagged import tagged_rows
-from acclimate.text.untrusted import (
-    LIMITS,
-    ReadLimits,
-    json_lines,
-    named,
-    printable,
-    read_blocks,
-    shown,
-    text_lines,
-    unsound,
-)
+from acclimate.text.untrusted import LIMITS, ReadLimits, json_lines, named, printable, read_blocks, text_lines, unsound
 
 CONTROL = re.compile("[\0-\x08\x0e-\x1f\x7f]")
 LabelOf = Callable[[str], Label]  # the label of a field; raises ValueError, with the reason, if it is none

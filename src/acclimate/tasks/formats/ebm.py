@@ -17,10 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
 from acclimate.tasks.tags import join_tags
-from acclimate.text.untrusted import named, printable, shown, unsound
+from acclimate.text.untrusted import named, printable, unsound
 
 ELEMENTS = {"participants": "I-PAR", "interventions": "I-INT", "outcomes": "I-OUT"}  # the later one covers the earlier
 FOLDERS = {"train": "train", "test": "test/gold"}

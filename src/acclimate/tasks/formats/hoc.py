@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.tasks.formats.delimited import delimited_examples
 from acclimate.tasks.task import classes_in
-from acclimate.text.untrusted import LIMITS, ReadLimits, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits
 
 HALLMARKS = (
     "activating invasion and metastasis",

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, json_object, one_of
-from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable
 
 QUESTIONS = "ori_pqal.json"
 TEST = "test_ground_truth.json"

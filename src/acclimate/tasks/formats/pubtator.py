@@ -17,10 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from acclimate.core.names import shown
 from acclimate.core.types import Rejected
 from acclimate.tasks.formats.annotated import Annotated, Mention, Relation, StatedMention, StatedRelation, checked
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, files_in
-from acclimate.text.untrusted import named, printable, shown
+from acclimate.text.untrusted import named, printable
 
 ENDINGS = (".pubtator", ".txt")
 _TEXT = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)

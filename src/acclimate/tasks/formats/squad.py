@@ -22,10 +22,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, only_file
 from acclimate.tasks.spans import PASSAGE
-from acclimate.text.untrusted import named, printable, shown, unsound
+from acclimate.text.untrusted import named, printable, unsound
 
 IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
 FETCH = "Fetch it again"

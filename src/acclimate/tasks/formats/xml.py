@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element, TreeBuilder
 
+from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.datasets.catalogue import file_in
 from acclimate.tasks.formats.delimited import example_of, one_of
 from acclimate.text.safe_xml import SafeParser
-from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, read_blocks, shown
+from acclimate.text.untrusted import LIMITS, ReadLimits, named, printable, read_blocks
 
 Lines = dict[Element, int]  # on which each element begins
 
