@@ -28,8 +28,11 @@ class Exhaustive:
 
     def parts(self, query, document):
         """Word -> its part of the document's score, for the words that both have."""
+        return self._parts(Counter(analysed_words(self.analyzer, query)), document)
+
+    def _parts(self, counts, document):
         found = {}
-        for word, count in Counter(analysed_words(self.analyzer, query)).items():
+        for word, count in counts.items():
             if times := self.documents[document][word]:
                 norm = self.k1 * (1 - self.b + self.b * self.lengths[document] / self.average)
                 found[word] = self.idf(word) * count * (times / (times + norm))
@@ -37,7 +40,8 @@ class Exhaustive:
 
     def search(self, query, k):
         """(document, score) of the best k, equal scores by document."""
-        scored = [(number, self.parts(query, number)) for number in range(len(self.documents))]
+        counts = Counter(analysed_words(self.analyzer, query))
+        scored = [(number, self._parts(counts, number)) for number in range(len(self.documents))]
         # added one by one: the sum of newer Pythons rounds less
         hits = [(-np.float32(reduce(operator.add, parts.values())), number) for number, parts in scored if parts]
         return [(number, -score) for score, number in sorted(hits)[:k]]

@@ -22,8 +22,8 @@ HEAD = """# Reliability
 What happens to your work when something breaks. `make torture` tries every row below on small inputs, with random moments and files,
 and prints its seed; a run with the same seed (`--seed`) tries the same. `make torture ARGS="--part power"` runs one row, `--tenth` a
 tenth of the tries, `--state FILE` goes on where a run was stopped. With the other tests, and so in CI, a tenth of the tries runs with a
-fixed seed (`tests/test_torture.py`): of all parts but those whose tries take seconds (killed races, studies, workers, ranks and clusters;
-the last table names their tests), with the commands that take a second.
+fixed seed (`tests/test_torture.py`): of all parts but `kill-*`, with the commands that take a second. What a kill leaves `crash` and
+`power` have as well; of races, workers, ranks and clusters the last table names the tests.
 
 "The same bytes" are those of a run that was left alone: weights, results, predictions, corpora and outcomes. Files that hold seconds
 (clocks, logs of time, pages) are left out of the comparison. A try that ends otherwise than promised counts as failed.
