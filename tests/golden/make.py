@@ -22,7 +22,15 @@ TASK = ["train.jsonl", "--dev", "dev.jsonl", "--test", "test.jsonl", "--corpus",
 SHORT = ("max_tokens=32", "epochs=0", "plan.steps=3", "plan.batch=8", "plan.precision=float32")
 TUNING = [
     f"finetune.{each}"
-    for each in ("preset=papers", "pooling=mean", "looks=1", "epochs=0.0", "plan.steps=200", "plan.batch=8", "plan.rate=1e-2")
+    for each in (
+        "preset=papers",
+        "pooling=mean",
+        "looks=1",
+        "epochs=0.0",
+        "plan.steps=200",
+        "plan.batch=8",
+        "plan.rate=1e-2",
+    )
 ]
 ALIKE = ["--max-tokens", "32", "seeds=2", *TUNING, "finetune.plan.precision=float32"]
 COMMANDS = {

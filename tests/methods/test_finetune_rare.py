@@ -1,0 +1,92 @@
+"""A rare class is predicted sooner where dev says so: of fine-tunings, probes and TF-IDF alike."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import toys
+from acclimate.core.types import Example
+from acclimate.methods import baselines, finetune, probe
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.models.encoder import load_tokenizer
+from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.rows import encoded
+from acclimate.tasks.task import Task
+from acclimate.training.plan import Plan
+
+LABELS = ("heart", "other")
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """One text in eight has three words of the heart, and others have up to two: none is sure."""
+
+    def read(path: Path, split: str) -> list[Example]:
+        generator = random.Random(split)
+        found = []
+        for row in range(160):
+            about = row % 8 == 0
+            words = generator.choices(toys.PLAIN, k=8)
+            words += generator.choices(toys.TOPICS["heart"], k=3 if about else generator.randint(0, 2))
+            found.append(Example(f"{split} {row}", f"{split} {' '.join(words)}", LABELS[not about]))
+        return found
+
+    place = tmp_path_factory.mktemp("rare")
+    return prepare(Task("rare", "sequence", read, LABELS, metric_named("macro_f1"), 40), place, place / "data")
+
+
+def test_plain_transformers_predicts_what_was_scored(task, encoder, tmp_path):
+    plan = Plan(steps=60, batch=16, rate=3e-3, warmup=0.1)
+    recipe: FinetuneRecipe = toys.papers(str(encoder), task.path, epochs=0.0, looks=2, plan=plan)
+    half = finetune.evaluate(recipe, tmp_path / "half")
+    notes: list[str] = []
+    chosen = replace(recipe, threshold="dev", head="probe", retry=False)
+    finetune.adapt(chosen, tmp_path / "dev", watch=lambda told: notes.append(str(told.values.get("note", ""))))
+    score = finetune.evaluate(chosen, tmp_path / "dev")
+    assert score.dev > half.dev
+    assert any("rare classes are predicted sooner (tau = " in note for note in notes)
+    checkpoint = tmp_path / "dev" / "checkpoint"
+    model = AutoModelForSequenceClassification.from_pretrained(checkpoint).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+
+    def said(examples: list[Example]) -> list[str]:
+        with torch.no_grad():
+            rows = [model(**tokenizer(each.text, return_tensors="pt")).logits[0] for each in examples]
+        return [model.config.id2label[int(row.argmax())] for row in rows]
+
+    assert said(task.examples("dev")) == finetune.predicted_dev(tmp_path / "dev")
+    assert tuple(said(task.examples("test"))) == score.predicted
+
+
+def test_probes_and_tfidf_choose_alike(task, encoder):
+    found = probe.probe(str(encoder), task)
+    model, _ = probe.load_encoder(str(encoder))
+    dev = task.examples("dev")
+    rows, gold = encoded(task, "dev", dev, load_tokenizer(encoder)), [example.label for example in dev]
+    states_RD = probe.states_of(model, rows, (found.layer.read_out,))[found.layer.read_out]
+    low = replace(found.layer, bias_C=found.layer.bias_C - np.array([2.0, 0.0]))
+    moved = probe.with_threshold(low, states_RD, task)
+    scores = [task.score(gold, probe.decoded(layer(states_RD), rows, task)) for layer in (low, moved)]
+    assert scores[0] < scores[1] - 0.05
+    assert probe.probe(str(encoder), task, threshold="dev").dev >= found.dev
+    stated = baselines.TfidfRecipe((1.0,), class_weights=("equal",), longest=(1,))
+    half_of_terms, of_terms = (baselines.fit_tfidf(replace(stated, threshold=each), task) for each in ("half", "dev"))
+    assert of_terms.dev > half_of_terms.dev
+    examples = task.examples("test")
+    predicted = of_terms.predict(examples)
+    assert 10 < predicted.count("heart") < 80
+    assert task.open_and_score(examples, predicted, by="me")["test"] > 0.6
+
+
+def test_where_accuracy_counts_the_most_probable_class_is_predicted(task, encoder):
+    by_accuracy = replace(task, metric=metric_named("accuracy"))
+    half, dev = (probe.probe(str(encoder), by_accuracy, threshold=threshold) for threshold in ("half", "dev"))
+    assert half.predicted_dev == dev.predicted_dev
