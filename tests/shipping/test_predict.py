@@ -363,9 +363,14 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     predictor = load_predictor(run)
     expected = predict(predictor, [["word1", "word2"], ["word3"]])
     assert predict(predictor, ["word1 word2", "word3"]) == expected
-    [running] = predict(predictor, ["word1, (word2)."])
+    [running] = predict(predictor, [" word1,  (word2)."])
     assert running.words == ("word1", ",", "(", "word2", ")", ".")
     assert running == predict(predictor, [list(running.words)])[0]
+    begins = [1, 6, 9, 10, 15, 16]
+    assert [begin for begin, _ in running.places] == [begins[first] for first, *_ in running.entities] != []
+    assert [end for _, end in running.places] == [
+        begins[last] + len(running.words[last]) for _, last, *_ in running.entities
+    ]
     (tmp_path / "in.conll").write_text("-DOCSTART-\n\nword1 O\nword2 O\n\nword3 B-acid\n")
     (tmp_path / "bare.conll").write_text("word1\nword2\n\n\nword3\n")
     (tmp_path / "bare.txt").write_text("word1\nword2\n\nword3\n")
@@ -377,6 +382,7 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv", format="txt")
     [row, _] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
     assert row["words"] == "word1 word2"
+    assert [(one["begin"], one["end"]) for one in json.loads(row["entities"])] == [(0, 13)]
     assert tuple(row["predicted"].split()) == expected[0].label
     assert [entity["type"] for entity in json.loads(row["entities"])] == [
         kind for _, _, kind, _ in expected[0].entities

@@ -75,6 +75,7 @@ class Prediction:
     probabilities  class -> probability; {} for other kinds
     of_words       probability of the tag of each word; () for other kinds and from a word list
     entities       (first word, last word, type, its words) for tags that name entities, in their order
+    places         (begin, end) in characters of the given text, for each entity; () where a list of words was given
     answers        (answer, probability), the best first
     words          the words that have tags; () for other kinds
     """
@@ -84,6 +85,7 @@ class Prediction:
     probabilities: Mapping[str, float] = field(default_factory=dict)
     of_words: tuple[float, ...] = ()
     entities: tuple[tuple[int, int, str, str], ...] = ()
+    places: tuple[tuple[int, int], ...] = field(default=(), compare=False)
     answers: tuple[tuple[str, float], ...] = ()
     words: tuple[str, ...] = ()
 
@@ -344,7 +346,17 @@ class Skipped:
 
 
 def _of_chunk(predictor: Predictor | BaselinePredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
-    return predictor.predict([text.example for text in chunk], watch=watch)
+    made = predictor.predict([text.example for text in chunk], watch=watch)
+    return [_placed(one, text.given) if text.given else one for one, text in zip(made, chunk, strict=True)]
+
+
+def _placed(made: Prediction, given: str) -> Prediction:
+    """Return the prediction with the places of its entities in the text of which its words were made."""
+    ends = [0]
+    for word in made.words:
+        ends.append(given.index(word, ends[-1]) + len(word))
+    begins = [end - len(word) for end, word in zip(ends[1:], made.words, strict=True)]
+    return replace(made, places=tuple((begins[first], ends[last + 1]) for first, last, *_ in made.entities))
 
 
 def _usable(texts: Iterable[Text | Rejected], *, skipped: Skipped | None, way_out: str = "") -> Iterator[Text]:

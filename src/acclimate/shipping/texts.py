@@ -37,7 +37,6 @@ from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tables import (
     WORD_LINES,
     ColumnError,
-    Row,
     form_of,
     holds_questions,
     no_column,
@@ -119,12 +118,18 @@ class Asking:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to predict. number: of its row, from 1; kept: values of the columns that the user keeps"""
+    """A text to predict.
+
+    number  of its row, from 1
+    kept    values of the columns that the user keeps
+    given   the text as it was given, for a tagger; "" where it got a list of words
+    """
 
     number: int
     place: str
     example: Example
     kept: Mapping[str, Any] = field(default_factory=dict)
+    given: str = ""
 
 
 def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
@@ -373,19 +378,20 @@ def texts_of_rows(
     for number, row in enumerate(rows, 1):
         place = f"row {number}"
         values: RowValues | Any = row
+        running = row if kind == "tokens" and isinstance(row, str) else ""
         if not isinstance(row, Mapping):
             two = "pair" in roles and isinstance(row, list | tuple) and len(row) == 2
             if "pair" in roles and not two:
                 wanted = f"{roles['text']!r} and {roles['pair']!r}"
                 yield Rejected(place, f"{shown(row)}: give a mapping with {wanted}, or a pair of texts")
                 continue
-            text = text_of(split_words(row)) if kind == "tokens" and isinstance(row, str) else row
+            text = text_of(split_words(running)) if running else row
             values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: text}
         if "pair" in roles and roles["pair"] not in values:
             yield Rejected(place, str(no_column("", roles["pair"], [*values])).removeprefix(": "))
             continue
         present = {role: column for role, column in roles.items() if role != "id" or column in values}
-        yield _text((number, place), values, present, kind, mentions=mentions)
+        yield _text((number, place), values, present, kind, mentions=mentions, running=running)
 
 
 def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions: bool) -> Iterator[Text | Rejected]:
@@ -435,14 +441,19 @@ def _text(
     *,
     keep: Sequence[str] = (),
     mentions: bool = False,
+    running: str = "",
 ) -> Text | Rejected:
-    """Return the text of a row, or why it cannot be read. at: number of the row, and its place"""
+    """Return the text of a row, or why it cannot be read. at: number of the row, and its place; running: the text of
+    which the words of a row were made
+    """
     number, place = at
     if isinstance(values, str):
         return Rejected(place, values)
     column = roles["text"]
     told: dict[str, Any] = dict(values)
+    given = ""
     if kind == "tokens" and column in told:
+        given = running or (told[column] if isinstance(told[column], str) else "")
         words, reason = _words(told[column], column)
         if reason:
             return Rejected(place, reason)
@@ -459,12 +470,8 @@ def _text(
         spans, reason = _mentions(told.get(SPANS), row.text)
         if reason:
             return Rejected(place, reason)
-    return _asked(row, spans, {name: told.get(name) for name in keep})
-
-
-def _asked(row: Row, spans: tuple[tuple[int, int], ...] = (), kept: Mapping[str, Any] | None = None) -> Text:
     example = Example(row.id or str(row.number), row.text, "", row.pair, "", spans)
-    return Text(row.number, row.place, example, kept or {})
+    return Text(row.number, row.place, example, {name: told.get(name) for name in keep}, given)
 
 
 def _words(value: Any, column: str) -> tuple[str, str]:
@@ -510,8 +517,8 @@ def _lines(path: Path, kind: Kind) -> Iterator[Text | Rejected]:
             continue
         number += 1
         place = f"{printable(path.name)}:{line}"
-        running = text_of(split_words(text)) if kind == "tokens" else text
-        yield _text((number, place), {"text": running}, {"text": "text"}, kind)
+        words = text_of(split_words(text)) if kind == "tokens" else text
+        yield _text((number, place), {"text": words}, {"text": "text"}, kind, running=text)
     if not number:
         raise ValueError(f"{named(path)}: holds no text. Write it anew or name another file")
 

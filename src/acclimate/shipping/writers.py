@@ -132,7 +132,12 @@ def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str
     """Return the row as JSON has it."""
     row: dict[str, Any] = {first: text.number if first == "row" else text.example.id, **text.kept}
     if kind == "tokens":
-        found = [{"first": a, "last": b, "type": kind, "text": words} for a, b, kind, words in prediction.entities]
+        found: list[dict[str, Any]] = [
+            {"first": a, "last": b, "type": kind, "text": words} for a, b, kind, words in prediction.entities
+        ]
+        if prediction.places:
+            for entity, (begin, end) in zip(found, prediction.places, strict=True):
+                entity |= {"begin": begin, "end": end}
         of_words = [round(probability, DIGITS) for probability in prediction.of_words]
         row |= {"words": [*prediction.words], "predicted": prediction.label, "probability": of_words}
         return row | {"entities": found}
@@ -220,7 +225,8 @@ def _parquet(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    entity = pa.struct([("first", pa.int64()), ("last", pa.int64()), ("type", pa.string()), ("text", pa.string())])
+    names = ("first", "last", "type", "text", "begin", "end")
+    entity = pa.struct([(name, pa.string() if name in ("type", "text") else pa.int64()) for name in names])
     answer = pa.struct([("answer", pa.string()), ("probability", pa.float64())])
     several = pa.list_(pa.string())
     types: dict[str, Any] = {"row": pa.int64(), "words": several, "entities": pa.list_(entity)}
