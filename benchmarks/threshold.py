@@ -28,7 +28,7 @@ from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, open_prepared, prepare
 from acclimate.tasks.rows import SPANS, encoded, places_of
 from acclimate.tasks.task import Task
-from acclimate.tasks.thresholds import TAUS, decide
+from acclimate.tasks.thresholds import decide
 
 DRAWS = 12  # of the rows into three parts, for probes
 FITTED, CHOSEN = 0.6, 0.75  # shares of the rows that are trained on, and up to which tau is chosen
@@ -61,9 +61,7 @@ def compared(task: Prepared, outputs: dict[str, np.ndarray], gold: dict[str, lis
     chosen = decide(outputs["dev"], gold["dev"], task.labels, task)
     usual = [task.labels[int(code)] for code in outputs["test"].argmax(1)]
     moved = [task.labels[int(code)] for code in (outputs["test"] - chosen.shift_C).argmax(1)]
-    logs_C = np.log([task.shares.get(label, 1.0) for label in task.labels])
-    tau = min(TAUS, key=lambda tau: float(np.abs(tau * logs_C - chosen.shift_C).sum()))
-    return 100 * task.score(gold["test"], usual), 100 * task.score(gold["test"], moved), tau
+    return 100 * task.score(gold["test"], usual), 100 * task.score(gold["test"], moved), chosen.number
 
 
 def probes(model: str, whole: Prepared, work: Path) -> list[tuple[float, float, float]]:

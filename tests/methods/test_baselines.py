@@ -238,14 +238,8 @@ def test_the_stages_fit_on_dev_and_test_with_what_was_chosen(toy_task, tmp_path)
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert len(task.looks()) == before
     write_result(tmp_path, result)
-    tested = work.test_terms(
-        out=tmp_path, watch=unwatched, by="test TF-IDF", recipe=stated, task=task.path, fitted=tmp_path
-    )
+    tested = work.test_terms(out=tmp_path, watch=unwatched, by="test TF-IDF", task=task.path, fitted=tmp_path)
     assert tested == {name: whole[name] for name in ("ids", "gold", "predicted", "test")}
-    (tmp_path / "baseline.json").unlink()  # an earlier version kept none: it is fitted again
-    write_result(tmp_path, result)
-    model = work.kept_baseline(tmp_path, stated, task, watch=unwatched)
-    assert tuple(model.predict(task.examples("test"))) == tested["predicted"]
     assert [whole["dev"], settings.to_mapping(whole["setting"]), whole["tokens"]] == [
         result[name] for name in ("dev", "setting", "tokens")
     ]

@@ -203,7 +203,7 @@ def test_with_a_threshold_of_dev_rare_labels_are_predicted_from_a_lower_probabil
     model, _ = probe.load_encoder(str(encoder))
     states_RD = probe.states_of(model, rows, (half.layer.read_out,))[half.layer.read_out]
     low = replace(half.layer, bias_C=half.layer.bias_C - 3.0)
-    found = probe.with_threshold(low, states_RD, task)
+    found = probe.shifted(low, probe.decided(low, states_RD, task))
     shift_C = found.bias_C - low.bias_C
     assert (shift_C > 1).all()
     assert np.ptp(shift_C) == pytest.approx(0, abs=1e-9), "one threshold for all labels"

@@ -328,7 +328,7 @@ def test_a_hub_id_that_cannot_be_fetched_is_named_with_the_way_out(load, monkeyp
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "minilm").mkdir()
-    with pytest.raises(ValueError, match=r"minlm: there is no such directory here.*; the nearest is 'minilm'$"):
+    with pytest.raises(ValueError, match=r"minlm: there is no such directory here; the nearest is 'minilm', and"):
         load("minlm")
     with pytest.raises(ValueError, match=r"nobody/nothing: there is no such directory here.*HF_HUB_OFFLINE") as caught:
         load("nobody/nothing")

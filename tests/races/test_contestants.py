@@ -159,9 +159,11 @@ def test_what_tapter_costs_is_estimated(raced, tmp_path):
 
 
 def test_the_baseline_tries_as_many_settings_as_an_encoder(toy_race):
-    searching = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3, 9e-3)))
+    tuning = replace(toy_race.recipe.finetune, threshold="dev")
+    searching = replace(toy_race.recipe, finetune=tuning, search=SearchRecipe(rates=(1e-3, 3e-3, 9e-3)))
     entries = enter(searching, toy_race.materials)
     assert entries.baseline.settings["recipe"]["trials"] == len(entries.recipe.settings()) == 3
+    assert entries.baseline.settings["recipe"]["threshold"] == entries.recipe.finetune.threshold == "dev"
     fewer = replace(entries, recipe=replace(entries.recipe, tfidf=replace(entries.recipe.tfidf, trials=2)))
     assert fewer.with_trials(4).baseline.settings["recipe"]["trials"] == 2
     few = enter(replace(searching, search=replace(searching.search, least_dev=25)), toy_race.materials)

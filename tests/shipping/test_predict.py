@@ -210,7 +210,7 @@ def test_a_misspelt_folder_is_asked_of_the_hub_once_and_not_again_and_again(tmp_
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *given, **options: pytest.fail("asked again"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shipped").mkdir()
-    said = r"^shiped: there is no such folder here, the nearest is 'shipped'\. .* Correct the path"
+    said = r"^shiped: there is no such folder here; the nearest is 'shipped'\. .* Correct the path"
     with pytest.raises(ValueError, match=said):
         asking_of("shiped")
     assert len(asked) == 1

@@ -26,9 +26,10 @@ def test_the_threshold_is_the_best_on_dev_and_of_equals_the_one_nearest_to_a_hal
     found = decide(low, gold, LABELS, task)
     assert (found.predicted, found.score) == (gold, 1.0)
     assert found.shift_C == pytest.approx([logit(0.25)] * 3)
-    assert found.words == "each label is predicted above a probability of 0.25"
+    assert (found.number, found.note) == (0.25, "each label is predicted above a probability of 0.25")
+    assert gold in found.tried
     sure = np.where(low > logit(0.2), 4.0, -4.0).astype(np.float32)
-    assert decide(sure, gold, LABELS, task).words == ""
+    assert decide(sure, gold, LABELS, task).note == ""
     assert not decide(sure, gold, LABELS, task).shift_C.any()
 
 
@@ -45,9 +46,13 @@ def test_rare_classes_are_predicted_sooner_where_that_scores_better_on_dev(tmp_p
     gold = ["rare", "usual", "usual", "usual"]
     outputs = np.log(np.array([[0.2, 0.8, 1e-9], [0.05, 0.95, 1e-9], [0.05, 0.95, 1e-9], [0.1, 0.9, 1e-9]]))
     found = decide(outputs, gold, labels, task)
-    assert (found.predicted, found.score, found.words) == (gold, 1.0, "rare classes are predicted sooner (tau = 0.75)")
+    assert (found.predicted, found.score, found.number) == (gold, 1.0, 0.75)
+    assert found.note == "rare classes are predicted sooner than their probabilities say (logit adjustment, tau = 0.75)"
+    assert [tried.count("rare") for tried in found.tried] == [0, 0, 0, 1, 2]
     assert found.shift_C == pytest.approx(0.75 * np.log([1 / 16, 15 / 16, 1.0]))
-    assert decide(outputs, ["usual"] * 4, labels, task).words == ""
+    assert decide(outputs, ["usual"] * 4, labels, task).note == ""
+    of_a_part = decide(outputs, gold, labels, task, shares={"rare": 0.5, "usual": 0.5})
+    assert of_a_part.predicted == ["usual"] * 4
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,8 @@ def test_rare_classes_are_predicted_sooner_where_that_scores_better_on_dev(tmp_p
     [
         ("sequence", "macro_f1", True),
         ("sequence", "accuracy", False),
+        ("sequence", "micro_f1", False),
+        ("sequence", "micro_f1 without other", True),
         ("multilabel", "micro_f1", True),
         ("score", "pearson", False),
     ],

@@ -114,7 +114,7 @@ def _check_ship(given: Mapping[str, Any]) -> None:
     from acclimate.shipping.hub import check_repository
 
     of_baseline = (given["run"] / BASELINE_FILE).is_file()
-    check_ended({"run": given["run"].parent} if of_baseline else given)
+    check_ended({"run": given["run"].resolve().parent} if of_baseline else given)
     if given["push"] is not None:
         check_repository(given["push"])
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
+
+from acclimate.core.names import nearest_folder
 
 LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # faults of this machine, not of the hub
 PLACES = {"model": "directory", "dataset": "file"}  # what else a name of each kind could have named
@@ -13,6 +16,10 @@ PLACES = {"model": "directory", "dataset": "file"}  # what else a name of each k
 
 class UnreachableError(ValueError):
     """The hub cannot be asked; the message says why, and what to do."""
+
+
+def _missing(repo: str, kind: Literal["model", "dataset"]) -> str:
+    return f"{repo}: there is no such {PLACES[kind]} here{nearest_folder(Path(repo))}, and"
 
 
 @contextmanager
@@ -23,7 +30,6 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
     """
     from huggingface_hub import errors
 
-    missing = f"{repo}: there is no such {PLACES[kind]} here, and"
     login = "run `hf auth login`, or set HF_TOKEN"
     try:
         yield
@@ -42,11 +48,12 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
         raise ValueError(f"{repo}: the hub does not have a file of it ({_line(error)}). Try again") from error
     except errors.RepositoryNotFoundError as error:
         raise ValueError(
-            f"{missing} no such {kind} on the hub that you may see. Check the name; for a private one {login}"
+            f"{_missing(repo, kind)} no such {kind} on the hub that you may see. Check the name; for a private one "
+            f"{login}"
         ) from error
     except errors.OfflineModeIsEnabled as error:
         raise UnreachableError(
-            f"{missing} the hub is not asked, because HF_HUB_OFFLINE is set. Unset it, or {way_out}"
+            f"{_missing(repo, kind)} the hub is not asked, because HF_HUB_OFFLINE is set. Unset it, or {way_out}"
         ) from error
     except errors.HFValidationError as error:
         raise ValueError(f"{repo}: is no name of a {kind} on the hub (owner/name). Correct it") from error
@@ -60,7 +67,7 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
         if status in (401, 403):
             raise ValueError(f"{repo}: the hub refuses ({status}). R{login[1:]}") from error
         said = f"answered {status}" if status else f"cannot be reached ({_line(error)})"
-        raise UnreachableError(f"{missing} the hub {said}. Try again, or {way_out}") from error
+        raise UnreachableError(f"{_missing(repo, kind)} the hub {said}. Try again, or {way_out}") from error
 
 
 def failures() -> tuple[type[Exception], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterable
+from pathlib import Path
 
 ALIKE = 0.65  # of difflib's ratio: `txt` and `text` have .86, `text` and `intent` .6
 
@@ -31,6 +32,15 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return folded[min(candidates, key=len)]
     candidates = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.0)
     return folded[candidates[0]] if candidates else None
+
+
+def nearest_folder(path: Path) -> str:
+    """Return the end of a sentence that names the folder beside `path` whose name is alike; "" if there is none."""
+    try:
+        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
+    except OSError:
+        return ""
+    return meant(path.name, names)
 
 
 def meant(name: str, names: Iterable[str]) -> str:

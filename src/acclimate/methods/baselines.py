@@ -149,7 +149,7 @@ class FittedBaseline:
     """A fitted baseline.
 
     setting  what dev chose; None where there was nothing to choose
-    looks    the predictions on dev of all settings that were tried
+    looks    all predictions on dev among which was chosen
     tokens   number of words of the training texts that were used
     model    what predicts, and can be kept; None for a constant answer
     """
@@ -189,6 +189,7 @@ def fit_tfidf(recipe: TfidfRecipe, task: Prepared, *, watch: Watch = unwatched) 
         if recipe.threshold == "dev" and has_threshold(task):
             decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
             linear = replace(linear, bias_C=linear.bias_C - decision.shift_C)
+            looks += map(tuple, decision.tried)
         predicted = linear.predict(others)
         score = task.score(dev_gold, predicted)
         looks.append(tuple(predicted))
@@ -402,7 +403,7 @@ def read_baseline(directory: Path) -> BaselineModel:
     about = files.read_object(path, names=("longest", "paired", "terms"), way_out=way_out)
     try:
         read = load((directory / WEIGHTS).read_bytes())
-    except SafetensorError as error:
+    except (SafetensorError, FileNotFoundError) as error:
         raise files.DamagedError(f"{directory / WEIGHTS} is damaged: {error}. {way_out}") from error
     terms, paired = tuple(about["terms"]), bool(about["paired"])
     outputs = 1 if kind == "score" else len(labels)

@@ -150,7 +150,7 @@ from acclimate.tasks.rows import (
     read_at_places,
     with_labels,
 )
-from acclimate.tasks.thresholds import Threshold, decide, has_threshold
+from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold, reached_by_shares
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.gradients import NotFiniteError
@@ -168,7 +168,7 @@ if TYPE_CHECKING:
 BEST = "best-{}-{}.safetensors"
 CHOSEN = "chosen.json"  # steps of the looks that were chosen, and what their weights score on dev in float32
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
-LOOKED = "look-{}.json"  # the predictions of a look, by its step; while it runs
+LOOKED = "look-{}.json"  # all predictions among which a look chose, by its step; while it runs
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, why: if not, the reason, again: whether it had a
@@ -281,9 +281,10 @@ class FinetuneRecipe:
     """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and tanh
     before the linear one. An LSTM or MLP takes the place of a pooler: pooling "pooler" then reads as "first" does."""
     threshold: Threshold = "dev"
-    """What is predicted of the outputs. "half": the most probable class; of several labels each above 0.5. "dev": what
-    scores best on dev, where one number moves all rare classes, or the threshold of all labels; the checkpoint has it
-    in its biases, so that transformers predicts the same. It means nothing where the metric is accuracy."""
+    """What is predicted from the outputs. "half": the most probable class; of several labels each above 0.5. "dev":
+    what scores best on dev, where one number moves all rare classes (logit adjustment), or the threshold of all labels;
+    the checkpoint has it in its biases, so that transformers predicts the same. It means nothing where the metric is
+    accuracy."""
 
     # the head of texts with several labels each
     base_rates: bool = True
@@ -498,14 +499,18 @@ def load_tested(
 class Look(NamedTuple):
     """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev.
 
-    shift_C  what was taken from the outputs before they were predicted from; words: that say so, else ""
+    decision  how dev decided what is predicted from the outputs; None where it did not
     """
 
     score: float
     loss: float
     predicted: list[Label]
-    shift_C: np.ndarray | None = None
-    words: str = ""
+    decision: Decision | None = None
+
+    @property
+    def tried(self) -> list[list[Label]]:
+        """All predictions among which dev chose."""
+        return self.decision.tried if self.decision else [self.predicted]
 
 
 class LabelledRows(NamedTuple):
@@ -528,6 +533,16 @@ def dev_sample_of(recipe: FinetuneRecipe, task: Prepared) -> list[Example]:
     if size == len(dev):
         return dev
     return [dev[int(place)] for place in np.sort(np.random.default_rng(0).choice(len(dev), size, replace=False))]
+
+
+def without_reading(recipe: FinetuneRecipe, task: Prepared, examples: Sequence[Example]) -> float:
+    """Return the score on examples of dev that a model reaches which has learnt nothing of the texts: that of the best
+    constant answer, or of the classes' shares where dev decides what is predicted from them.
+    """
+    constant = constant_on_dev(task, examples)
+    if recipe.threshold == "dev" and task.kind == "sequence" and has_threshold(task):
+        return max(constant, reached_by_shares(task, examples))
+    return constant
 
 
 def constant_loss(rows: Batch, kind: str) -> float:
@@ -600,11 +615,13 @@ class Tuning:
             self.looked_at = self._labelled(some, rows)
             note = f"a look at dev reads {size:,} of its {len(dev):,} examples; the chosen weights are scored on all"
             watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
+        if recipe.threshold == "dev" and has_threshold(task):
+            output_layer(self.model)  # whose biases take what dev chooses, so refused before training
         self.measured = TaskLoss(self.model)
         self.plan = plan_of(recipe, task.sizes["train"], self.model.config.hidden_size)
         out.mkdir(parents=True, exist_ok=True)
         keep = recipe.averaged if recipe.choose == "best" else 0
-        self.looks = DevLooks(out, keep=keep, constant=constant_on_dev(task, some))
+        self.looks = DevLooks(out, keep=keep, constant=without_reading(recipe, task, some))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
         learnt = as_trained(examples, self.recipe.tag_scheme)
@@ -671,7 +688,7 @@ class Tuning:
             outputs, loss = outputs_and_loss(self.measured, dev.rows, self.labels)
         if self.recipe.threshold == "dev" and has_threshold(self.task):
             decision = decide(outputs, gold, self.labels, self.task)
-            return Look(decision.score, loss, decision.predicted, decision.shift_C, decision.words)
+            return Look(decision.score, loss, decision.predicted, decision)
         learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
         predicted = as_given(learnt, self.labels, self.task)
         return Look(self.task.score(gold, predicted), loss, predicted)
@@ -688,9 +705,9 @@ class Tuning:
         final = self.look(self.dev)
         if self.adapters:
             self.adapters.merge()
-        if final.shift_C is not None and final.words:
-            shift(self.model, -final.shift_C)
-            note = f"{final.words}, which scores best on dev"
+        if final.decision is not None and final.decision.note:
+            shift(self.model, -final.decision.shift_C)
+            note = f"{final.decision.note}, which scores best on dev"
             self.watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
         self.looks.write_chosen(steps, final)
 
@@ -917,7 +934,7 @@ class DevLooks:
     another number of threads, so the best of the looks whose weights are kept need not be the best of all scores.
 
     keep      number of best looks whose weights are kept; 0: the last weights are chosen
-    constant  score of the best constant answer on what a look reads
+    constant  score on what a look reads without reading a text (`without_reading`)
     """
 
     def __init__(self, out: Path, *, keep: int, constant: float = -math.inf) -> None:
@@ -925,8 +942,8 @@ class DevLooks:
         self.scores: dict[int, float] = dict(files.read_record(out / DEV)) if (out / DEV).exists() else {}
         self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
         self.now = 0  # the step of the last look
-        self.predicted = {  # step -> predictions for what a look reads
-            int(file.stem.partition("-")[2]): [label_of(label) for label in files.read_record(file)]
+        self.predicted = {  # step -> all predictions for what a look reads, among which dev chose
+            int(file.stem.partition("-")[2]): [[*map(label_of, tried)] for tried in files.read_record(file)]
             for file in out.glob(LOOKED.format("*"))
         }
         self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
@@ -942,8 +959,8 @@ class DevLooks:
         score, self.now = look.score, step
         self.losses[step] = look.loss
         files.write_record(self.out / DEV_LOSS, sorted(self.losses.items()))
-        self.scores[step], self.predicted[step] = score, look.predicted
-        files.write_record(self.out / LOOKED.format(step), look.predicted)
+        self.scores[step], self.predicted[step] = score, look.tried
+        files.write_record(self.out / LOOKED.format(step), look.tried)
         if self.keep:
             ranked = self._ranked({**self.kept, step: score})[: self.keep]
             if step in ranked:
@@ -974,11 +991,11 @@ class DevLooks:
         return int(ranks.agree(sum(step > best for step in steps)))
 
     def chosen_from(self, choose: Literal["best", "last"]) -> list[list[Label]]:
-        """Return the predictions of the looks that were chosen from: all of them, or the last one's."""
+        """Return the predictions that were chosen from: of all looks, or of the last one."""
         if not self.predicted:
             raise files.DamagedError(f"{self.out} has no predictions of its looks at dev. {self._way_out()}")
-        looks = [self.predicted[step] for step in sorted(self.predicted)]
-        return looks if choose == "best" else looks[-1:]
+        steps = sorted(self.predicted)
+        return [tried for step in (steps if choose == "best" else steps[-1:]) for tried in self.predicted[step]]
 
     @torch.no_grad()
     def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> list[int]:

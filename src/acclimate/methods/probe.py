@@ -71,7 +71,7 @@ from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, ti
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
 from acclimate.tasks.tags import fallback
-from acclimate.tasks.thresholds import Threshold, decide, has_threshold
+from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
 from acclimate.training.kernels import arithmetic
 from acclimate.training.pieces import pad, pieces_of_rows
 from acclimate.training.plan import Plan, Precision, device, piece_tokens
@@ -167,9 +167,11 @@ def probe(
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer, spans=spans)
     states_RD = states_of(encoder, rows_of_dev, (layer.read_out,), precision=precision, watch=watch)[layer.read_out]
-    if threshold == "dev" and has_threshold(task):
-        layer = with_threshold(layer, states_RD, task)
     predicted = decoded(layer(states_RD), rows_of_dev, task)
+    looks = [predicted]
+    if threshold == "dev" and has_threshold(task):
+        decision = decided(layer, states_RD, task)
+        layer, predicted, looks = shifted(layer, decision), decision.predicted, decision.tried
     score = task.score([example.label for example in dev], predicted)
     below = layer.loss < _constant_loss(target_R, task.kind, labels) or math.isinf(layer.loss)  # dev alone decides
     return Probe(
@@ -177,7 +179,7 @@ def probe(
         losses=losses,
         dev=score,
         predicted_dev=tuple(predicted),
-        learnt=below and above_chance(task, [predicted]),
+        learnt=below and above_chance(task, looks),
         tokens=len(rows.ids) + len(rows_of_dev.ids),
         seconds=time.perf_counter() - begun,
     )
@@ -550,13 +552,17 @@ def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarra
 _LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
 
 
-def with_threshold(layer: ProbeLayer, states_RD: np.ndarray, task: Prepared) -> ProbeLayer:
-    """Return the layer with the threshold that scores best on dev in its biases.
-
-    states_RD: of the rows of dev, by the layer's read-out
-    """
+def decided(
+    layer: ProbeLayer, states_RD: np.ndarray, task: Prepared, *, shares: Mapping[str, float] | None = None
+) -> Decision:
+    """Return what scores best on dev. states_RD: of the rows of dev, by the layer's read-out; shares: as of `decide`"""
     gold = [example.label for example in task.examples("dev")]
-    return replace(layer, bias_C=layer.bias_C - decide(layer(states_RD), gold, task.labels, task).shift_C)
+    return decide(layer(states_RD), gold, task.labels, task, shares=shares)
+
+
+def shifted(layer: ProbeLayer, decision: Decision) -> ProbeLayer:
+    """Return the layer with the decision in its biases."""
+    return replace(layer, bias_C=layer.bias_C - decision.shift_C)
 
 
 def decoded(outputs_RC: np.ndarray, rows: Batch, task: Prepared) -> list[Label]:

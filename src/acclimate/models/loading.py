@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
-from acclimate.core.names import meant
+from acclimate.core.names import nearest_folder
 from acclimate.models.dropout import dropout_fields
 
 if TYPE_CHECKING:
@@ -218,18 +218,9 @@ def reading(model: str | Path) -> Iterator[str]:
                 f"tokenizer and weights belong together, or save the model there again"
             ) from error
         raise ValueError(
-            f"{where}: there is no such directory here, and no model of that name with safetensors weights could be "
-            f"fetched from the hub. Try again, or {WAY_OUT}{_nearest(Path(where))}"
+            f"{where}: there is no such directory here{nearest_folder(Path(where))}, and no model of that name with "
+            f"safetensors weights could be fetched from the hub. Try again, or {WAY_OUT}"
         ) from error
-
-
-def _nearest(path: Path) -> str:
-    """Return the end of a sentence that names the folder beside `path` whose name is alike; "" if there is none."""
-    try:
-        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
-    except OSError:
-        return ""
-    return meant(path.name, names)
 
 
 def _raised_here(error: BaseException) -> bool:
@@ -375,7 +366,7 @@ def locate(model: str | Path) -> str:
     if isinstance(model, Path) or not HUB_ID.fullmatch(model):
         raise ValueError(
             f"{model}: there is no such directory, and it is no hub id either (`name` or `owner/name`). Give the path "
-            f"of a directory that holds config.json and model.safetensors{_nearest(path)}."
+            f"of a directory that holds config.json and model.safetensors{nearest_folder(path)}."
         )
     return model
 
@@ -391,7 +382,7 @@ def require_fetchable(hub_id: str) -> None:
 
     if isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
         return
-    with hub_errors(hub_id, "model", way_out=f"{WAY_OUT}{_nearest(Path(hub_id))}"):
+    with hub_errors(hub_id, "model", way_out=WAY_OUT):
         try:
             hub.get_hf_file_metadata(hub.hf_hub_url(hub_id, "config.json"), timeout=PATIENCE)
         except errors.EntryNotFoundError as error:

@@ -510,7 +510,7 @@ class Entries:
         if self.baseline is None:
             return self
         most = self.recipe.tfidf.trials
-        stated = settings.to_mapping(replace(self.recipe.tfidf, trials=min(number, most) if most else number))
+        stated = {**self.baseline.settings["recipe"], "trials": min(number, most) if most else number}
         return replace(self, baseline=replace(self.baseline, settings={**self.baseline.settings, "recipe": stated}))
 
     def prepared(self) -> list[Job]:

@@ -361,8 +361,8 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
             return {"fine-tuning": f"failed: {failed[name]}"}
         assert jobs.baseline is not None
         best = settings.from_mapping(TfidfSetting, _result(jobs.baseline, run)["setting"])
-        chosen, half = best.text(kind), jobs.baseline.settings["recipe"].get("threshold", "half") == "half"
-        whole = half and jobs.materials.task.two_places != "pair" and not jobs.materials.fold
+        chosen = best.text(kind)
+        whole = jobs.materials.task.two_places != "pair" and not jobs.materials.fold
         return {
             "settings tried": (number := _tried(name, tuned)),
             "fine-tuning": f"the best on dev: {chosen}" if number > 1 else chosen,

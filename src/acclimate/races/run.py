@@ -274,13 +274,14 @@ def _pieced(cells: Sequence[Cell]) -> list[Cell]:
 
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split, or none where it has none, and fit the baseline.
-    Where training fails, a note says so.
+    Where one of them fails, a note says so.
     """
-    fitted, _ = fit_baseline(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
+    fitted, lost = fit_baseline(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
+    notes = tuple(f"No {name} is handed over: its fit on the usual split failed ({why})." for name, why in lost.items())
     search = replace(search, entries=replace(fitted, baseline=None))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
     without = replace(fitted, models={}, **unmeasured)
-    nothing = FineTuned(without, SearchResult((), (), ""), {})
+    nothing = FineTuned(without, SearchResult((), (), ""), {}, notes=notes)
     if not search.entries.models:
         return nothing
     [name] = search.entries.models
@@ -288,14 +289,15 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
         refit = _together(search, out, watch)
         tuned = refit.tuned.get(name, ())
         if tuned and all(result_of(job, out) is not None for job in tuned):
-            return replace(refit, entries=replace(refit.entries, baseline=fitted.baseline))
+            whole = replace(refit.entries, baseline=fitted.baseline)
+            return replace(refit, entries=whole, notes=(*refit.notes, *notes))
         why = refit.failed.get(name, "it diverged")
     except Exception as error:
         if not isinstance(error, ValueError) and not failed_with(error, out):
             raise  # no job failed and no setting is at fault, so it is a mistake in the code
         why = first_line(error)
     note = f"No checkpoint is handed over: its training on the usual split failed ({why})."
-    return replace(nothing, notes=(note,))
+    return replace(nothing, notes=(*notes, note))
 
 
 def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:

@@ -50,7 +50,6 @@ from acclimate.data.materials import Fold, Materials
 from acclimate.jobs.job import DIRECTORY, Job, add_to_plan, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.races.contestants import MEASURED, Entries, enter, tested, tested_baseline
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
@@ -164,7 +163,7 @@ def search(
                where none of them has learnt anything, they get none
     give_up    is called with each candidate that leaves
     ahead      is called with all runs of a round before `tune` is, and may do them at once
-    constant   dev score of the best constant answer
+    constant   dev score without reading a text (finetune.without_reading)
     first_cut  share of the steps before which no candidate leaves, at least EARLY
     beyond     returns the setting beyond the best one, where that lies at an end of the settings
     extend     True if that one is tried too; only without a budget and where `how` is halving
@@ -250,7 +249,7 @@ def last_round(
         if seed >= seeds:
             if (out and not rivals) or not another([each.contestant for each in (untouched, *rivals)], seed):
                 break
-            if not rounds.learnt([untouched, *rivals]):  # more seeds would say the same
+            if not rounds.learnt([untouched, *rivals, *out]):  # nothing that was learnt could be compared
                 stopped = NOTHING_LEARNT
                 break
             seeds += 1
@@ -732,7 +731,8 @@ def _found(
     given: dict[str, Any] = {"give_up": give_up, "ahead": ahead}
     if judges:  # early on, a sample of dev is read, on which another answer may score more
         looked = finetune.dev_sample_of(recipe.finetune, task)
-        given["constant"] = max(constant_on_dev(task), constant_on_dev(task, looked))
+        whole = task.examples("dev")
+        given["constant"] = max(finetune.without_reading(recipe.finetune, task, read) for read in (whole, looked))
     if finalists is None:  # a budget may be too small for LEAST steps of everything
         given["first_cut"] = first_cut(recipe, task.sizes["train"])
     if not recipe.search.draws:

@@ -89,7 +89,7 @@ def ship(
     run, to = Path(run), Path(to)
     _check_words(license, language)
     if (run / BASELINE_FILE).is_file():
-        return _ship_baseline(run.parent, to, onnx=onnx, space=space, license=license, language=language)
+        return _ship_baseline(run.resolve().parent, to, onnx=onnx, space=space, license=license, language=language)
     if (run / FITTED / BASELINE_FILE).is_file() and not (run / WINNER).exists() and (why := without_winner(run)):
         made = _ship_baseline(run, to, onnx=onnx, space=space, license=license, language=language)
         watch(Progress("ship", 0, 0, "texts", {"note": f"{why}: {made.contestant} is shipped"}))

@@ -20,7 +20,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +27,7 @@ from typing import IO, Any
 
 from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
-from acclimate.core.names import shown
+from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
 from acclimate.jobs.lock import FITTED, OUTCOME, WINNER
 from acclimate.models.loading import locate
@@ -227,19 +226,12 @@ def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
         if stated or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub said it has none
             return None
         raise ValueError(
-            f"{hub_id}: there is no such folder here{_nearest_folder(hub_id)}. As a model of the hub: its {RECORD}, "
-            "which says whether a row has one text or two, is not in the cache, and the hub cannot be reached. Correct "
+            f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. As a model of the hub: its "
+            f"{RECORD}, which says whether a row has one text or two, is not in the cache, and the hub cannot be reached. Correct "
             "the path, connect to the hub once, or state --text (and --pair, if rows have two texts)"
         ) from error
     except errors.EntryNotFoundError:
         return None
-
-
-def _nearest_folder(name: str) -> str:
-    """Return the end of a sentence on the folder beside that is spelt nearly so; "" if there is none."""
-    folders = [each.name for each in Path(name).parent.iterdir() if each.is_dir()] if Path(name).parent.is_dir() else []
-    near = get_close_matches(Path(name).name, folders, n=1)
-    return f", the nearest is {str(Path(name).with_name(near[0]))!r}" if near else ""
 
 
 @contextmanager

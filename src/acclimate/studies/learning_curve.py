@@ -18,6 +18,7 @@ learning-curve.html; what it says on top, table and plot stand on the page of th
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -426,7 +427,10 @@ def test_part(
     target_R, groups_R = values["target"][drawn], probe.groups_of(train, values["example"][drawn])
     layer, _ = probe.fit(of_train, target_R, prepared.kind, max(1, len(prepared.labels)), groups_R=groups_R)
     if threshold == "dev":
-        layer = probe.with_threshold(layer, values[f"dev.{layer.read_out}"], prepared)
+        counts = Counter(str(train[int(row)].label) for row in part)
+        shares = {label: count / counts.total() for label, count in counts.items()}
+        decision = probe.decided(layer, values[f"dev.{layer.read_out}"], prepared, shares=shares)
+        layer = probe.shifted(layer, decision)
     tokenizer = load_tokenizer(checkpoint_of(model))
 
     def predicted(split: Split) -> tuple[list[Any], list[Any]]:

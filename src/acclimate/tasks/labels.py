@@ -190,7 +190,7 @@ def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     listed = ", ".join(f"{shown(name)} ({place})" for name, place in alone[:5]) + (", ..." if len(alone) > 5 else "")
     if missing:
         name, place = alone[0]
-        amounts = len(counts) > MANY_NAMES and all(_number(name) is not None for name in counts)
+        amounts = len(counts) > MANY_NAMES and all(_number(name) is not None for name in counts)  # of any share of rows
         way_out = "If labels are numbers to predict, state it (--kind score); else add rows" if amounts else "Add rows"
         if mark := _may_be_several(counts):
             way_out = f"If a row bears several labels, name what parts them (--separator {mark!r}); else add rows"
