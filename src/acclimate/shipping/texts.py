@@ -227,8 +227,8 @@ def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
             return None
         raise ValueError(
             f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. As a model of the hub: its "
-            f"{RECORD}, which says whether a row has one text or two, is not in the cache, and the hub cannot be reached. Correct "
-            "the path, connect to the hub once, or state --text (and --pair, if rows have two texts)"
+            f"{RECORD}, which says whether a row has one text or two, is not in the cache, and the hub cannot be "
+            "reached. Correct the path, connect to the hub once, or state --text (and --pair, if rows have two texts)"
         ) from error
     except errors.EntryNotFoundError:
         return None
