@@ -69,7 +69,9 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     assert files.read_json(out / "baseline" / "race.json")["contestant"] == "TF-IDF"
     assert any("`acclimate predict` takes TF-IDF, from baseline/." in remark for remark in report.remarks)
     told = CliRunner().invoke(cli.app, ["report", str(out)]).output
-    assert f"none: nothing was fine-tuned; acclimate predict takes {out}/baseline" in "".join(told.splitlines())
+    said = " ".join(told.split())
+    assert f"none: nothing was fine-tuned; the baseline is in {out}/baseline" in said.replace("/ ", "/")
+    assert "Use it: acclimate predict" in said
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5

@@ -325,10 +325,11 @@ def _tell_winner(session: Session, run: Path) -> None:
     assert outcome.race is not None
     winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
     none = "none: nothing was fine-tuned" if outcome.only_probed else "none: no encoder has learnt the task"
-    if (run / FITTED).exists():
-        none += f"; acclimate predict takes {run / FITTED}"
+    if fitted := (run / FITTED).exists():
+        none += f"; the baseline is in {run / FITTED}"
     how = "chosen on dev, trained on the usual split" if outcome.folds else "chosen on dev"
     where = f"{run / WINNER} ({winner}, {how})" if winner else none
     if winner and not (run / WINNER).exists():
         where = f"none. {outcome.race.handed_over}"
-    session.say(f"Report: {run / PAGE}\nWinner: {where}")
+    used = f"\nUse it: acclimate predict {run} NEW_FILE --out LABELS.csv; acclimate ship {run} --to FOLDER"
+    session.say(f"Report: {run / PAGE}\nWinner: {where}{used if (run / WINNER).exists() or fitted else ''}")
