@@ -138,7 +138,7 @@ from acclimate.models.task_layers import (
     Transitions,
     pooling_of,
 )
-from acclimate.tasks.chance import guesses
+from acclimate.tasks.chance import by_far, guesses
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import (
     SPANS,
@@ -723,15 +723,19 @@ class Tuning:
 
         It has where the chosen weights score above the best constant answer on dev, the best look stands out from what
         its answers reach when they are dealt out at random (tasks/chance.py), and the loss of the last tenth of the
-        steps lies below that of the best constant outputs. A dev set on which a constant answer is perfect decides
+        steps lies below that of the best constant outputs. Where the best look stands out by far, the loss does not
+        count: over few steps of few rare rows it says little. A dev set on which a constant answer is perfect decides
         nothing, nor does the loss of a kind of task without constant outputs.
         """
         found, constant = dev_score(self.out), constant_on_dev(self.task)
         if constant < 1.0:
             if found <= constant:
                 return f"on dev it has {points(found)} points, the same answer to every text {points(constant)}"
-            if why := guesses(self.task, self.looked_at.examples, self.looks.chosen_from(self.recipe.choose)):
+            looks = self.looks.chosen_from(self.recipe.choose)
+            if why := guesses(self.task, self.looked_at.examples, looks):
                 return why
+            if by_far(self.task, self.looked_at.examples, looks):
+                return ""
         log = read_log(self.out)
         last = float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]))
         if last < (constant := constant_loss(self.rows, self.task.kind)):

@@ -48,6 +48,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 import torch
 from safetensors.numpy import load, save
+from threadpoolctl import threadpool_limits
 
 from acclimate.core import files
 from acclimate.core.types import (
@@ -321,6 +322,19 @@ def fit(
     target_R  as `probe_targets` gives it
     groups_R  as `groups_of` gives it: a group is in one fold. None: each row is a group
     """
+    # its products are small: on two cores that other work shares, a second thread of BLAS took 35 times as long
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _fit(states, target_R, kind, labels, groups_R, watch)
+
+
+def _fit(
+    states: Mapping[ReadOut, np.ndarray],
+    target_R: np.ndarray,
+    kind: str,
+    labels: int,
+    groups_R: np.ndarray | None,
+    watch: Watch,
+) -> tuple[ProbeLayer, dict[ReadOut, float]]:
     loss_of = _LOSSES[kind]
     if kind == "score":
         centre, unit = float(np.mean(target_R)), float(np.std(target_R)) or 1.0

@@ -52,6 +52,14 @@ def guesses(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequenc
     return f"at best it has {points(best)} points on dev, which guesses reach too: {points(bar)} one time in twenty"
 
 
+def by_far(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> bool:
+    """Return True if the best look alone is FAR above what its own answers reach when they are dealt out."""
+    gold = [example.label for example in examples]
+    best = max(looks, key=lambda look: task.score(gold, look))
+    alone_D = _dealt(task, examples, best)
+    return task.score(gold, best) > float(alone_D.mean() + FAR * alone_D.std())
+
+
 def chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> Chance:
     """Return how the best look compares with what a run that only guesses reaches.
 
