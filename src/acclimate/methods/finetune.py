@@ -168,7 +168,7 @@ if TYPE_CHECKING:
 BEST = "best-{}-{}.safetensors"
 CHOSEN = "chosen.json"  # steps of the looks that were chosen, and what their weights score on dev in float32
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
-LOOKED = "look-{}.json"  # all predictions among which a look chose, by its step; while it runs
+LOOKED = "tried-{}.json"  # all predictions among which a look chose, by its step; while it runs
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
 PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
 LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, why: if not, the reason, again: whether it had a

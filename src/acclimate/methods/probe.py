@@ -324,7 +324,7 @@ def fit(
     """
     # its products are small: on two cores that other work shares, a second thread of BLAS took 35 times as long
     with threadpool_limits(limits=1, user_api="blas"):
-        return _fit(states, target_R, kind, labels, groups_R, watch)
+        return _fit(states, target_R, kind, labels, groups_R=groups_R, watch=watch)
 
 
 def _fit(
@@ -332,6 +332,7 @@ def _fit(
     target_R: np.ndarray,
     kind: str,
     labels: int,
+    *,
     groups_R: np.ndarray | None,
     watch: Watch,
 ) -> tuple[ProbeLayer, dict[ReadOut, float]]:
