@@ -370,7 +370,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     assert re.fullmatch(told, why)
     again = "once more with twice the steps, at three times the rate"
     assert any(re.fullmatch(rf"it has learnt nothing \(({told})\): {again}", note) for note in notes)
-    assert not [*tmp_path.rglob("look-*.json")]
+    assert not [*tmp_path.rglob("tried-*.json")]
     assert len(read_log(tmp_path)) == 4
     again = read_log(tmp_path / "again")
     assert len(again) == 8
