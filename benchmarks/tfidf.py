@@ -18,7 +18,7 @@ from page import head, table, tell, write
 
 from acclimate.core.types import Example
 from acclimate.data.published import published
-from acclimate.methods.baselines import FITS, TfidfRecipe, TfidfSetting, _Features, _texts
+from acclimate.methods.baselines import FITS, TfidfRecipe, TfidfSetting, features_of
 from acclimate.tasks.metrics import metric_named
 
 MOST = {"train": 3000, "dev": 1500, "test": 1500}  # rows that are drawn, under a fixed seed
@@ -55,12 +55,12 @@ def scores(name: str, data: Path, metrics: list[str]) -> dict[tuple[str, str], S
     found: dict[tuple[str, str], Scores] = {(name, metric.name): {} for metric in judged}
     settings = TfidfRecipe().tried(labelled.kind)
     for longest in sorted({setting.longest for setting in settings}):
-        features = _Features(_texts(rows["train"]), longest)
-        others = {split: features(_texts(rows[split])) for split in ("dev", "test")}
+        features, of_train = features_of(rows["train"], longest)
+        others = {split: features(rows[split]) for split in ("dev", "test")}
         for setting in settings:
             if setting.longest != longest:
                 continue
-            predict = FITS[labelled.kind](features.train, gold["train"], labelled.labels, setting)
+            predict = FITS[labelled.kind](of_train, gold["train"], labelled.labels, setting).predict
             predicted = {split: predict(of_split) for split, of_split in others.items()}
             for metric in judged:
                 dev, test = (100 * metric.compute(gold[split], predicted[split]) for split in ("dev", "test"))

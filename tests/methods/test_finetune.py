@@ -209,6 +209,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
         monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: -1.0)
         monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
+        monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
         seen = {}
 
         def watch(told, seen=seen):

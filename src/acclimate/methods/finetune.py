@@ -728,17 +728,17 @@ class Tuning:
         nothing, nor does the loss of a kind of task without constant outputs.
         """
         found, constant = dev_score(self.out), constant_on_dev(self.task)
+        looks = self.looks.chosen_from(self.recipe.choose)
         if constant < 1.0:
             if found <= constant:
                 return f"on dev it has {points(found)} points, the same answer to every text {points(constant)}"
-            looks = self.looks.chosen_from(self.recipe.choose)
             if why := guesses(self.task, self.looked_at.examples, looks):
                 return why
-            if by_far(self.task, self.looked_at.examples, looks):
-                return ""
         log = read_log(self.out)
         last = float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]))
         if last < (constant := constant_loss(self.rows, self.task.kind)):
+            return ""
+        if by_far(self.task, self.looked_at.examples, looks):
             return ""
         return f"its loss on train ends at {last:.4g}, and that of constant outputs is {constant:.4g}"
 

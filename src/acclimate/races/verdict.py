@@ -107,8 +107,7 @@ def without_encoder(outcome: Outcome) -> str:
     best = _ahead(simple, encoders) if encoders else simple
     code = outcome.race.given.get(best.contestant, {}).get(IN_SCIKIT_LEARN) if best is not None else None
     return (
-        f"{best.contestant} as scikit-learn has it, to be fitted on the training rows, without a threshold that dev "
-        f"chose: {code}."
+        f"{best.contestant} as scikit-learn has it, to be fitted on the training rows: {code}."
         if best is not None and code
         else ""
     )
