@@ -48,5 +48,5 @@ def test_it_tags_the_toy_in_two_jobs_which_know_of_no_strength(toy_task, tmp_pat
     result = work.terms(out=tmp_path, watch=unwatched, recipe=stated, task=task.path)
     assert result["dev"] > 0.5
     write_result(tmp_path, result)
-    given = {"recipe": stated, "task": task.path, "fitted": tmp_path}
+    given = {"task": task.path, "fitted": tmp_path}
     assert work.test_terms(out=tmp_path, watch=unwatched, by="test word list", **given)["test"] > 0.5
