@@ -31,12 +31,13 @@ from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifie
 from acclimate.races import work
 from acclimate.races.contestants import job_of, tested_baseline
 from acclimate.races.outcome import Facts, Trial, write_outcome
-from acclimate.races.race import _hand_over_baseline
+from acclimate.races.race import hand_over_baseline
 from acclimate.races.search import test_row
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared, prepare
 from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.tasks.task import Kind, Task
+from acclimate.tasks.thresholds import Threshold
 from families import FAMILIES, VOCABULARY
 from studies import raced, recorded
 
@@ -106,14 +107,15 @@ def finished_race(
     return run
 
 
-def only_baseline(run: Path, recipe: TfidfRecipe = TfidfRecipe(trials=2)) -> Score:  # noqa: B008
-    """Have the race end without a winner, but with a baseline. Return its score."""
+def only_baseline(run: Path, threshold: Threshold = "half") -> Score:
+    """Have the race end without a winner, but with a baseline that tried two settings. Return its score."""
+    recipe = TfidfRecipe(trials=2, threshold=threshold)
     task, before = open_prepared(run / "data"), recorded(run)
     fitted = replace(job_of(baseline_of(task.kind), work.TERMS, recipe, {}), places={"task": task.path}, alone=True)
     tested = tested_baseline(fitted, task)
     assert not do_all([tested], run)
     files.write_json(run / COLUMNS, {"text": "text", "pair": None, "id": "id", "separator": ""})
-    _hand_over_baseline(fitted, task, run)
+    hand_over_baseline(fitted, task, run)
     shutil.rmtree(run / "winner")
     result = {**read_result(tested.directory(run)), "dev": read_result(fitted.directory(run))["dev"]}
     costs = {"adapting": Cost(), "finetuning": Cost()}

@@ -12,6 +12,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import toys
+from acclimate.core import files
 from acclimate.core.types import Example
 from acclimate.methods import baselines, finetune, probe
 from acclimate.methods.finetune import FinetuneRecipe
@@ -90,3 +91,19 @@ def test_where_accuracy_counts_the_most_probable_class_is_predicted(task, encode
     by_accuracy = replace(task, metric=metric_named("accuracy"))
     half, dev = (probe.probe(str(encoder), by_accuracy, threshold=threshold) for threshold in ("half", "dev"))
     assert half.predicted_dev == dev.predicted_dev
+
+
+def test_a_last_loss_above_that_of_constant_outputs_counts_only_where_dev_does_not_stand_out_by_far(
+    encoder, toy_task, tmp_path, monkeypatch
+):
+    """Of a rare class ten steps have a few rows, so that the loss of the last ones says little."""
+    monkeypatch.setattr(finetune, "constant_loss", lambda rows, kind: 0.0)
+    plan = Plan(steps=60, batch=16, rate=3e-3, warmup=0.1)
+    task = toy_task("sequence")
+    recipe = toys.papers(str(encoder), task.path, epochs=0.0, looks=2, head="probe", plan=plan)
+    finetune.adapt(recipe, tmp_path / "far")
+    assert finetune.dev_score(tmp_path / "far") > 0.8
+    assert files.read_record(tmp_path / "far" / "learnt.json")["learnt"]
+    monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
+    finetune.adapt(recipe, tmp_path / "near")
+    assert "its loss on train ends at" in files.read_record(tmp_path / "near" / "learnt.json")["why"]

@@ -324,7 +324,7 @@ def _tell_winner(session: Session, run: Path) -> None:
     outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
     winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
-    none = "none: nothing was fine-tuned" if outcome.only_probed else "none: no encoder has learnt the task"
+    none = f"none: {outcome.no_winner}"
     if fitted := (run / FITTED).exists():
         none += f"; the baseline is in {run / FITTED}"
     how = "chosen on dev, trained on the usual split" if outcome.folds else "chosen on dev"

@@ -314,6 +314,13 @@ class Outcome:
         return len({result.contestant for result in self.results}) == 1
 
     @property
+    def no_winner(self) -> str:
+        """Why no contestant of a race has won; "" if one has."""
+        if self.race is not None and self.race.winner:
+            return ""
+        return "nothing was fine-tuned" if self.only_probed else "no encoder of this race has learnt the task"
+
+    @property
     def only_probed(self) -> bool:
         """True if the encoders were probed and not fine-tuned."""
         encoders = [result for result in self.results if result.encoder]

@@ -446,7 +446,7 @@ def _completed(
         if baseline is None:
             shutil.rmtree(out / FITTED, ignore_errors=True)
         else:
-            _hand_over_baseline(baseline, found.entries.materials.task, out)
+            hand_over_baseline(baseline, found.entries.materials.task, out)
     ranks.wait()
     return complete
 
@@ -485,7 +485,7 @@ def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:
         files.write_json(temporary / "race.json", dict(about))
 
 
-def _hand_over_baseline(fitted: Job, task: Prepared, out: Path) -> None:
+def hand_over_baseline(fitted: Job, task: Prepared, out: Path) -> None:
     """Write the fitted baseline to `out/baseline`, with what dev chose and its score there."""
     done = result_of(fitted, out)
     assert done is not None

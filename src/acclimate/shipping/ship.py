@@ -182,9 +182,8 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
     chosen, recorded = run / WINNER / "race.json", path_of(run, RACE)
     outcome = read_outcome(recorded) if recorded.exists() else None
-    if outcome is not None and outcome.race is not None and not outcome.race.winner:
-        why = "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
-        raise ValueError(f"{run}: {why}, so there is no winner to ship. Its page says what to try")
+    if outcome is not None and outcome.no_winner:
+        raise ValueError(f"{run}: {outcome.no_winner}, so there is no winner to ship. Its page says what to try")
     if outcome is not None and outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {run / WINNER} exist to check it "

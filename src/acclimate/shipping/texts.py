@@ -168,9 +168,9 @@ def without_winner(run: Path) -> str:
     from acclimate.races.outcome import read_outcome
 
     outcome = read_outcome(run / f"race{OUTCOME}")
-    if outcome.race is not None and outcome.race.winner:
-        return f"no checkpoint of {outcome.race.winner} was handed over" if outcome.folds else ""
-    return "nothing was fine-tuned" if outcome.only_probed else "no encoder of this race has learnt the task"
+    if outcome.no_winner or not outcome.folds or outcome.race is None:
+        return outcome.no_winner
+    return f"no checkpoint of {outcome.race.winner} was handed over"
 
 
 def _fitted_in(run: Path) -> str:

@@ -18,7 +18,6 @@ learning-curve.html; what it says on top, table and plot stand on the page of th
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -62,7 +61,7 @@ from acclimate.reports.table import UNTOUCHED
 from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
 from acclimate.studies import LEARNING_CURVE, StudyEnd
-from acclimate.tasks.prepared import Prepared, open_prepared, with_fewer
+from acclimate.tasks.prepared import Prepared, open_prepared, shares_of, with_fewer
 from acclimate.tasks.rows import encoded, places_of, with_labels
 from acclimate.tasks.splitting import nested_subsets
 from acclimate.tasks.thresholds import Threshold
@@ -427,8 +426,7 @@ def test_part(
     target_R, groups_R = values["target"][drawn], probe.groups_of(train, values["example"][drawn])
     layer, _ = probe.fit(of_train, target_R, prepared.kind, max(1, len(prepared.labels)), groups_R=groups_R)
     if threshold == "dev":
-        counts = Counter(str(train[int(row)].label) for row in part)
-        shares = {label: count / counts.total() for label, count in counts.items()}
+        shares = shares_of(train[int(row)] for row in part)
         decision = probe.decided(layer, values[f"dev.{layer.read_out}"], prepared, shares=shares)
         layer = probe.shifted(layer, decision)
     tokenizer = load_tokenizer(checkpoint_of(model))

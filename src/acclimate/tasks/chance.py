@@ -56,8 +56,11 @@ def by_far(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence
     """Return True if the best look alone is FAR above what its own answers reach when they are dealt out."""
     gold = [example.label for example in examples]
     best = max(looks, key=lambda look: task.score(gold, look))
-    alone_D = _dealt(task, examples, best)
-    return task.score(gold, best) > float(alone_D.mean() + FAR * alone_D.std())
+    return _far(task.score(gold, best), _dealt(task, examples, best))
+
+
+def _far(score: float, alone_D: np.ndarray) -> bool:
+    return bool(score > alone_D.mean() + FAR * alone_D.std()) and len(set(alone_D)) > 1
 
 
 def chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> Chance:
@@ -70,7 +73,7 @@ def chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence
     scores = [task.score(gold, look) for look in different]
     best = int(np.argmax(scores))
     alone_D = _dealt(task, examples, different[best])
-    if scores[best] > alone_D.mean() + FAR * alone_D.std() and len(set(alone_D)) > 1:
+    if _far(scores[best], alone_D):
         return Chance(scores[best], _bar(alone_D))
     others = [_dealt(task, examples, look) for at, look in enumerate(different) if at != best]
     return Chance(scores[best], _bar(np.max([alone_D, *others], axis=0)))

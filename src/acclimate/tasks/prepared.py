@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -29,6 +29,12 @@ from acclimate.tasks.task import Kind, Metric, Task, checked_splits
 LOOKS = "looks.jsonl"
 _ABOUT = "task.json"
 _SEALED = "sealed.json"
+
+
+def shares_of(examples: Iterable[Example]) -> dict[str, float]:
+    """Return class -> its share of the examples, of which each has one class."""
+    counts = Counter(str(example.label) for example in examples)
+    return {label: count / counts.total() for label, count in counts.items()}
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,7 @@ class Prepared:
     @cached_property
     def shares(self) -> Mapping[str, float]:
         """Class -> its share of the training rows, of a task of one class a row."""
-        counts = Counter(str(example.label) for example in self.examples("train"))
-        return {label: count / counts.total() for label, count in counts.items()}
+        return shares_of(self.examples("train"))
 
     def unseal(self, by: str, *, cache: Path | None = None) -> list[Label]:
         """Record the look and return the labels of the test set, in the order of its examples.
