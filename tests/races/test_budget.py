@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +14,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
-from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.budget import Budget, clocked, parse_budget, seconds_of, session_of
 from acclimate.races.fit import (
     ADAPTING,
     FEWEST_STEPS,
@@ -24,6 +26,7 @@ from acclimate.races.fit import (
     affordable,
     check_listed,
     cut_to_budget,
+    last_round,
     pays_for_another,
 )
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model
@@ -251,6 +254,22 @@ def test_the_last_round_takes_as_many_as_can_be_paid():
     assert affordable(budget, COSTS, names, 3, spent=400) == (570 - 400) // 53 == 3
 
 
+def test_what_fine_tunings_have_taken_says_what_the_last_round_takes():
+    """The first rounds take 3 x 1/4 + 2 x 1/4 of a fine-tuning of each of four contestants, or 1/2 with one setting."""
+    names, one = [*COSTS.tuning], replace(WIDE, search=SearchRecipe(rates=(3e-5,)))
+    assert COSTS.pace(WIDE.settings(), names, 4 * 1.25 * 20.0) == pytest.approx(1.0)
+    assert COSTS.pace(WIDE.settings(), names, 300.0) == pytest.approx(3.0)
+    assert COSTS.pace(one.settings(), names, 80.0) == pytest.approx(2.0)
+    assert COSTS.pace(one.settings(), names, 1.0) == 1.0, "what went faster may have been luck"
+    free = replace(COSTS, tuning=dict.fromkeys(names, 0.0))
+    assert free.pace(WIDE.settings(), names, 9.0) == 1.0
+    budget, slow = parse_budget("10min"), COSTS.slowed(2.0)
+    assert affordable(budget, slow, names, 3, spent=250) == (570 - 250) // 106 == 3
+    assert affordable(budget, COSTS, names, 3, spent=250) == 4
+    assert last_round(slow, names, 3) == [106.0, 212.0, 318.0, 424.0]
+    assert (slow.adapting, slow.fixed) == (COSTS.adapting, COSTS.fixed), "they are over by then"
+
+
 def test_one_more_seed_has_to_be_paid_with_its_tests_and_those_of_the_seeds_before():
     budget, pair = parse_budget("10min"), [UNTOUCHED, "DAPT"]
     needed = 2 * 20 + 2 * 4 * 1
@@ -271,6 +290,31 @@ def test_what_was_spent_is_told_with_and_without_the_search(tmp_path):
     files.write_record(tmp_path / "jobs" / "dapt-1" / "clock.json", {"seconds": 30.0})  # of two sessions
     assert (Budget(1, "seconds", "").spent(tmp_path), Budget(1, "flops", "").spent(tmp_path)) == (38.0, 8.0)
     assert Budget(1, "seconds", "").spent(tmp_path, searching=False) == 30.0
+
+
+def test_the_time_between_jobs_counts_too(tmp_path, monkeypatch):
+    """Loading, planning and pages are no jobs, and a user waits for them."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    budget, job = Budget(1, "seconds", ""), tmp_path / "jobs" / "tuned-1"
+    with clocked(tmp_path):
+        now[0] += 5.0
+        assert not (tmp_path / "clock.json").exists()
+    assert not [*tmp_path.iterdir()], "a race that is refused leaves nothing"
+    with clocked(tmp_path):
+        job.mkdir(parents=True)
+        files.write_json(job / "job.json", {"work": "fine-tune"})
+        files.write_record(job / "wall.json", {"seconds": 20.0})
+        now[0] += 30.0
+        with clocked(tmp_path):  # as a race within a command
+            assert (budget.spent(tmp_path), session_of(tmp_path)) == (30.0, 30.0)
+        assert budget.spent(tmp_path, searching=False) == 0.0
+    with contextlib.suppress(KeyboardInterrupt), clocked(tmp_path):
+        now[0] += 7.0
+        raise KeyboardInterrupt
+    assert (budget.spent(tmp_path), seconds_of(tmp_path), session_of(tmp_path)) == (37.0, 37.0, 0.0)
+    files.write_record(job / "wall.json", {"seconds": 90.0})  # by two workers at once, or in a session that was killed
+    assert budget.spent(tmp_path) == 90.0
 
 
 @pytest.mark.parametrize("work", [EXTEND.name, STAGE_1.name, "of a user's study"])

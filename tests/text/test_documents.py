@@ -142,9 +142,29 @@ def test_unknown_places_and_endings_are_refused_at_once(tmp_path):
     (tmp_path / "notes.doc").touch()
     with pytest.raises(ValueError, match=r"notes.doc: its name ends in none of"):
         read_documents(tmp_path / "notes.doc")
-    (tmp_path / "notes.json").touch()
-    with pytest.raises(ValueError, match=r"Convert it: jq -c '\.\[\]' OLD > NEW\.jsonl"):
-        read_documents(tmp_path / "notes.json")
+
+
+def test_a_list_of_texts_or_objects_in_one_json_file(tmp_path):
+    """As labelled rows may stand in one. A folder's .json files are mostly no texts, so they are not read."""
+    file = tmp_path / "notes.json"
+    file.write_text(json.dumps(["One.", {"text": "Two.", "id": "b"}, 3, {"text": "Four."}]), encoding="utf-8")
+    found = read_documents(file)
+    assert [(each.id, each.text) for each in found] == [
+        ("notes.json:1", "One."),
+        ("b", "Two."),
+        ("notes.json:4", "Four."),
+    ]
+    assert [each.place for each in found.rejected] == ["notes.json:3"]
+    (tmp_path / "notes.json.gz").write_bytes(gzip.compress(file.read_bytes()))
+    assert len([*read_documents(tmp_path / "notes.json.gz")]) == 3
+    with pytest.raises(ValueError, match=r"no file below it ends in \.txt"):
+        read_documents(tmp_path)
+    file.write_text(json.dumps([{"body": "One."}]), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"notes\.json: no field 'text'; its fields are \['body'\]"):
+        [*read_documents(file)]
+    file.write_text('{"text": "One."}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"notes\.json: holds one JSON value that is no list"):
+        [*read_documents(file)]
 
 
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID Version="1">{id}</PMID><Article>

@@ -1,4 +1,4 @@
-"""The budget of a race, as a user states it: a time, a number of FLOPs or a sum of money.
+"""The budget of a race, as a user states it: a time, a number of FLOPs or a sum of money; and the clock it goes by.
 
 This file imports no torch, so that a budget that is not understood is refused at once.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,6 +22,7 @@ RESERVE = {
     "seconds": 0.1,
     "flops": 0.02,
 }  # share of the budget that is not planned with, for costs that no estimate includes
+CLOCK = "clock.json"  # in the directory of a race: seconds of its sessions that have ended
 BUSY = 1.25  # times as long as on the idle machine: from here on it is said that the machine is busy
 
 _SPELT = {
@@ -29,6 +33,7 @@ _SPELT = {
 }
 _TIMES = {name: seconds for seconds, names in _SPELT.items() for name in names}
 _FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
+_begun: dict[Path, float] = {}  # directory of a race that this process runs -> when it began
 _WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h"
 
 
@@ -45,7 +50,8 @@ class Budget:
         return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
 
     def spent(self, run: Path, *, searching: bool = True) -> float:
-        """Return what the jobs of a run have taken so far. searching: True if fine-tunings and tests count too.
+        """Return what a run has taken so far. searching: True if fine-tunings and tests count too, and in seconds what
+        lies between the jobs: then it is the time that has passed, or what all jobs took, if workers share them.
 
         Jobs of works that races do not have, such as those of a study in the same directory, always count.
         """
@@ -68,12 +74,48 @@ class Budget:
             else:  # if a job was killed and continued, the clock of its training counts the earlier sessions too
                 clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
                 total += max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
-        return total
+        return max(total, seconds_of(run)) if searching and self.unit == "seconds" else total
 
     @property
     def usable(self) -> float:
         """The amount that may be planned with."""
         return self.amount * (1 - RESERVE[self.unit])
+
+
+@contextmanager
+def clocked(run: Path) -> Iterator[None]:
+    """Count the time of the block as a session of the run, if it has jobs by the end.
+
+    A block within a block counts once. Of a session that is killed only what its jobs trained is known.
+    """
+    place = run.resolve()
+    if place in _begun:
+        yield
+        return
+    _begun[place] = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds = seconds_of(run)
+        del _begun[place]
+        if (run / DIRECTORY).is_dir():
+            files.write_record(run / CLOCK, {"seconds": seconds})
+
+
+def seconds_of(run: Path) -> float:
+    """Return how long the sessions of the run have lasted, the one that is on included."""
+    return _ended(run) + session_of(run)
+
+
+def session_of(run: Path) -> float:
+    """Return how long the session of the run that is on in this process has lasted; 0.0 if there is none."""
+    place = run.resolve()
+    return time.monotonic() - _begun[place] if place in _begun else 0.0
+
+
+def _ended(run: Path) -> float:
+    way_out = f"Remove {run / CLOCK}: the seconds of earlier sessions are then not counted"
+    return float(files.read_record(run / CLOCK, way_out=way_out)["seconds"]) if (run / CLOCK).exists() else 0.0
 
 
 def parse_budget(text: str) -> Budget:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.core.types import SUB_WORDS, Split
+from acclimate.core.types import SUB_WORDS, Split, Watch
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import RESULT, Job
@@ -105,8 +105,8 @@ class Search:
     row      of the table, where the untouched model is the only contestant; "": each contestant is a row
     entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
     costs    name of a stage before the search -> number of the adaptation -> its jobs
-    allowed  (entries, directory, True if decisions are written there) -> what a budget leaves of them; None where
-             there is no budget
+    allowed  (entries, directory, watch of the run) -> what a budget leaves of them; a dry run has no watch, and writes
+             no decisions. None where there is no budget
     """
 
     row: str
@@ -114,7 +114,7 @@ class Search:
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[int, Sequence[Job]]] = field(default_factory=dict)
-    allowed: Callable[[Entries, Path, bool], WithinBudget] | None = None
+    allowed: Callable[[Entries, Path, Watch | None], WithinBudget] | None = None
 
     @property
     def key(self) -> Key:

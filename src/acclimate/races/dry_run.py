@@ -203,7 +203,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         search = searches[0]
         allowed = WithinBudget(entries_of(searches), (), None)
         if search.allowed is not None:
-            allowed = search.allowed(search.entries, out, False)
+            allowed = search.allowed(search.entries, out, None)
         entries = allowed.entries
         notes += allowed.notes
         place = f"{search.column}, " if several or search.row else ""

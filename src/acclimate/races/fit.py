@@ -91,6 +91,21 @@ class Costs:
         tests = seeds * sum(self.test[name] for name in names[:finalists])
         return tests + sum(taken[name] * self.tuning[name] for name in names)
 
+    def pace(self, settings: Sequence[Setting], names: Sequence[str], taken: float) -> float:
+        """Return how many times as long as planned the rounds before the last one took, at least 1.
+
+        names: of the contestants; taken: by their fine-tunings so far, with what lay between them
+        """
+        shares = tunings(names, settings, 1, 2)  # of which these two go on to the end
+        planned = sum(shares[name] * self.tuning[name] for name in names)
+        planned -= (1 - HALFWAY) * sum(self.tuning[name] for name in names[:2])
+        return max(1.0, taken / planned) if planned else 1.0
+
+    def slowed(self, pace: float) -> Costs:
+        """Return the costs where fine-tunings and tests take so many times as much."""
+        tuning, test = ({name: pace * each for name, each in of.items()} for of in (self.tuning, self.test))
+        return replace(self, tuning=tuning, test=test)
+
     def as_record(self) -> dict[str, Any]:
         """Return the costs as they are written down, of which `Costs.of_record` makes them again."""
         jobs = {kind: [[job.amount, *job.contestants] for job in getattr(self, kind)] for kind in ("adapting", "fixed")}
@@ -264,9 +279,14 @@ def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, s
     halfway. Dev decides which ones they are, so the dearest are counted.
     """
     left = budget.amount * (1 - RESERVE[budget.unit] / 2) - spent
+    return max(2, sum(total <= left for total in last_round(costs, names, seeds)))
+
+
+def last_round(costs: Costs, names: Sequence[str], seeds: int) -> list[float]:
+    """Return what the last round takes with one of these contestants, with two, and so on, the dearest ones first."""
     part = costs.part(names)
     each = [seeds * (part.tuning[name] + part.test[name]) - HALFWAY * part.tuning[name] for name in part.dearest()]
-    return max(2, sum(total <= left for total in accumulate(each)))
+    return [*accumulate(each)]
 
 
 def pays_for_another(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> bool:

@@ -8,8 +8,8 @@ else.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
 from acclimate.races import report
-from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.budget import Budget, clocked, parse_budget, session_of
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter, texts_of
 from acclimate.races.cost import costs_of
@@ -39,7 +39,7 @@ from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import DryRun, how_long
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
-from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, pays_for_another
+from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, last_round, pays_for_another
 from acclimate.races.outcome import Outcome, best_on_dev, probe_row
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
@@ -65,9 +65,14 @@ def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyTy
     return for_model(methods) if model else with_methods(methods, RaceRecipe())
 
 
-def hold_first(out: Path) -> AbstractContextManager[None]:
-    """Keep other processes out of the directory; of several ranks the first one does."""
-    return files.hold(out) if ranks.is_first() else nullcontext()
+@contextmanager
+def hold_first(out: Path) -> Iterator[None]:
+    """Keep other processes out of the directory, and count its time; of several ranks the first one does."""
+    if not ranks.is_first():
+        yield
+        return
+    with files.hold(out), clocked(out):
+        yield
 
 
 def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
@@ -341,10 +346,10 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
     )
 
 
-def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estimator: Estimator) -> WithinBudget:
+def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget, estimator: Estimator) -> WithinBudget:
     """Return the entries cut down to the budget, as was decided when this race began.
 
-    writes: True if a decision that is made now is kept in `run`; a dry run keeps none
+    watch: is told if the budget turns out to be too small; None: a dry run, which keeps no decision in `run`
     """
     recipe, materials = entries.recipe, entries.materials
     key = _race_of(entries, budget)
@@ -363,7 +368,8 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
             texts=texts_of(recipe, materials),
             rows=materials.task.sizes["train"],
-            spent=budget.spent(run, searching=False),  # what was fine-tuned already is planned for again, not twice
+            # what was fine-tuned already is planned for again, not twice
+            spent=budget.spent(run, searching=False) + (session_of(run) if budget.unit == "seconds" else 0.0),
         )
         return {
             "costs": fitted.costs.as_record(),
@@ -371,20 +377,31 @@ def _allowed(entries: Entries, run: Path, writes: bool, *, budget: Budget, estim
             "notes": fitted.notes,
         }
 
-    fitted = decided(run, f"fitted-{key}", decide, writes=writes)
+    fitted = decided(run, f"fitted-{key}", decide, writes=watch is not None)
     cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), materials)
     costs, seeds, this = Costs.of_record(fitted["costs"]), cut.recipe.seeds, _race_of(cut, budget)
 
+    def paced() -> Costs:
+        """Return the costs as fine-tunings have turned out to be, by their first half."""
+        searched = budget.spent(run) - budget.spent(run, searching=False)
+        pace = partial(costs.pace, cut.recipe.settings(), [*cut.models], searched)
+        return costs.slowed(decided(run, f"pace-{this}", pace) if budget.unit == "seconds" else 1.0)
+
     def finalists() -> int:
-        found = decided(
-            run, f"finalists-{this}", lambda: affordable(budget, costs, [*cut.models], seeds, budget.spent(run))
+        dearer, names = paced(), [*cut.models]
+        found = int(
+            decided(run, f"finalists-{this}", lambda: affordable(budget, dearer, names, seeds, budget.spent(run)))
         )
-        return int(found)
+        ends = budget.spent(run) + last_round(dearer, names, seeds)[found - 1]
+        if ends > budget.amount and watch is not None:
+            over = f"the race is going to take about {budget.as_text(ends)}, more than its budget of {budget.stated}"
+            watch(Progress("budget", 0, 0, "steps", {"note": f"{over}: fine-tunings take longer than was planned"}))
+        return found
 
     def another(names: Sequence[str], so_far: int) -> bool:
         if so_far >= recipe.seeds:
             return False
-        pays = partial(pays_for_another, budget, costs, names, so_far)
+        pays = partial(pays_for_another, budget, paced(), names, so_far)
         return bool(decided(run, f"seed-{so_far}-{this}", lambda: pays(budget.spent(run))))
 
     return WithinBudget(cut, tuple(fitted["notes"]), finalists, another)

@@ -166,7 +166,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Search among several contestants: what the budget allows, the baseline first, then the models, the search."""
     allowed = WithinBudget(search.entries, (), None)
     if search.allowed is not None:
-        allowed = search.allowed(search.entries, out, True)
+        allowed = search.allowed(search.entries, out, watch)
     for note in allowed.notes:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
     entries, failed = fit_baseline(allowed.entries, out, watch)

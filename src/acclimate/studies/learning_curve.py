@@ -175,7 +175,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
     Raises ValueError if there are too few rows for two sizes, or if the race has no fine-tuning to repeat.
     """
     [search] = race.searches
-    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
+    entries = search.allowed(search.entries, out, None).entries if search.allowed else search.entries
     task, stated = entries.materials.task, race.race.learning_curve
     sizes = sizes_of(task, stated.shares)
     best = (best_adapted(raced, entries) if raced else "") or SOME
@@ -279,7 +279,7 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     FEWEST_DRAWS seeds, which may be all that a budget leaves, nothing is fine-tuned.
     """
     stated, [search] = race.race.learning_curve, race.searches
-    entries = search.allowed(search.entries, out, False).entries if search.allowed else search.entries
+    entries = search.allowed(search.entries, out, None).entries if search.allowed else search.entries
     if entries.recipe.seeds < FEWEST_DRAWS:
         return False
     if stated.finetune != "budget" or budget is None:

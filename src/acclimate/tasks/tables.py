@@ -11,7 +11,6 @@ is doubled. A TSV that cannot be read this way, like those of most benchmarks, h
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 import re
@@ -35,6 +34,7 @@ from acclimate.text.untrusted import (
     check_file,
     first_bytes,
     foreign,
+    json_array,
     json_lines,
     named,
     packing_of,
@@ -61,7 +61,6 @@ BY_ENDING = {".csv": ",", ".tsv": "\t", ".jsonl": ".jsonl", ".parquet": ".parque
 CLEANED = "rows without the characters that have no meaning in a text"  # of what `mended` counts
 REPEATED = "rows left out that stand there twice"
 BEGINNING = 1 << 16  # bytes of a file by which its format is recognised
-LARGEST_ARRAY = 1 << 30  # bytes of a JSON array, which is read as a whole
 TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and values of each row
 
 
@@ -380,11 +379,7 @@ def _json_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
 
 
 def _json_array(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableRows:
-    content = b"".join(read_blocks(path, replace(limits, content=min(limits.content, LARGEST_ARRAY))))
-    try:
-        rows = json.loads(content.removeprefix(MARK))
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it anew") from error
+    rows = json_array(path, limits)
     present = dict.fromkeys(name for row in rows if isinstance(row, Mapping) for name in row)
     for column in columns:
         if present and column not in present:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from acclimate.text.untrusted import (
     RowValues,
     check_file,
     foreign,
+    json_array,
     json_lines,
     named,
     printable,
@@ -38,6 +39,7 @@ ENDINGS = (
     *(f"{kind}{packed}" for kind in (".txt", ".jsonl", ".xml", ".nxml") for packed in ("", *PACKINGS)),
     ".parquet",
 )
+ARRAYS = tuple(f".json{packed}" for packed in ("", *PACKINGS))  # of a named file; in folders they seldom hold texts
 KEPT = 1000  # rejected documents that are listed
 LOOKED_AT = 1000  # documents that `check_documents` reads
 _ROWS = 32  # rows decoded at a time: each may repeat a large text that the file stores once
@@ -86,6 +88,7 @@ def read_documents(
 
     .txt      one document a line, or several lines up to a blank one with `separated="blank"`
     .jsonl    an object a line: the text in `field`; `id` (text or whole number) and `source` are optional
+    .json     a list of such objects or of texts, in a file that is named; those in folders are not read
     .parquet  the same names as columns
     .xml, .nxml  PubMed's: title and abstract of each article, with its PMID as id; or PubMed Central's (JATS): title,
               abstract and body without tables, figures, formulas and references. Articles that a later file of PubMed
@@ -112,9 +115,8 @@ def files_of(path: Path) -> list[Path]:
             raise ValueError(f"{named(path)}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
         return files
     check_file(path)
-    if not path.name.endswith(ENDINGS):
-        way = "Convert it: jq -c '.[]' OLD > NEW.jsonl" if path.suffix == ".json" else "Rename or convert it"
-        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. {way}")
+    if not path.name.endswith((*ENDINGS, *ARRAYS)):
+        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
     return [path]
 
 
@@ -168,7 +170,8 @@ def document_rows(
     name = printable(file.relative_to(above).as_posix())
     readers: dict[str, Callable[[], NumberedRows]] = {
         ".txt": partial(_blocks if separated == "blank" else _lines, file, field, limits),
-        ".jsonl": partial(_json, file, field, limits),
+        ".jsonl": partial(_json, file, field, json_lines(file, limits)),
+        ".json": partial(_json, file, field, _elements(file, field, limits)),
         ".xml": partial(xml_articles, file, field, limits),
         ".nxml": partial(xml_articles, file, field, limits),
         ".parquet": partial(_columns, file, field, limits, parquet_columns, parquet_rows),
@@ -200,10 +203,10 @@ def _blocks(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
         yield first, {field: "\n".join(block)}
 
 
-def _json(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
-    """Yield the lines' objects. Raises ValueError at the end if no object has the field."""
+def _json(file: Path, field: str, objects: Iterable[tuple[int, RowValues]]) -> NumberedRows:
+    """Yield the file's objects. Raises ValueError at the end if none has the field."""
     has_field, keys = False, dict[str, None]()
-    for number, values in json_lines(file, limits):
+    for number, values in objects:
         if isinstance(values, Mapping):
             has_field = has_field or field in values
             if not has_field and len(keys) < 20:
@@ -211,6 +214,17 @@ def _json(file: Path, field: str, limits: ReadLimits) -> NumberedRows:
         yield number, values
     if keys and not has_field:
         raise _without(field, list(keys), file)
+
+
+def _elements(file: Path, field: str, limits: ReadLimits) -> Iterator[tuple[int, RowValues]]:
+    """Yield the elements of a JSON array: objects, and texts as objects with this field alone."""
+    for number, element in enumerate(json_array(file, limits), start=1):
+        if isinstance(element, str):
+            yield number, {field: element}
+        elif isinstance(element, Mapping):
+            yield number, element
+        else:
+            yield number, f"an element of the list must be a text or an object; this one is {shown(element)}"
 
 
 def _columns(

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +22,7 @@ from acclimate.core.names import meant, shown
 
 HEAD = 4096  # bytes by which the format of a file is recognised
 PACKINGS = {".gz": "gzip", ".zst": "zstd"}  # ending -> compression
+LARGEST_ARRAY = 1 << 30  # bytes of a JSON array, which is read as a whole
 MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 INPUTS = "inputs"  # folder of the cache with the files that data/as_files.py writes
 RECORD = ".source.json"  # ending of the record beside such a file, which says what it was made of
@@ -94,6 +95,22 @@ def json_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, R
                 f"{shown(stripped)}. Convert it: jq -c '.[]' OLD > NEW"
             )
         yield number, parsed(stripped)
+
+
+def json_array(path: Path, limits: ReadLimits = LIMITS) -> list[Any]:
+    """Return the elements of the one JSON array that the file holds.
+
+    Raises ValueError if it holds something else or more than LARGEST_ARRAY bytes, and as `read_blocks` does.
+    """
+    content = b"".join(read_blocks(path, replace(limits, content=min(limits.content, LARGEST_ARRAY))))
+    try:
+        elements = json.loads(content.removeprefix(MARK))
+    except (UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). Write it anew") from error
+    if not isinstance(elements, list):
+        what = f"holds one JSON value that is no list: {shown(elements)}"
+        raise ValueError(f"{named(path)}: {what}. Write a list, or an object a line as .jsonl")
+    return elements
 
 
 def parsed(line: str) -> RowValues:
