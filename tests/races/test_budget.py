@@ -311,8 +311,12 @@ def test_the_time_between_jobs_counts_too(tmp_path, monkeypatch):
         assert budget.spent(tmp_path, searching=False) == 0.0
     with contextlib.suppress(KeyboardInterrupt), clocked(tmp_path):
         now[0] += 7.0
+        (job / "state").touch()
         raise KeyboardInterrupt
     assert (budget.spent(tmp_path), seconds_of(tmp_path), session_of(tmp_path)) == (37.0, 37.0, 0.0)
+    with clocked(tmp_path):
+        now[0] += 3.0  # all is done, and the run stays as it is
+    assert seconds_of(tmp_path) == 37.0
     files.write_record(job / "wall.json", {"seconds": 90.0})  # by two workers at once, or in a session that was killed
     assert budget.spent(tmp_path) == 90.0
 

@@ -38,7 +38,7 @@ from acclimate.races.verdict import (
     without_encoder,
 )
 from acclimate.reports.table import ContestantRow
-from acclimate.statistics.significance import Comparison, Interval
+from acclimate.statistics.significance import Comparison, Interval, cautions
 from acclimate.tasks.metrics import METRICS, metric_named
 
 SIMPLE = "TF-IDF + logistic regression"
@@ -248,6 +248,17 @@ def test_a_winner_on_dev_that_is_not_the_better_one_on_test_is_told(winner: str)
     found = [sentence for sentence in sentences if "only dev may choose" in sentence]
     assert len(found) == (winner == "untouched")
     assert all("dev prefers the untouched model (80.0 against 70.0 points). To use DAPT" in each for each in found)
+
+
+def test_a_difference_that_few_items_decide_says_so_where_it_is_claimed() -> None:
+    dapt = rival("DAPT", 0.03, p=0.002)
+    assert dapt.comparison is not None
+    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]))
+    assert caution.startswith("Fewer than 10 of the 100 test items decide the result")
+    few = replace(dapt, comparison=replace(dapt.comparison, caution=caution))
+    ending = "p = .002 after Holm; fewer than 10 items decide it)"
+    assert ending in verdict(race_of([untouched(), few]))
+    assert "items decide" not in verdict(race_of([untouched(), dapt]))
 
 
 def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell() -> None:

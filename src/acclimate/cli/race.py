@@ -229,7 +229,7 @@ def _race(
             session.say(left.as_text())
         return
     check_format(out)
-    with session.watched() as watch:
+    with race.hold_first(out), session.watched() as watch:
         materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
         session.tell_findings(materials.examination)
         if curves:

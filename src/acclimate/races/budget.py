@@ -84,7 +84,7 @@ class Budget:
 
 @contextmanager
 def clocked(run: Path) -> Iterator[None]:
-    """Count the time of the block as a session of the run, if it has jobs by the end.
+    """Count the time of the block as a session of the run, if a job did anything in it.
 
     A block within a block counts once. Of a session that is killed only what its jobs trained is known.
     """
@@ -93,12 +93,13 @@ def clocked(run: Path) -> Iterator[None]:
         yield
         return
     _begun[place] = time.monotonic()
+    before = _last_change(run)
     try:
         yield
     finally:
         seconds = seconds_of(run)
         del _begun[place]
-        if (run / DIRECTORY).is_dir():
+        if _last_change(run) > before:
             files.write_record(run / CLOCK, {"seconds": seconds})
 
 
@@ -111,6 +112,11 @@ def session_of(run: Path) -> float:
     """Return how long the session of the run that is on in this process has lasted; 0.0 if there is none."""
     place = run.resolve()
     return time.monotonic() - _begun[place] if place in _begun else 0.0
+
+
+def _last_change(run: Path) -> int:
+    """Return when a job of the run last wrote a file, in nanoseconds; 0 if there is no job."""
+    return max((job.stat().st_mtime_ns for job in (run / DIRECTORY).glob("*")), default=0)
 
 
 def _ended(run: Path) -> float:

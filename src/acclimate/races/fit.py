@@ -213,7 +213,7 @@ def cut_to_budget(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LITTLE:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
-        f"{budget.as_text(enough)}, {stated}shorter texts (--max-tokens), a smaller --model, or --probe-only "
+        f"{budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), a smaller --model, or --probe-only "
         f"without a budget, which fine-tunes nothing{idle}"
     )
 
@@ -354,7 +354,8 @@ def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -
         notes.append(f"Of {stated} settings {tried} {'is' if tried == 1 else 'are'} tried, to fit the budget: {names}.")
     if cut.seeds < recipe.seeds:
         doctor = f"what the doctor says of detectable differences is for {recipe.seeds} seeds"
-        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget; {doctor}.")
+        few = ", and two seldom establish a difference" if cut.seeds == 2 else ""
+        notes.append(f"{cut.seeds} seeds in place of {recipe.seeds}, to fit the budget; {doctor}{few}.")
     if cut.adapt_seeds < recipe.adapt_seeds:
         notes.append(f"{cut.adapt_seeds} adaptations in place of {recipe.adapt_seeds}, to fit the budget.")
     return notes

@@ -490,7 +490,9 @@ def _chance(row: ContestantRow) -> str:
 
 def _likely(comparison: Comparison, p_holm: float | None) -> str:
     interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
-    return "; ".join(filter(None, (interval, f"{_p(p_holm)} after Holm", comparison.one_adaptation)))
+    p = f"{_p(p_holm)} after Holm"
+    few = comparison.few_items if p_holm is not None and p_holm < LEVEL else ""
+    return "; ".join(filter(None, (interval, p, comparison.one_adaptation, few)))
 
 
 def _p(p: float | None) -> str:

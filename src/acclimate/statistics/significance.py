@@ -39,6 +39,7 @@ from acclimate.tasks.task import Metric, Values
 
 __all__ = ["LEVEL", "Comparison", "Interval", "compare", "compare_of", "holm", "interval", "interval_of", "resample"]
 
+DECIDE = "test items decide the result"  # in a caution on few items
 FEWEST_ITEMS = 10  # effective items; with fewer, simulated intervals cover too seldom or too often
 FEWEST_SEEDS = 3  # with two, up to 8% of null cases are rejected at 5%
 MOST_FLIPS = 16  # seeds, up to which the permutation test takes all sign flips
@@ -119,6 +120,11 @@ class Comparison:
         Chance over adaptations is then in neither interval nor p: it cannot be estimated from one draw.
         """
         return ONE_ADAPTATION if self.adaptations == 1 else ""
+
+    @property
+    def few_items(self) -> str:
+        """The end of a sentence about the difference, if too few test items decide it; "" otherwise."""
+        return f"fewer than {FEWEST_ITEMS} items decide it" if DECIDE in self.caution else ""
 
 
 def interval(scores: Sequence[Score], metric: Metric) -> Interval:
@@ -255,7 +261,7 @@ def cautions(seeds: int, shares_Sn: Values, *, adaptations: int = 0) -> str:
     reasons = []
     if float(effective_items(shares_Sn)) < FEWEST_ITEMS:
         reasons.append(
-            f"Fewer than {FEWEST_ITEMS} of the {shares_Sn.shape[-1]:,} test items decide the result: too few for a "
+            f"Fewer than {FEWEST_ITEMS} of the {shares_Sn.shape[-1]:,} {DECIDE}: too few for a "
             "reliable interval and p value. Add test items, above all of rare labels."
         )
     if seeds < FEWEST_SEEDS:
