@@ -32,7 +32,7 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import sampled
 from acclimate.text.streams import rows_stream
-from acclimate.training.loop import adamw, train
+from acclimate.training.loop import Step, adamw, train
 from acclimate.training.plan import Plan, device
 
 OURS = [Contestant("acclimate", "pieces", "bfloat16"), Contestant("acclimate", "pieces", "float32")]
@@ -113,7 +113,7 @@ def arguments() -> argparse.Namespace:
 
 
 def _section(name: str, given: argparse.Namespace, directory: Path) -> str:
-    work = _prepared(name, given, directory / name)
+    work = prepared(name, given, directory / name)
     pairs = [each for pair in zip(OURS, THEIRS, strict=False) for each in pair] + THEIRS[len(OURS) :]
     turns = [each for each in pairs if any(fnmatch(_name(each), wanted) for wanted in given.contestants.split(";"))]
     runs: dict[Contestant, list[Run]] = {each: [] for each in turns}
@@ -136,7 +136,8 @@ def _section(name: str, given: argparse.Namespace, directory: Path) -> str:
     return "\n\n".join([f"## {name}", shape, _speeds(runs), "### Ours by theirs", _duels(runs), _scores(runs)])
 
 
-def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
+def prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
+    """Return the dataset, read and encoded for the model. given: arguments of this program"""
     task = dataset_named(name, blurb.DATASETS).task()
     sizes = {"train": given.rows, "dev": given.dev_rows}
 
@@ -144,15 +145,15 @@ def _prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
         examples = task.read(root, split)
         return sampled(examples, sizes[split], 0) if split in sizes else examples
 
-    prepared = prepare(replace(task, read=read, max_tokens=given.max_tokens), given.data, directory)
+    ready = prepare(replace(task, read=read, max_tokens=given.max_tokens), given.data, directory)
     tokenizer = load_tokenizer(given.model)
-    rows, _ = training_rows(prepared, tokenizer)
-    dev = encode_rows(prepared.examples("dev"), tokenizer, prepared.max_tokens, prepared.kind)
-    steps = max(1, round(given.epochs * len(prepared.examples("train")) / given.batch))
-    return Work(prepared, given.model, tokenizer, rows, dev, given.batch, steps, given.rate, given.compile)
+    rows, _ = training_rows(ready, tokenizer)
+    dev = encode_rows(ready.examples("dev"), tokenizer, ready.max_tokens, ready.kind)
+    steps = max(1, round(given.epochs * len(ready.examples("train")) / given.batch))
+    return Work(ready, given.model, tokenizer, rows, dev, given.batch, steps, given.rate, given.compile)
 
 
-def _model(work: Work, seed: int) -> Any:
+def classifier(work: Work, seed: int) -> Any:
     recipe = FinetuneRecipe.presets["papers"]
     return load_classifier(
         work.model,
@@ -164,8 +165,8 @@ def _model(work: Work, seed: int) -> Any:
     )
 
 
-def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: int) -> tuple[Run, Any]:
-    model = _model(work, seed)
+def steps_of(model: Any, contestant: Contestant, work: Work, seed: int) -> Iterator[Step]:
+    """Yield the steps of our loop that train the classifier."""
     objective = TaskLoss(model)
     plan = Plan(
         steps=work.steps,
@@ -178,9 +179,14 @@ def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: in
         compile=work.compile,
         seed=seed,
     )
+    return train(objective, rows_stream(work.rows, batch=work.batch, seed=seed), plan, adamw(objective, plan))
+
+
+def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: int) -> tuple[Run, Any]:
+    model = classifier(work, seed)
     where = device().type
     done, begun = Run(), now(where)
-    for step in train(objective, rows_stream(work.rows, batch=work.batch, seed=seed), plan, adamw(objective, plan)):
+    for step in steps_of(model, contestant, work, seed):
         if step.number == warm_up:
             begun = now(where)
         elif step.number > warm_up:
@@ -194,8 +200,17 @@ def _ours(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: in
 
 
 def _theirs(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: int) -> tuple[Run, Any]:
-    model = _model(work, seed)
+    model = classifier(work, seed)
     clock = _Clock(steps, warm_up)
+    trainer = trained(model, contestant, work, seed, clock)
+    for inputs in trainer.batches[warm_up:steps]:
+        clock.done.tokens += int(inputs.lengths.sum())
+        clock.done.positions += inputs.positions
+    return clock.done, model
+
+
+def trained(model: Any, contestant: Contestant, work: Work, seed: int, clock: TrainerCallback) -> CountingTrainer:
+    """Train the classifier by Trainer until the clock ends it, and return the trainer."""
     collate = DataCollatorForTokenClassification if work.task.kind == "tokens" else DataCollatorWithPadding
     with tempfile.TemporaryDirectory() as directory:
         trainer = CountingTrainer(
@@ -219,10 +234,7 @@ def _theirs(contestant: Contestant, work: Work, steps: int, warm_up: int, seed: 
             callbacks=[clock],
         )
         trainer.train()
-    for inputs in trainer.batches[warm_up:steps]:
-        clock.done.tokens += int(inputs.lengths.sum())
-        clock.done.positions += inputs.positions
-    return clock.done, model
+    return trainer
 
 
 @dataclass

@@ -27,16 +27,17 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 1.03
 LABELS = ("methods", "docs", "reports")
 TUNED = ("seeds=2", "search.rates=[]", "finetune.epochs=1", "finetune.least_steps=0", "finetune.looks=1")
+TUNED += ("finetune.retry=false",)
 ADAPTED = ("plan.batch=8", "max_tokens=128", "epochs=0", "--out", "OUT")
-FEW = 400  # lines that DGA measures the importance of heads on
+FEW = 200  # lines that DGA measures the importance of heads on
 # name -> the arguments of a command; "OUT" stands for a new folder
 COMMANDS = {
     "refused": ("race", "rows.csv", "sedes=3"),
     "doctor": ("doctor", "rows.csv", "--no-forecast"),
     "corpus": ("data", "corpus", "texts.txt", "--processes", "1", "--out", "OUT"),
     "retrieve": ("data", "retrieve", "rows.csv", "--corpus", "texts.txt", "--k", "50", "--out", "OUT"),
-    "adapt-mlm": ("adapt", "mlm", "corpus=texts.txt", "plan.steps=40", *ADAPTED),
-    "adapt-dga": ("adapt", "dga", "corpus=few.txt", "plan.steps=8", *ADAPTED),
+    "adapt-mlm": ("adapt", "mlm", "corpus=texts.txt", "plan.steps=30", *ADAPTED),
+    "adapt-dga": ("adapt", "dga", "corpus=few.txt", "plan.steps=6", *ADAPTED),
     "evaluate": ("evaluate", "rows.csv", *TUNED, "--out", "OUT"),
     "probe": ("race", "rows.csv", "--probe-only", "contestants=[]", "--out", "OUT"),
     "predict": ("predict", "model", "rows.csv", "--out", "predicted.csv"),

@@ -1,6 +1,7 @@
-"""Where the time of a step of masked language modelling goes, by operation: ours beside transformers.Trainer.
+"""Where the time of a step goes, by operation: ours beside transformers.Trainer.
 
 python benchmarks/step_profile.py --corpus general_corpus.jsonl.zst --out benchmarks/reports/DATE-step-profile.md
+python benchmarks/step_profile.py --finetune BC5-chem --data blurb --model MODEL --out ...
 
 The profiler reads the clock, so the machine must be idle.
 """
@@ -11,21 +12,23 @@ import argparse
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import finetune_speed
 import torch
 import transformers
 from contestants import UNENDING, Contestant, matrix_peak, our_plan
-from material import LONGEST, Material, lengths_line, model_of, prepare
+from material import LONGEST, lengths_line, model_of, prepare
 from page import head, table, write
-from peer import STRATEGIES, MaskedHeadTrainer, trainer_arguments
+from peer import STRATEGIES, CountingTrainer, MaskedHeadTrainer, trainer_arguments
 from torch.profiler import ProfilerActivity, profile
 from transformers import DataCollatorForLanguageModeling, TrainerCallback
 
 from acclimate.text.streams import masked_stream
-from acclimate.training.loop import adamw, train
+from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import MaskedLanguageLoss
 
 # a row of the table -> the profiler's names that belong to it; a name belongs to the first row that it fits
@@ -51,25 +54,13 @@ def main() -> None:
     given = arguments()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    sections = []
     with tempfile.TemporaryDirectory() as directory:
-        material = prepare(given.corpus, Path(directory), texts=given.texts, vocabulary=30_522, sentences=0)
-        for precision in ("float32", "bfloat16"):
-            peak = matrix_peak(precision, "cpu", seconds=2.0)
-            ours = of_ours(Contestant("acclimate", "pieces", precision), material, given)
-            theirs = of_trainer(Contestant("Trainer", "grouped", precision, head="masked"), material, given)
-            rows = [(kind, *(f"{taken[kind]:.1f}" for taken in (ours, theirs))) for kind in [*KINDS, OTHER]]
-            rows.append(("**a token**", f"**{ours.total():.0f}**", f"**{theirs.total():.0f}**"))
-            products = ours["products of linear layers"] + ours["products of attention"]  # microseconds a token
-            rate = given.operations / products * 1e6
-            sections += [
-                f"## {precision}",
-                table(("microseconds a real token", "acclimate", "Trainer grouped with a masked head"), rows),
-                f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. Ours needs "
-                f"{given.operations / 1e6:.0f} MFLOP of products a token, and has {rate / 1e9:.0f} GFLOP/s in them.",
-            ]
-        facts = [("rows", lengths_line(material.rows))]
-    write(given.out, [head(f"A step of {given.size} by operation", facts=facts), HOW.format(**vars(given)), *sections])
+        if given.finetune:
+            sections, rows, what = of_fine_tuning(given, Path(directory))
+        else:
+            sections, rows, what = of_pretraining(given, Path(directory))
+    title = head(f"A step of {what} by operation", facts=[("rows", lengths_line(rows))])
+    write(given.out, [title, HOW.format(**vars(given)), *sections])
 
 
 HOW = """## What is measured
@@ -80,37 +71,30 @@ times are by real tokens. Dropout of ours is a compiled loop that the profiler d
 """
 
 
-def of_ours(contestant: Contestant, material: Material, given: argparse.Namespace) -> Counter[str]:
-    model = model_of(given.size, material, seed=0, attention_dropout=contestant.attention_dropout)
-    objective = MaskedLanguageLoss(model)
-    plan = our_plan(given.batch, UNENDING, contestant.precision, warmup=0.0)
-    stream = masked_stream(material.training, batch=given.batch, longest=LONGEST, seed=0, whole_words=False)
-    steps = train(objective, stream, plan, adamw(objective, plan))
-    for _ in range(3):
-        next(steps)
-    tokens, seconds, flops = 0, 0.0, 0.0
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        for _ in range(given.steps):
-            step = next(steps)
-            tokens, seconds, flops = tokens + step.tokens, seconds + step.seconds, flops + step.flops
-    steps.close()
-    given.operations = flops / tokens
-    return by_kind(seen, tokens, seconds)
+def of_pretraining(given: argparse.Namespace, place: Path) -> tuple[list[str], Any, str]:
+    """Return a section for each precision, the rows and what is trained: masked language modelling."""
+    assert given.corpus is not None, "--corpus FILE, or --finetune DATASET"
+    material = prepare(given.corpus, place, texts=given.texts, vocabulary=30_522, sentences=0)
 
+    def ours(precision: str) -> Iterator[Step]:
+        contestant = Contestant("acclimate", "pieces", precision)
+        model = model_of(given.size, material, seed=0, attention_dropout=contestant.attention_dropout)
+        objective = MaskedLanguageLoss(model)
+        plan = our_plan(given.batch, UNENDING, precision, warmup=0.0)
+        stream = masked_stream(material.training, batch=given.batch, longest=LONGEST, seed=0, whole_words=False)
+        return train(objective, stream, plan, adamw(objective, plan))
 
-def of_trainer(contestant: Contestant, material: Material, given: argparse.Namespace) -> Counter[str]:
-    model = model_of(given.size, material, seed=0, attention_dropout=contestant.attention_dropout)
-    clock = _Profiled(given.steps)
-    with tempfile.TemporaryDirectory() as directory:
+    def theirs(precision: str, clock: TrainerCallback) -> CountingTrainer:
+        contestant = Contestant("Trainer", "grouped", precision, head="masked")
         trainer = MaskedHeadTrainer(
-            model=model,
+            model=model_of(given.size, material, seed=0, attention_dropout=contestant.attention_dropout),
             rows=contestant.rows,
             args=trainer_arguments(
-                directory,
+                str(place / precision),
                 batch=given.batch,
                 steps=UNENDING,
                 device="cpu",
-                bf16=contestant.precision == "bfloat16",
+                bf16=precision == "bfloat16",
                 lr_scheduler_type="constant",
                 train_sampling_strategy=STRATEGIES[contestant.rows],
             ),
@@ -119,8 +103,68 @@ def of_trainer(contestant: Contestant, material: Material, given: argparse.Names
             callbacks=[clock],
         )
         trainer.train()
-    counted = trainer.batches[3 : 3 + given.steps]
-    return by_kind(clock.seen, sum(int(inputs.lengths.sum()) for inputs in counted), clock.seconds)
+        return trainer
+
+    return by_precision(ours, theirs, "Trainer grouped with a masked head", given.steps), material.rows, given.size
+
+
+def of_fine_tuning(given: argparse.Namespace, place: Path) -> tuple[list[str], Any, str]:
+    """Return the same of fine-tuning on a dataset of BLURB."""
+    assert given.model is not None, "--finetune DATASET needs --data DIR and --model MODEL"
+    asked = argparse.Namespace(**{**vars(given), "rows": 1_000, "dev_rows": 20, "max_tokens": LONGEST})
+    asked.epochs, asked.rate, asked.compile = 5.0, 2e-4, False
+    work = finetune_speed.prepared(given.finetune, asked, place)
+
+    def ours(precision: str) -> Iterator[Step]:
+        contestant = Contestant("acclimate", "pieces", precision)
+        return finetune_speed.steps_of(finetune_speed.classifier(work, 0), contestant, work, 0)
+
+    def theirs(precision: str, clock: TrainerCallback) -> CountingTrainer:
+        contestant = Contestant("Trainer", "sorted", precision)
+        return finetune_speed.trained(finetune_speed.classifier(work, 0), contestant, work, 0, clock)
+
+    rows = [{"input_ids": range(length)} for length in work.rows.lengths]
+    what = f"{Path(given.model).name} on {given.finetune}"
+    return by_precision(ours, theirs, "Trainer sorted", given.steps), rows, what
+
+
+def by_precision(
+    ours: Callable[[str], Iterator[Step]],
+    theirs: Callable[[str, TrainerCallback], CountingTrainer],
+    called: str,
+    steps: int,
+) -> list[str]:
+    """Return a section for each precision. ours: precision -> steps; theirs: precision and clock -> what has trained"""
+    sections = []
+    for precision in ("float32", "bfloat16"):
+        peak = matrix_peak(precision, "cpu", seconds=2.0)
+        mine, operations = of_ours(ours(precision), steps)
+        clock = _Profiled(steps)
+        counted = theirs(precision, clock).batches[3 : 3 + steps]
+        other = by_kind(clock.seen, sum(int(inputs.lengths.sum()) for inputs in counted), clock.seconds)
+        rows = [(kind, *(f"{taken[kind]:.1f}" for taken in (mine, other))) for kind in [*KINDS, OTHER]]
+        rows.append(("**a token**", f"**{mine.total():.0f}**", f"**{other.total():.0f}**"))
+        products = mine["products of linear layers"] + mine["products of attention"]  # microseconds a token
+        sections += [
+            f"## {precision}",
+            table(("microseconds a real token", "acclimate", called), rows),
+            f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. Ours needs "
+            f"{operations / 1e6:.0f} MFLOP of products a token, and has {operations / products / 1e3:.0f} GFLOP/s in "
+            f"them. At the peak they would take {operations / peak * 1e6:.0f} microseconds.",
+        ]
+    return sections
+
+
+def of_ours(steps: Iterator[Step], number: int) -> tuple[Counter[str], float]:
+    """Return what so many steps after the third take by kind, microseconds a token, and their FLOPs a token."""
+    for _ in range(3):
+        next(steps)
+    tokens, seconds, flops = 0, 0.0, 0.0
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        for _ in range(number):
+            step = next(steps)
+            tokens, seconds, flops = tokens + step.tokens, seconds + step.seconds, flops + step.flops
+    return by_kind(seen, tokens, seconds), flops / tokens
 
 
 class _Profiled(TrainerCallback):
@@ -154,7 +198,10 @@ def by_kind(seen: profile, tokens: int, seconds: float) -> Counter[str]:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", type=Path, required=True, help="a .jsonl, .jsonl.zst ... file with the field text")
+    parser.add_argument("--corpus", type=Path, help="a .jsonl, .jsonl.zst ... file with the field text")
+    parser.add_argument("--finetune", default="", metavar="DATASET", help="of BLURB, in place of language modelling")
+    parser.add_argument("--data", type=Path, help="folder that `acclimate data fetch blurb` filled")
+    parser.add_argument("--model", help="to fine-tune")
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
     parser.add_argument("--size", default="6x384", help="layers x hidden width")
     parser.add_argument("--texts", type=int, default=3_000, help="how many of the corpus to use")

@@ -80,6 +80,8 @@ class Stage:
 
     kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
+    start    of the seconds, those before the first step that only a model's first fine-tuning has
+    apart    of the seconds, those that a fine-tuning takes however few its steps are: loading, and a look at dev
     dearer   share by which gradient caching makes a step dearer, where a batch is more than one piece; else 0
     least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
              job does not stop early
@@ -92,6 +94,8 @@ class Stage:
     seconds: float
     share: float = 1.0
     reading: float = 0.0
+    start: float = 0.0
+    apart: float = 0.0
     dearer: float = 0.0
     least: Stage | None = None
     most: Stage | None = None
@@ -99,7 +103,14 @@ class Stage:
     def slowed(self, busy: float) -> Stage:
         """Return the stage on a machine on which everything takes so many times as long."""
         least, most = (stage and stage.slowed(busy) for stage in (self.least, self.most))
-        return replace(self, seconds=self.seconds * busy, reading=self.reading * busy, least=least, most=most)
+        slower = {name: busy * getattr(self, name) for name in ("seconds", "reading", "start", "apart")}
+        return replace(self, **slower, least=least, most=most)
+
+    def whole(self, unit: Literal["seconds", "flops"]) -> float:
+        """Return what all of the job takes, without its start: the rest of it grows with its share."""
+        if unit == "flops":
+            return self.flops / self.share
+        return self.apart + (self.seconds - self.start - self.apart) / self.share
 
 
 @dataclass(frozen=True)
@@ -144,7 +155,7 @@ def estimate_of_jobs(
         )
         planned = tuple(trial.stage(job, share) for job, share in jobs)
         weights = trial.weights
-        busy = max(1.0, float(ranks.agree(trials.busy()))) if jobs else 1.0
+        busy = max(1.0, float(ranks.agree(trials.busy_of_late()))) if jobs else 1.0
         peak = max(found["memory"] for found in trial.trials.values())
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
@@ -163,22 +174,26 @@ def costs_of(
         estimate = estimate_of_jobs(jobs, recipe, materials, repeats=False, watch=watch)
         stages, busy = estimate.stages, estimate.busy if unit == "seconds" else 1.0
         once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
-        repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}}
+        repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}, "start": {}, "apart": {}}
         contestants = entries.contestants_of([job for job, _ in jobs])
         for names, stage in zip(contestants, stages, strict=True):
             trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
             # in full, so that what is planned fits; what stops early leaves more to the last round (fit.affordable)
-            amount = getattr(stage.most or stage, unit) / stage.share if trains else 0.0
+            amount = (stage.most or stage).whole(unit) if trains else 0.0
             if stage.kind in once:
                 once[stage.kind].append(CostOfJob(amount, names))
-            else:
-                for name in names:
-                    repeated[stage.kind].setdefault(name, []).append(amount)
+                continue
+            for name in names:
+                repeated[stage.kind].setdefault(name, []).append(amount)
+                if stage.kind == "tuning" and unit == "seconds":
+                    repeated["start"].setdefault(name, []).append(stage.start)
+                    repeated["apart"].setdefault(name, []).append(stage.apart)
+        starts = {name: sum(several) for name, several in repeated.pop("start").items()}
         means = {kind: {name: float(np.mean(several)) for name, several in of.items()} for kind, of in repeated.items()}
         # of a contestant whose fine-tunings or tests all are done, as much as of the others
         usual = {kind: float(np.mean([*of.values()])) if of else 0.0 for kind, of in means.items()}
-        tuning, test = ({name: means[kind].get(name, usual[kind]) for name in entries.models} for kind in repeated)
-        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), tuning, test, busy)
+        each = {kind: {name: of.get(name, usual[kind]) for name in entries.models} for kind, of in means.items()}
+        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), **each, start=starts, busy=busy)
 
     return costs
 
@@ -388,6 +403,8 @@ class SpeedTest:
         looked = finetune.looked_at(stated, self.materials.task) / self.materials.task.sizes["dev"]
         repeated = self.repeats and stated.retry and "model" in job.needs and job.needs["model"].work.name == CONTROL
         attempts = 1 + finetune.RETRY_STEPS if repeated else 1
+        look = tried.dev * (looked * tried.looking.seconds + tried.reading.seconds)
+        apart = tried.loading + look + self._writing(1)
 
         def stage(run: float) -> Stage:
             tokens = run * plan.steps * plan.batch * tried.row
@@ -398,7 +415,8 @@ class SpeedTest:
             trained = tokens * tried.training.seconds + run * plan.steps * tried.training.step
             seconds = tried.loading + trained + reading + self._writing(written + 1) + start
             label = job.label if share == 1 else f"{job.label}, {share:.0%} of the steps"
-            return Stage(label, "tuning", tokens, tokens * tried.training.flops, seconds, share, reading)
+            flops = tokens * tried.training.flops
+            return Stage(label, "tuning", tokens, flops, seconds, share, reading, start, min(apart, seconds - start))
 
         if least == most and attempts == 1:
             return stage(mean)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -54,6 +54,8 @@ class Costs:
     fixed     the other jobs that are done once
     tuning    contestant -> one of its fine-tunings in full; the untouched model first
     test      contestant -> one look of it at the test set
+    start     contestant -> what goes before its first fine-tuning beside that: the probe that a head begins as
+    apart     contestant -> of a fine-tuning in full, what it takes however few its steps are
     busy      how many times as long everything takes now as on the machine when idle, which all amounts include
     """
 
@@ -61,6 +63,8 @@ class Costs:
     fixed: tuple[CostOfJob, ...]
     tuning: Mapping[str, float]
     test: Mapping[str, float]
+    start: Mapping[str, float] = field(default_factory=dict)
+    apart: Mapping[str, float] = field(default_factory=dict)
     busy: float = 1.0
 
     def part(self, kept: Sequence[str], length: float = 1.0) -> Costs:
@@ -68,10 +72,10 @@ class Costs:
         adapting, fixed = (
             tuple(job for job in jobs if {*job.contestants} & {*kept}) for jobs in (self.adapting, self.fixed)
         )
-        tuning = {name: length * self.tuning[name] for name in kept}
-        return replace(
-            self, adapting=adapting, fixed=fixed, tuning=tuning, test={name: self.test[name] for name in kept}
-        )
+        apart = {name: self.apart.get(name, 0.0) for name in kept}
+        tuning = {name: apart[name] + length * (self.tuning[name] - apart[name]) for name in kept}
+        test, start = ({name: of.get(name, 0.0) for name in kept} for of in (self.test, self.start))
+        return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, test=test, start=start, apart=apart)
 
     def before(self) -> tuple[float, float]:
         """Return what all of adapting takes, and all that is fixed."""
@@ -89,16 +93,18 @@ class Costs:
         names = self.dearest()
         taken = tunings(names, settings, seeds, finalists)
         tests = seeds * sum(self.test[name] for name in names[:finalists])
-        return tests + sum(taken[name] * self.tuning[name] for name in names)
+        return tests + sum(taken[name] * self.tuning[name] + self.start.get(name, 0.0) for name in names)
 
     def pace(self, settings: Sequence[Setting], names: Sequence[str], taken: float) -> float:
         """Return how many times as long as planned the rounds before the last one took, at least 1.
 
         names: of the contestants; taken: by their fine-tunings so far, with what lay between them
         """
-        shares = tunings(names, settings, 1, 2)  # of which these two go on to the end
-        planned = sum(shares[name] * self.tuning[name] for name in names)
-        planned -= (1 - HALFWAY) * sum(self.tuning[name] for name in names[:2])
+        shares, planned = tunings(names, settings, 1, 2), 0.0
+        for number, name in enumerate(names):
+            apart = self.apart.get(name, 0.0)
+            share = shares[name] - (1 - HALFWAY if number < 2 else 0.0)  # two go on to the end in the last round
+            planned += self.start.get(name, 0.0) + len(settings) * apart + share * (self.tuning[name] - apart)
         return max(1.0, taken / planned) if planned else 1.0
 
     def slowed(self, pace: float) -> Costs:
@@ -109,7 +115,7 @@ class Costs:
     def as_record(self) -> dict[str, Any]:
         """Return the costs as they are written down, of which `Costs.of_record` makes them again."""
         jobs = {kind: [[job.amount, *job.contestants] for job in getattr(self, kind)] for kind in ("adapting", "fixed")}
-        return {**jobs, "tuning": dict(self.tuning), "test": dict(self.test)}
+        return {**jobs, **{name: dict(getattr(self, name)) for name in ("tuning", "test", "start", "apart")}}
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Costs:
@@ -117,7 +123,8 @@ class Costs:
         adapting, fixed = (
             tuple(CostOfJob(amount, tuple(names)) for amount, *names in record[kind]) for kind in ("adapting", "fixed")
         )
-        return cls(adapting, fixed, record["tuning"], record["test"])
+        # one that was written before there were the last two lacks them
+        return cls(adapting, fixed, record["tuning"], record["test"], record.get("start", {}), record.get("apart", {}))
 
 
 @dataclass(frozen=True)
@@ -180,13 +187,18 @@ def cut_to_budget(
     plans.append((fewest, 1.0, LITTLE, 2, 1))
     if not recipe.search.epochs:  # else each setting states its length
         plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)]
-    for kept, length, most, seeds, tried in plans:
+    for kept, least_length, most, seeds, tried in plans:
+        length = least_length
         part = costs.part([UNTOUCHED, *names[:kept]], length)
         adapting, fixed = part.before()
         share = min(1.0, most * budget.amount / adapting) if adapting else 1.0
         cut = _cut(recipe, share, tried, seeds, texts)
         room = budget.usable - spent - fixed - share * adapting
         if part.searching(cut.settings(), seeds) <= room:
+            if length < 1:  # twice this length did not fit, so the longest that does lies between
+                taken = part.searching(cut.settings(), seeds)
+                twice = costs.part([UNTOUCHED, *names[:kept]], 2 * length).searching(cut.settings(), seeds)
+                length *= 1 + (room - taken) / (twice - taken)
             if kept < len(names):
                 cut = replace(cut, contestants=(*names[:kept], *besides))
             cut = replace(cut, finetune=_shorter(cut.finetune, length))

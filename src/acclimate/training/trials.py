@@ -38,9 +38,11 @@ MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after 
 SHORT = 0.1  # processor seconds, below which the system may not tell which were its own: it looks once a tick
 SPENT = 0.4  # seconds that the larger step, and reading, may take; with twice as many forecasts spread as far
 SPIN = 0.25  # seconds in which `busy` computes
+OF_LATE = 60.0  # seconds for which `busy_of_late` keeps what it found
 KEPT = "speeds"  # folder in core.files.cache()
 LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
 FORMAT = 4  # of a kept result: raise it where what a trial measures, or a field of it, changes
+_found: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,13 @@ def busy() -> float:
     while time.perf_counter() - wall < SPIN:
         pass
     return max(1.0, (time.perf_counter() - wall) / max(time.thread_time() - processor, 1e-6))
+
+
+def busy_of_late() -> float:
+    """Return `busy()` as it was found within the last minute, so that a plan and the dry run of it agree."""
+    if not _found or time.monotonic() - _found[-1][0] > OF_LATE:
+        _found[:] = [(time.monotonic(), busy())]
+    return _found[-1][1]
 
 
 def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
