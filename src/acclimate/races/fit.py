@@ -1,11 +1,11 @@
 """A race that has to end within a budget: what of its recipe is cut down to fit, and the words that say so.
 
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
-three, then settings, then seeds are left out (never below two). Where that is not enough, contestants are left out, the
-last named first, then adapting is shortened to LITTLE of the budget, and at last fine-tuning to SHORTEST of its steps,
-then to FEWEST_STEPS: what is fine-tuned too shortly says nothing about any adapting. The contestants that are left
-all begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is written
-down, so that a race that was stopped goes on as planned.
+three, then settings are left out. Where that is not enough, contestants are left out, the last named first, then
+adapting is shortened to LITTLE of the budget, and at last fine-tuning: with three seeds to a quarter of its steps, with
+two to an eighth or FEWEST_STEPS. What is fine-tuned too shortly says nothing about any adapting. The contestants that
+are left all begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is
+written down, so that a race that was stopped goes on as planned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
 FEWEST_STEPS = 30  # to which it is halved further; a fine-tuning of fewer steps learns nothing
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
-ENOUGH = 3  # seeds that are worth more than another setting
+ENOUGH = 3  # seeds that are worth more than other settings, contestants and steps: two establish next to nothing
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,16 @@ def cut_to_budget(
     saying how much would do.
     """
     settings, names, busy = recipe.settings(), _rivals(costs.tuning), costs.busy > BUSY
-    plans = [(len(names), 1.0, ADAPTING, *both) for both in _tried(recipe.seeds, len(settings))]
-    plans += [(kept, 1.0, ADAPTING, 2, 1) for kept in range(len(names) - 1, 0, -1)]
-    fewest = min(1, len(names))
-    plans.append((fewest, 1.0, LITTLE, 2, 1))
-    if not recipe.search.epochs:  # else each setting states its length
-        plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)]
+    enough_seeds, fewest = min(recipe.seeds, ENOUGH), min(1, len(names))
+    plans = [(len(names), 1.0, ADAPTING, seeds, len(settings)) for seeds in range(recipe.seeds, enough_seeds, -1)]
+    plans += [(len(names), 1.0, ADAPTING, enough_seeds, tried) for tried in range(len(settings), 0, -1)]
+    plans += [(kept, 1.0, ADAPTING, enough_seeds, 1) for kept in range(len(names) - 1, 0, -1)]
+    plans.append((fewest, 1.0, LITTLE, enough_seeds, 1))
+    if recipe.search.epochs:  # each setting states its length
+        plans.append((fewest, 1.0, LITTLE, 2, 1))
+    else:
+        plans += [(fewest, length, LITTLE, enough_seeds, 1) for length in SHORTEST[:2]]
+        plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)[1:]]
     for kept, least_length, most, seeds, tried in plans:
         length = least_length
         part = costs.part([UNTOUCHED, *names[:kept]], length)
@@ -204,7 +208,7 @@ def cut_to_budget(
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
-            whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), seeds)
+            whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), max(seeds, enough_seeds))
             enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit])
             notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
             all_again = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
@@ -271,13 +275,6 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
             f"{FIRST_IMPRESSION}"
         )
     return notes
-
-
-def _tried(seeds: int, settings: int) -> list[tuple[int, int]]:
-    """Return (seeds, settings) to try, all of both first: seeds beyond ENOUGH go first, then settings, then seeds."""
-    enough = min(seeds, ENOUGH)
-    many = [(number, settings) for number in range(seeds, enough, -1)]
-    return many + [(number, tried) for number in range(enough, 1, -1) for tried in range(settings, 0, -1)]
 
 
 def _enough(least: float, adapting: float, reserve: float) -> float:
