@@ -47,6 +47,15 @@ def test_the_time_left_is_reckoned_from_the_steps_since_the_stage_began(told):
     assert told((0, "stage 1", 0), (60, "stage 1", 25)) == "stage 1: 25/100 steps, 60 s, 180 s left\n"
 
 
+def test_a_stage_that_waited_for_others_does_not_count_their_time(told):
+    """A search does half of one fine-tuning, then half of another, then goes on with the first."""
+    seen = [(second, "stage 1", second) for second in range(0, 21, 4)]
+    said = told(*seen, *((80 + second, "stage 1", second) for second in range(20, 40, 4)))
+    assert said.splitlines()[-1] == "stage 1: 36/100 steps, 36 s, 64 s left"
+    slow = told((0, "stage 1", 0), (20, "stage 1", 2), (60, "stage 1", 5))
+    assert slow.splitlines()[-1] == "stage 1: 5/100 steps, 60 s, 19 min left", "a step may take long"
+
+
 def test_a_run_that_goes_on_counts_its_own_steps(told):
     assert told((0, "stage 1", 50), (60, "stage 1", 75)) == "stage 1: 75/100 steps, 60 s, 60 s left\n"
 

@@ -145,7 +145,7 @@ def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
     length = (0.9 * 180 - 20 - 4 * 1.0) / (4 * 100.0)  # without TAPT's adapting and the tests: four fine-tunings
     assert shorter.recipe.finetune.epochs == pytest.approx(length * WIDE.finetune.epochs)
     assert shorter.recipe.finetune.least_steps == round(length * WIDE.finetune.least_steps)
-    [told] = [note for note in shorter.notes if "an encoder often learns nothing" in note]
+    [told] = [note for note in shorter.notes if "More steps may change which is ahead" in note]
     named = re.search(r"--budget ([\dminhs ]+) has all of them", told)
     assert named is not None
     whole = cut_to_budget(WIDE, _budget(named[1].replace(" ", "")), costs, **given)

@@ -317,6 +317,7 @@ def _tell_winner(session: Session, run: Path) -> None:
     from acclimate.jobs.lock import FITTED, WINNER
     from acclimate.races.outcome import path_of, read_outcome
     from acclimate.races.report import PAGE, RACE
+    from acclimate.races.verdict import baseline_ahead
     from acclimate.reports.table import ALONE
 
     if not path_of(run, RACE).exists():
@@ -332,4 +333,8 @@ def _tell_winner(session: Session, run: Path) -> None:
     if winner and not (run / WINNER).exists():
         where = f"none. {outcome.race.handed_over}"
     used = f"\nUse it: acclimate predict {run} NEW_FILE --out LABELS.csv; acclimate ship {run} --to FOLDER"
+    if any(result.task.kind == "tokens" for result in outcome.results):
+        used += "\nA file of running text, a line each, is read with --format txt"
+    if winner and fitted and (ahead := baseline_ahead(outcome)):
+        used += f"\n{ahead} scores no less, and is in {run / FITTED}: name that folder in place of {run} to use it"
     session.say(f"Report: {run / PAGE}\nWinner: {where}{used if (run / WINNER).exists() or fitted else ''}")

@@ -17,6 +17,8 @@ from acclimate.core.types import Cost, Progress, Watch, unwatched
 
 SOON = 2.0  # seconds: a stage that took less gets no line
 PLAIN_EVERY = 15.0  # seconds between two lines of a stage where the output is no terminal
+PAUSE = 5.0  # seconds without progress after which a stage may have waited for others,
+LONGER = 10.0  # if that is so many times as long as a step of it took
 LONG = 600.0  # seconds that a stage has taken or will take, from which on a line also has tokens and FLOPs
 
 
@@ -71,8 +73,9 @@ def _drawing(bars: Bars) -> Watch:
 
 
 def _printing(console: Console) -> Watch:
-    began: dict[str, float] = {}  # stage -> time of its first progress; `printed`: of its latest line
-    printed: dict[str, float] = {}
+    began: dict[str, float] = {}  # stage -> time of its first progress, later by as long as it paused
+    printed: dict[str, float] = {}  # time of its latest line; `heard`: of its latest progress
+    heard: dict[str, float] = {}
     first: dict[str, int] = {}  # stage -> steps done at its first progress; `reached`: at its latest
     reached: dict[str, int] = {}
 
@@ -87,7 +90,10 @@ def _printing(console: Console) -> Watch:
             return
         if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
             began[stage], printed[stage], first[stage] = now, now, done
-        reached[stage] = done
+        elif reached[stage] > first[stage] and (silent := now - heard[stage]) > PAUSE:
+            step = (heard[stage] - began[stage]) / (reached[stage] - first[stage])
+            began[stage] += silent if silent > LONGER * step else 0.0
+        reached[stage], heard[stage] = done, now
         seconds = now - began[stage]
         if seconds < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
             return

@@ -58,7 +58,6 @@ PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads 
 REMOVE = "--leaks drop"  # option of the command line for `removed`
 LEAVE_OUT = "Leave those rows out of train."  # of train, those that hold a dev text
 MANY_LEAKED = 0.1  # share of a split that was split off, from which on the doctor names --group
-MANY_REJECTED = 0.05  # share of rejected rows that is a finding
 SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
 LARGE = 0.1  # smallest detectable difference that is a finding: hardly any adaptation gains more
 HOPELESS = 0.5  # smallest detectable difference above which no figure is given
@@ -286,10 +285,7 @@ def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
 
 
 def _on_files(labelled: Labelled) -> list[Finding]:
-    """Return findings on files with many rejected rows (dev and test: with any), and on a test set larger than train.
-
-    `read_files` has already noted every file with rejected rows.
-    """
+    """Return findings on files with rejected rows, and on a test set that is larger than train."""
     findings = []
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}
     if sizes["test"] > SWAPPED * sizes["train"]:
@@ -298,11 +294,12 @@ def _on_files(labelled: Labelled) -> list[Finding]:
     return findings + [
         Finding(
             "warning",
-            f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} were left out, mostly because {why}.",
+            f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} {'was' if facts.rejected == 1 else 'were'} left out, "
+            f"{'mostly ' * (len(facts.reasons) > 1)}because {why}.",
             f"Correct them ({places}) or leave them out.",
         )
-        for place, facts in enumerate(map(_file_facts, labelled.files))
-        if facts.rejected >= (1 if place else MANY_REJECTED * facts.rows)
+        for facts in map(_file_facts, labelled.files)
+        if facts.rejected
         for why, _, places in facts.reasons[:1]
     ]
 

@@ -19,6 +19,7 @@ from typing import Any
 from acclimate.core.figures import listed
 from acclimate.core.steps import finetuning_steps
 from acclimate.methods import mlm
+from acclimate.methods.baselines import BASELINE
 from acclimate.methods.finetune import RETRY_STEPS, FinetuneRecipe
 from acclimate.races.budget import BUSY, RESERVE, Budget
 from acclimate.races.outcome import FIRST_IMPRESSION
@@ -229,8 +230,8 @@ def cut_to_budget(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LITTLE:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
-        f"{budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), a smaller --model, or --probe-only "
-        f"without a budget, which fine-tunes nothing{idle}"
+        f"{budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), or a smaller --model. Without a "
+        f"budget, --probe-only 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing{idle}"
     )
 
 
@@ -269,10 +270,12 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
             f"Left out, to fit the budget: {listed(names[kept:])}. {listed(names[:kept])} race{'s' * (kept == 1)}."
         )
     if length < 1:
+        few = "In so few steps an encoder often learns nothing"
+        if length > SHORTEST[-1]:
+            few = "More steps may change which is ahead"
         notes.append(
             f"To fit the budget, fine-tuning has {length:.1%} of its steps and {amount(cut.finetune.looks, 'look')} at "
-            f"dev; --budget {enough} has all of them. In so few steps an encoder often learns nothing, "
-            f"{FIRST_IMPRESSION}"
+            f"dev; --budget {enough} has all of them. {few}, {FIRST_IMPRESSION}"
         )
     return notes
 

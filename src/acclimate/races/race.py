@@ -170,7 +170,7 @@ def with_forecast(
             "note",
             f"With its default settings a race that adapts on the task's texts takes, on this machine as it is now, "
             f"{left.in_short}; raw text of the domain adds to that, and race --dry-run says how much.",
-            "race --budget 20min cuts it to what fits, and says what was cut; race --probe-only fine-tunes nothing.",
+            "race --budget 20min cuts it to what fits, and says what was cut.",
         )
     order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))
     return replace(examination, findings=tuple(order)), finding
@@ -389,14 +389,19 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
 
     def finalists() -> int:
         dearer, names = paced(), [*cut.models]
-        found = int(
-            decided(run, f"finalists-{this}", lambda: affordable(budget, dearer, names, seeds, budget.spent(run)))
-        )
-        ends = budget.spent(run) + last_round(dearer, names, seeds)[found - 1]
-        if ends > budget.amount and watch is not None:
-            over = f"the race is going to take about {budget.as_text(ends)}, more than its budget of {budget.stated}"
-            watch(Progress("budget", 0, 0, "steps", {"note": f"{over}: fine-tunings take longer than was planned"}))
-        return found
+
+        def decide() -> int:
+            spent = budget.spent(run)
+            found = affordable(budget, dearer, names, seeds, spent)
+            ends = spent + last_round(dearer, names, seeds)[found - 1]
+            if ends > budget.amount and watch is not None:
+                over = (
+                    f"the race is going to take about {budget.as_text(ends)}, more than its budget of {budget.stated}"
+                )
+                watch(Progress("budget", 0, 0, "steps", {"note": f"{over}: fine-tunings take longer than was planned"}))
+            return found
+
+        return int(decided(run, f"finalists-{this}", decide))
 
     def another(names: Sequence[str], so_far: int) -> bool:
         if so_far >= recipe.seeds:

@@ -156,9 +156,10 @@ def reach(outcome: Outcome) -> str:
     if least is None:
         return ""
     if least >= 1:
+        between = " between encoders" if outcome.baselines else ""
         return (
-            "Another race with these contestants, seeds and test items could not tell even the largest possible "
-            "difference from chance. Take more seeds, or a larger budget."
+            f"Another race with these contestants, seeds and test items could not tell even the largest possible "
+            f"difference{between} from chance. Take more seeds, or a larger budget."
         )
     return (
         f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "

@@ -476,7 +476,7 @@ def _pooled(card: Card) -> str:
             "from transformers.utils import cached_file",
             'where = "."  # the directory of this file, or the id of the model on the hub',
             "tokenizer = AutoTokenizer.from_pretrained(where)",
-            "model = AutoModel.from_pretrained(where)",
+            "model = AutoModel.from_pretrained(where)  # a pooler that it misses is not read",
             f'head = load_file(cached_file(where, "{WEIGHTS}"))',
             f'read = tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")',
             "states = model(**read).last_hidden_state",
