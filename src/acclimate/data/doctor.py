@@ -294,8 +294,9 @@ def _on_files(labelled: Labelled) -> list[Finding]:
     return findings + [
         Finding(
             "warning",
-            f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} {'was' if facts.rejected == 1 else 'were'} left out, "
-            f"{'mostly ' * (len(facts.reasons) > 1)}because {why}.",
+            f"{facts.rejected:,} of the {facts.rows:,} rows of {facts.path} "
+            f"{'was' if facts.rejected == 1 else 'were'} left out,"
+            f"{' mostly' * (len(facts.reasons) > 1)} because {why}.",
             f"Correct them ({places}) or leave them out.",
         )
         for facts in map(_file_facts, labelled.files)

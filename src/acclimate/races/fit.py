@@ -3,9 +3,9 @@
 First adapting is shortened, all of it by one factor, until it takes at most half of the budget; then seeds beyond
 three, then settings are left out. Where that is not enough, contestants are left out, the last named first, then
 adapting is shortened to LITTLE of the budget, and at last fine-tuning: with three seeds to a quarter of its steps, with
-two to an eighth or FEWEST_STEPS. What is fine-tuned too shortly says nothing about any adapting. The contestants that
-are left all begin; as many go to the end as what is left pays for (races/search.py). What is decided by the clock is
-written down, so that a race that was stopped goes on as planned.
+two to an eighth or FEWEST_STEPS, at last beside LEAST of adapting. What is fine-tuned too shortly says nothing about
+any adapting. The contestants that are left all begin; as many go to the end as what is left pays for
+(races/search.py). What is decided by the clock is written down, so that a race that was stopped goes on as planned.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from acclimate.training.plan import Plan
 
 ADAPTING = 0.5  # share of the budget that adapting may take
 LITTLE = 0.25  # the same where all else that can be left out is left out
+LEAST = 0.1  # the same where the shortest fine-tuning does not fit beside that
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
@@ -192,6 +193,7 @@ def cut_to_budget(
     else:
         plans += [(fewest, length, LITTLE, enough_seeds, 1) for length in SHORTEST[:2]]
         plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)[1:]]
+    plans.append((fewest, plans[-1][1], LEAST, 2, 1))
     for kept, least_length, most, seeds, tried in plans:
         length = least_length
         part = costs.part([UNTOUCHED, *names[:kept]], length)
@@ -200,7 +202,7 @@ def cut_to_budget(
         cut = _cut(recipe, share, tried, seeds, texts)
         room = budget.usable - spent - fixed - share * adapting
         if part.searching(cut.settings(), seeds) <= room:
-            if length < 1:  # twice this length did not fit, so the longest that does lies between
+            if length < 1:  # twice this length did not fit, so the longest that does is no longer
                 taken = part.searching(cut.settings(), seeds)
                 twice = costs.part([UNTOUCHED, *names[:kept]], 2 * length).searching(cut.settings(), seeds)
                 length *= 1 + (room - taken) / (twice - taken)
@@ -210,7 +212,7 @@ def cut_to_budget(
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
             whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), max(seeds, enough_seeds))
-            enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit])
+            enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit], LITTLE)
             notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
             all_again = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
             if cut.finetune.retry and all_again.searching(cut.settings(), seeds) > room:
@@ -223,13 +225,13 @@ def cut_to_budget(
     # part and its amounts are those of the last plan, the smallest
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
-    enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit])
+    enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit], LEAST)
     stated = "fewer epochs (search.epochs), fewer training rows (--rows), " if recipe.search.epochs else ""
     idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
     raise ValueError(
         f"a budget of {budget.stated} is too small: with one setting and two seeds{cuts}, fine-tuning "
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
-        f"{LITTLE:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
+        f"{LEAST:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
         f"{budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), or a smaller --model. Without a "
         f"budget, --probe-only 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing{idle}"
     )
@@ -280,10 +282,10 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
     return notes
 
 
-def _enough(least: float, adapting: float, reserve: float) -> float:
-    """Return the smallest budget in which `least` fits beside adapting, which may be shortened to its share."""
-    shortened = least / (1 - reserve - LITTLE)
-    return shortened if LITTLE * shortened < adapting else (least + adapting) / (1 - reserve)
+def _enough(least: float, adapting: float, reserve: float, share: float) -> float:
+    """Return the smallest budget in which `least` fits beside adapting, which may be shortened to that share of it."""
+    shortened = least / (1 - reserve - share)
+    return shortened if share * shortened < adapting else (least + adapting) / (1 - reserve)
 
 
 def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> int:
