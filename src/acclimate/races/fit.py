@@ -233,7 +233,7 @@ def cut_to_budget(
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LEAST:.0%} of a budget, and {RESERVE[budget.unit]:.0%} is kept back. Give a --budget of at least "
         f"{budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), or a smaller --model. Without a "
-        f"budget, --probe-only 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing{idle}"
+        f"budget, --probe-only with 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing{idle}"
     )
 
 

@@ -375,6 +375,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
             "costs": fitted.costs.as_record(),
             "recipe": settings.to_mapping(fitted.recipe),
             "notes": fitted.notes,
+            "begun": session_of(run),
         }
 
     fitted = decided(run, f"fitted-{key}", decide, writes=watch is not None)
@@ -383,7 +384,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
 
     def paced() -> Costs:
         """Return the costs as fine-tunings have turned out to be, by their first half."""
-        searched = budget.spent(run) - budget.spent(run, searching=False)
+        searched = budget.spent(run) - budget.spent(run, searching=False) - fitted.get("begun", 0.0)
         pace = partial(costs.pace, cut.recipe.settings(), [*cut.models], searched)
         return costs.slowed(decided(run, f"pace-{this}", pace) if budget.unit == "seconds" else 1.0)
 
