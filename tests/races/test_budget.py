@@ -202,7 +202,7 @@ def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_r
     with pytest.raises(ValueError, match="too small") as refused:
         cut_to_budget(WIDE, parse_budget("20s"), replace(costs, busy=2.0), **given)
     assert "--rows" not in str(refused.value), "the number of steps is the same on fewer rows"
-    assert "The machine is busy: when idle, 23 s would do" in str(refused.value)
+    assert "The machine is busy: when idle, 28 s would do" in str(refused.value)
     tuned = replace(WIDE, search=SearchRecipe(epochs=(3.0, 10.0)))
     with pytest.raises(ValueError, match=r"fewer epochs \(search\.epochs\), fewer training rows \(--rows\)"):
         cut_to_budget(tuned, parse_budget("60s"), costs, **given)

@@ -35,6 +35,7 @@ LEAST = 0.1  # the same where the shortest fine-tuning does not fit beside that
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
+READING = 10.0  # seconds more that a race may spend before it is planned than this one did
 FEWEST_STEPS = 30  # to which it is halved further; a fine-tuning of fewer steps learns nothing
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
 ENOUGH = 3  # seeds that are worth more than other settings, contestants and steps: two establish next to nothing
@@ -226,6 +227,7 @@ def cut_to_budget(
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
     enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit], LEAST)
+    enough += READING if budget.unit == "seconds" else 0.0
     stated = "fewer epochs (search.epochs), fewer training rows (--rows), " if recipe.search.epochs else ""
     idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
     raise ValueError(

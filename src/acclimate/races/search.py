@@ -469,12 +469,18 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
 
 def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
     """Make the contestants' models, probe them, and measure their losses on held-out text and how far their embeddings
-    moved. A probe that fails has no score; its contestant races all the same.
+    moved; show what the probes score on dev. A probe that fails has no score; its contestant races all the same.
 
     Returns the entries whose models are there, contestant -> why it failed, and in words what could not be measured.
     Raises the error of the untouched model.
     """
     errors = do_all(entries.prepared(), run, watch=watch)
+    if entries.materials.fold is None:
+        metric = metric_text(entries.materials.task.metric.name)
+        for job in (job for jobs in entries.probes.values() for job in jobs):
+            if (fitted := result_of(job, run)) is not None:
+                score = f"{100 * fitted['dev']:.1f} dev {metric}, before fine-tuning"
+                watch(Progress(job.label, 1, 1, "fits", {"note": score}))
     base = entries.models.get(UNTOUCHED)
     for error in errors.values():
         if base is not None and errors.get(base.name) is error:
@@ -609,7 +615,7 @@ def searched(
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
-    entries, lost = fit_baseline(_as_ended(entries, found), run, watch)
+    entries, lost = fit_baseline(_as_ended(entries, found), run, unwatched)  # its score to beat was shown
     out = {**_diverged(found, entries.materials.fold), **out, **lost}
     every = {name: tuple(jobs.values()) for name, jobs in begun.items()}
     return FineTuned(entries, found, _tuned(entries, found), every, out, tuple(filter(None, [found.edge])))
