@@ -68,14 +68,14 @@ Result = TypeVar("Result")
 
 
 class KeywordError(TypeError):
-    """A keyword has a value of another type than it takes."""
+    """A keyword is none of the verb, or has a value of another type than it takes."""
 
 
 def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Return the verb, whose errors that a user can mend name keywords in place of options, and lose the traceback of
     what lies within it.
 
-    They are those that the command line prints in one line, and that of a keyword of another type. With
+    They are those that the command line prints in one line, and those of keywords. With
     ACCLIMATE_TRACEBACK=1 every error keeps it.
     """
     keywords = inspect.signature(verb).parameters
@@ -589,14 +589,14 @@ def _race_recipe(
 
 
 def _check_names(verb: str, function: Callable[..., Any], recipe: str, values: Mapping[str, Any]) -> None:
-    """Raises TypeError for a keyword that is neither an option nor a setting, and ValueError for other faults of
+    """Raises KeywordError for a keyword that is neither an option nor a setting, and ValueError for other faults of
     settings, before anything heavy is imported. recipe: its name in `acclimate settings`.
     """
     stand_in = stand_in_of(recipe)
     options = [name for name, each in inspect.signature(function).parameters.items() if each.kind != each.VAR_KEYWORD]
     for name in values:
         if not hasattr(stand_in, name) and name not in getattr(type(stand_in), "refused", {}):
-            raise TypeError(
+            raise KeywordError(
                 f"{verb}() has no option and no setting '{name}'{meant_setting(type(stand_in), name, more=options)}"
             )
     from_mapping(type(stand_in), values, where=f"{verb}()", base=stand_in)
