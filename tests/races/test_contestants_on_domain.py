@@ -28,7 +28,7 @@ NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
 @pytest.fixture
 def a_second_a_token(monkeypatch):
     monkeypatch.setattr(cost.trials, "trained_speed", lambda *_: cost.Speed(seconds=1.0, flops=1.0))
-    monkeypatch.setattr(cost.trials, "busy", lambda: 1.0)
+    monkeypatch.setattr(cost.trials, "busy_of_late", lambda: 1.0)
     monkeypatch.setattr(cost.trials, "kept", lambda about, measure: ({**measure(), "memory": 1.0}, False))
 
 

@@ -267,6 +267,16 @@ def test_workers_share_what_a_dry_run_foresees_but_a_job_waits_for_those_that_it
     assert by_two.memory == pytest.approx(2 * alone.memory, rel=0.2)
 
 
+def test_a_plan_and_its_dry_run_count_with_one_load(monkeypatch):
+    loads, now = iter([2.0, 3.0]), [100.0]
+    monkeypatch.setattr(trials, "busy", lambda: next(loads))
+    monkeypatch.setattr(trials, "_found", [])
+    monkeypatch.setattr(trials.time, "monotonic", lambda: now[0])
+    assert [trials.busy_of_late(), trials.busy_of_late()] == [2.0, 2.0]
+    now[0] += trials.OF_LATE + 1
+    assert trials.busy_of_late() == 3.0
+
+
 def test_a_speed_from_a_busy_machine_is_tried_again_when_it_is_less_busy(monkeypatch, tmp_path):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
