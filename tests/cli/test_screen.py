@@ -50,8 +50,10 @@ def test_the_time_left_is_reckoned_from_the_steps_since_the_stage_began(told):
 def test_a_stage_that_waited_for_others_does_not_count_their_time(told):
     """A search does half of one fine-tuning, then half of another, then goes on with the first."""
     seen = [(second, "stage 1", second) for second in range(0, 21, 4)]
-    said = told(*seen, *((80 + second, "stage 1", second) for second in range(20, 40, 4)))
+    said = told(*seen, (50, "stage 2", 0), *((80 + second, "stage 1", second) for second in range(20, 40, 4)))
     assert said.splitlines()[-1] == "stage 1: 36/100 steps, 36 s, 64 s left"
+    looks = told(*seen, *((80 + second, "stage 1", second) for second in range(20, 40, 4)))
+    assert looks.splitlines()[-1] == "stage 1: 36/100 steps, 116 s, 206 s left", "a look at dev is its own time"
     slow = told((0, "stage 1", 0), (20, "stage 1", 2), (60, "stage 1", 5))
     assert slow.splitlines()[-1] == "stage 1: 5/100 steps, 60 s, 19 min left", "a step may take long"
 

@@ -177,6 +177,24 @@ def test_what_a_short_fine_tuning_takes_besides_its_steps_is_not_shortened():
     assert costs.pace(WIDE.settings()[:1], [*names], 4 * (20.0 + 10.0 + 50.0)) == 2.0
 
 
+@pytest.mark.parametrize("seconds", range(70, 200, 5))
+@pytest.mark.parametrize(("tuning", "apart"), [(24.0, 18.0), (20.0, 20.0), (8.0, 0.0)])
+def test_a_shortened_fine_tuning_is_never_longer_than_stated_and_fits(seconds, tuning, apart):
+    names = (UNTOUCHED, "TAPT")
+    costs = costs_alike(adapting=30.0, fixed=5.0, tuning=tuning, test=3.0, rivals=["TAPT"])
+    costs = replace(costs, apart=dict.fromkeys(names, apart))
+    budget = Budget(float(seconds), "seconds", f"{seconds}s")
+    try:
+        fitted = cut_to_budget(WIDE, budget, costs, texts=TEXTS, rows=700)
+    except ValueError:
+        assert seconds < 145
+        return
+    assert fitted.recipe.finetune.epochs <= WIDE.finetune.epochs
+    one = replace(costs, tuning={name: fitted.costs.tuning[name] for name in names})
+    if not fitted.recipe.finetune.retry:
+        assert one.searching(fitted.recipe.settings(), fitted.recipe.seeds) + 5.0 <= budget.usable
+
+
 def test_second_attempts_are_left_out_where_the_budget_does_not_pay_for_all_of_them():
     """One takes twice as long as the first attempt, and which fine-tunings need one is not known before."""
     costs = costs_alike(adapting=0.0, fixed=0.0, tuning=10.0, test=0.0)

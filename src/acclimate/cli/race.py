@@ -335,6 +335,6 @@ def _tell_winner(session: Session, run: Path) -> None:
     used = f"\nUse it: acclimate predict {run} NEW_FILE --out LABELS.csv; acclimate ship {run} --to FOLDER"
     if any(result.task.kind == "tokens" for result in outcome.results):
         used += "\nA file of running text, a line each, is read with --format txt"
-    if winner and fitted and (ahead := baseline_ahead(outcome)):
-        used += f"\n{ahead} scores no less, and is in {run / FITTED}: name that folder in place of {run} to use it"
+    if (run / WINNER).exists() and fitted and (ahead := baseline_ahead(outcome)):
+        used += f"\nNo encoder scores above {ahead}. To use it, name {run / FITTED} in place of {run}"
     session.say(f"Report: {run / PAGE}\nWinner: {where}{used if (run / WINNER).exists() or fitted else ''}")

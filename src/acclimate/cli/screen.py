@@ -76,6 +76,7 @@ def _printing(console: Console) -> Watch:
     began: dict[str, float] = {}  # stage -> time of its first progress, later by as long as it paused
     printed: dict[str, float] = {}  # time of its latest line; `heard`: of its latest progress
     heard: dict[str, float] = {}
+    latest: list[str] = []  # the stage that reported last
     first: dict[str, int] = {}  # stage -> steps done at its first progress; `reached`: at its latest
     reached: dict[str, int] = {}
 
@@ -90,10 +91,12 @@ def _printing(console: Console) -> Watch:
             return
         if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
             began[stage], printed[stage], first[stage] = now, now, done
-        elif reached[stage] > first[stage] and (silent := now - heard[stage]) > PAUSE:
+        elif (
+            latest and latest[-1] != stage and reached[stage] > first[stage] and (silent := now - heard[stage]) > PAUSE
+        ):
             step = (heard[stage] - began[stage]) / (reached[stage] - first[stage])
             began[stage] += silent if silent > LONGER * step else 0.0
-        reached[stage], heard[stage] = done, now
+        reached[stage], heard[stage], latest[:] = done, now, [stage]
         seconds = now - began[stage]
         if seconds < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
             return

@@ -403,7 +403,7 @@ class SpeedTest:
         looked = finetune.looked_at(stated, self.materials.task) / self.materials.task.sizes["dev"]
         repeated = self.repeats and stated.retry and "model" in job.needs and job.needs["model"].work.name == CONTROL
         attempts = 1 + finetune.RETRY_STEPS if repeated else 1
-        look = tried.dev * (looked * tried.looking.seconds + tried.reading.seconds)
+        look = tried.dev * (looked * tried.looking.seconds + (share == 1) * tried.reading.seconds)
         apart = tried.loading + look + self._writing(1)
 
         def stage(run: float) -> Stage:

@@ -134,8 +134,9 @@ def probing(speeds: SpeedTest, job: Job, share: float) -> Stage:
     tried = speeds.tried(stated, speeds.prompt(job))
     tokens = rows * tried.row + tried.dev
     read = speeds.reading(job, stated, tokens, "fixed")
-    seconds = speeds.loading + tokens * tried.looking.seconds  # in the precision of training
-    return replace(read, seconds=seconds + fitting_seconds(speeds.materials.task, rows))
+    reading = tokens * tried.looking.seconds  # in the precision of training
+    seconds = speeds.loading + reading + fitting_seconds(speeds.materials.task, rows)
+    return replace(read, seconds=seconds, reading=reading)
 
 
 def fitting_seconds(task: Prepared, rows: int) -> float:

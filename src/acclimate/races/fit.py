@@ -203,10 +203,10 @@ def cut_to_budget(
         cut = _cut(recipe, share, tried, seeds, texts)
         room = budget.usable - spent - fixed - share * adapting
         if part.searching(cut.settings(), seeds) <= room:
-            if length < 1:  # twice this length did not fit, so the longest that does is no longer
+            if length < 1:  # a longer one may fit, of which twice as long is enough
                 taken = part.searching(cut.settings(), seeds)
                 twice = costs.part([UNTOUCHED, *names[:kept]], 2 * length).searching(cut.settings(), seeds)
-                length *= 1 + (room - taken) / (twice - taken)
+                length *= 1 + min(1.0, (room - taken) / (twice - taken) if twice > taken else 0.0)
             if kept < len(names):
                 cut = replace(cut, contestants=(*names[:kept], *besides))
             cut = replace(cut, finetune=_shorter(cut.finetune, length))

@@ -375,7 +375,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
             "costs": fitted.costs.as_record(),
             "recipe": settings.to_mapping(fitted.recipe),
             "notes": fitted.notes,
-            "begun": session_of(run),
+            "begun": budget.spent(run) - budget.spent(run, searching=False),
         }
 
     fitted = decided(run, f"fitted-{key}", decide, writes=watch is not None)
@@ -389,17 +389,18 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
         return costs.slowed(decided(run, f"pace-{this}", pace) if budget.unit == "seconds" else 1.0)
 
     def finalists() -> int:
-        dearer, names = paced(), [*cut.models]
+        names = [*cut.models]
 
         def decide() -> int:
-            spent = budget.spent(run)
+            spent, dearer = budget.spent(run), paced()
             found = affordable(budget, dearer, names, seeds, spent)
             ends = spent + last_round(dearer, names, seeds)[found - 1]
             if ends > budget.amount and watch is not None:
                 over = (
                     f"the race is going to take about {budget.as_text(ends)}, more than its budget of {budget.stated}"
                 )
-                watch(Progress("budget", 0, 0, "steps", {"note": f"{over}: fine-tunings take longer than was planned"}))
+                why = ": fine-tunings take longer than was planned" if dearer != costs else ""
+                watch(Progress("budget", 0, 0, "steps", {"note": f"{over}{why}"}))
             return found
 
         return int(decided(run, f"finalists-{this}", decide))

@@ -479,7 +479,7 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
         metric = metric_text(entries.materials.task.metric.name)
         for job in (job for jobs in entries.probes.values() for job in jobs):
             if (fitted := result_of(job, run)) is not None:
-                score = f"{100 * fitted['dev']:.1f} dev {metric}, before fine-tuning"
+                score = f"{100 * fitted['dev']:.1f} dev {metric} of its probe"
                 watch(Progress(job.label, 1, 1, "fits", {"note": score}))
     base = entries.models.get(UNTOUCHED)
     for error in errors.values():

@@ -116,7 +116,9 @@ def files_of(path: Path) -> list[Path]:
         return files
     check_file(path)
     if not path.name.endswith((*ENDINGS, *ARRAYS)):
-        raise ValueError(f"{named(path)}: its name ends in none of {', '.join(ENDINGS)}. Rename or convert it")
+        raise ValueError(
+            f"{named(path)}: its name ends in none of {', '.join((*ENDINGS, '.json'))}. Rename or convert it"
+        )
     return [path]
 
 
