@@ -389,10 +389,10 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
         return costs.slowed(decided(run, f"pace-{this}", pace) if budget.unit == "seconds" else 1.0)
 
     def finalists() -> int:
-        names = [*cut.models]
+        dearer, names = paced(), [*cut.models]  # a decision within a decision would be lost
 
         def decide() -> int:
-            spent, dearer = budget.spent(run), paced()
+            spent = budget.spent(run)
             found = affordable(budget, dearer, names, seeds, spent)
             ends = spent + last_round(dearer, names, seeds)[found - 1]
             if ends > budget.amount and watch is not None:
