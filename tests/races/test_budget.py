@@ -341,7 +341,7 @@ def test_the_time_between_jobs_counts_too(tmp_path, monkeypatch):
     budget, job = Budget(1, "seconds", ""), tmp_path / "jobs" / "tuned-1"
     with clocked(tmp_path):
         now[0] += 5.0
-        assert not (tmp_path / "clock.json").exists()
+        assert not (tmp_path / "sessions.json").exists()
     assert not [*tmp_path.iterdir()], "a race that is refused leaves nothing"
     with clocked(tmp_path):
         job.mkdir(parents=True)

@@ -270,7 +270,7 @@ def test_workers_share_what_a_dry_run_foresees_but_a_job_waits_for_those_that_it
 def test_a_plan_and_its_dry_run_count_with_one_load(monkeypatch):
     loads, now = iter([2.0, 3.0]), [100.0]
     monkeypatch.setattr(trials, "busy", lambda: next(loads))
-    monkeypatch.setattr(trials, "_found", [])
+    monkeypatch.setattr(trials, "_last_busy", [])
     monkeypatch.setattr(trials.time, "monotonic", lambda: now[0])
     assert [trials.busy_of_late(), trials.busy_of_late()] == [2.0, 2.0]
     now[0] += trials.OF_LATE + 1

@@ -22,7 +22,7 @@ RESERVE = {
     "seconds": 0.1,
     "flops": 0.02,
 }  # share of the budget that is not planned with, for costs that no estimate includes
-CLOCK = "clock.json"  # in the directory of a race: seconds of its sessions that have ended
+SESSIONS = "sessions.json"  # in the directory of a race: seconds of its sessions that have ended
 BUSY = 1.25  # times as long as on the idle machine: from here on it is said that the machine is busy
 
 _SPELT = {
@@ -100,7 +100,7 @@ def clocked(run: Path) -> Iterator[None]:
         seconds = seconds_of(run)
         del _begun[place]
         if _last_change(run) > before:
-            files.write_record(run / CLOCK, {"seconds": seconds})
+            files.write_record(run / SESSIONS, {"seconds": seconds})
 
 
 def seconds_of(run: Path) -> float:
@@ -120,8 +120,8 @@ def _last_change(run: Path) -> int:
 
 
 def _ended(run: Path) -> float:
-    way_out = f"Remove {run / CLOCK}: the seconds of earlier sessions are then not counted"
-    return float(files.read_record(run / CLOCK, way_out=way_out)["seconds"]) if (run / CLOCK).exists() else 0.0
+    way_out = f"Remove {run / SESSIONS}: the seconds of earlier sessions are then not counted"
+    return float(files.read_record(run / SESSIONS, way_out=way_out)["seconds"]) if (run / SESSIONS).exists() else 0.0
 
 
 def parse_budget(text: str) -> Budget:

@@ -35,7 +35,7 @@ LEAST = 0.1  # the same where the shortest fine-tuning does not fit beside that
 LEAST_STEPS = 400  # below this a shortened run takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tried where nothing else fits
-READING = 10.0  # seconds more that a race may spend before it is planned than this one did
+BEFORE_PLAN = 10.0  # seconds more that the next race may take until it is planned
 FEWEST_STEPS = 30  # to which it is halved further; a fine-tuning of fewer steps learns nothing
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
 ENOUGH = 3  # seeds that are worth more than other settings, contestants and steps: two establish next to nothing
@@ -184,15 +184,15 @@ def cut_to_budget(
     saying how much would do.
     """
     settings, names, busy = recipe.settings(), _rivals(costs.tuning), costs.busy > BUSY
-    enough_seeds, fewest = min(recipe.seeds, ENOUGH), min(1, len(names))
-    plans = [(len(names), 1.0, ADAPTING, seeds, len(settings)) for seeds in range(recipe.seeds, enough_seeds, -1)]
-    plans += [(len(names), 1.0, ADAPTING, enough_seeds, tried) for tried in range(len(settings), 0, -1)]
-    plans += [(kept, 1.0, ADAPTING, enough_seeds, 1) for kept in range(len(names) - 1, 0, -1)]
-    plans.append((fewest, 1.0, LITTLE, enough_seeds, 1))
+    fewest_seeds, fewest = min(recipe.seeds, ENOUGH), min(1, len(names))
+    plans = [(len(names), 1.0, ADAPTING, seeds, len(settings)) for seeds in range(recipe.seeds, fewest_seeds, -1)]
+    plans += [(len(names), 1.0, ADAPTING, fewest_seeds, tried) for tried in range(len(settings), 0, -1)]
+    plans += [(kept, 1.0, ADAPTING, fewest_seeds, 1) for kept in range(len(names) - 1, 0, -1)]
+    plans.append((fewest, 1.0, LITTLE, fewest_seeds, 1))
     if recipe.search.epochs:  # each setting states its length
         plans.append((fewest, 1.0, LITTLE, 2, 1))
     else:
-        plans += [(fewest, length, LITTLE, enough_seeds, 1) for length in SHORTEST[:2]]
+        plans += [(fewest, length, LITTLE, fewest_seeds, 1) for length in SHORTEST[:2]]
         plans += [(fewest, length, LITTLE, 2, 1) for length in _lengths(recipe.finetune, rows)[1:]]
     plans.append((fewest, plans[-1][1], LEAST, 2, 1))
     for kept, least_length, most, seeds, tried in plans:
@@ -203,7 +203,7 @@ def cut_to_budget(
         cut = _cut(recipe, share, tried, seeds, texts)
         room = budget.usable - spent - fixed - share * adapting
         if part.searching(cut.settings(), seeds) <= room:
-            if length < 1:  # a longer one may fit, of which twice as long is enough
+            if length < 1:  # then the longest that fits, up to twice as long
                 taken = part.searching(cut.settings(), seeds)
                 twice = costs.part([UNTOUCHED, *names[:kept]], 2 * length).searching(cut.settings(), seeds)
                 length *= 1 + min(1.0, (room - taken) / (twice - taken) if twice > taken else 0.0)
@@ -212,7 +212,7 @@ def cut_to_budget(
             cut = replace(cut, finetune=_shorter(cut.finetune, length))
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
-            whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), max(seeds, enough_seeds))
+            whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), max(seeds, fewest_seeds))
             enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit], LITTLE)
             notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
             all_again = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
@@ -227,7 +227,7 @@ def cut_to_budget(
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
     enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit], LEAST)
-    enough += READING if budget.unit == "seconds" else 0.0
+    enough += BEFORE_PLAN if budget.unit == "seconds" else 0.0
     stated = "fewer epochs (search.epochs), fewer training rows (--rows), " if recipe.search.epochs else ""
     idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
     raise ValueError(

@@ -396,11 +396,9 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
             found = affordable(budget, dearer, names, seeds, spent)
             ends = spent + last_round(dearer, names, seeds)[found - 1]
             if ends > budget.amount and watch is not None:
-                over = (
-                    f"the race is going to take about {budget.as_text(ends)}, more than its budget of {budget.stated}"
-                )
                 why = ": fine-tunings take longer than was planned" if dearer != costs else ""
-                watch(Progress("budget", 0, 0, "steps", {"note": f"{over}{why}"}))
+                over = f"the race is going to take about {budget.as_text(ends)}, more than its {budget.stated}{why}"
+                watch(Progress("budget", 0, 0, "steps", {"note": over}))
             return found
 
         return int(decided(run, f"finalists-{this}", decide))

@@ -42,7 +42,7 @@ OF_LATE = 60.0  # seconds for which `busy_of_late` keeps what it found
 KEPT = "speeds"  # folder in core.files.cache()
 LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
 FORMAT = 4  # of a kept result: raise it where what a trial measures, or a field of it, changes
-_found: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
+_last_busy: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ def busy() -> float:
 
 def busy_of_late() -> float:
     """Return `busy()` as it was found within the last minute, so that a plan and the dry run of it agree."""
-    if not _found or time.monotonic() - _found[-1][0] > OF_LATE:
-        _found[:] = [(time.monotonic(), busy())]
-    return _found[-1][1]
+    if not _last_busy or time.monotonic() - _last_busy[-1][0] > OF_LATE:
+        _last_busy[:] = [(time.monotonic(), busy())]
+    return _last_busy[-1][1]
 
 
 def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
