@@ -4,7 +4,8 @@
 
 Each turn is a process of one thread that runs one command of acclimate from start to end, imports included; their order
 is turned every second round. Texts are this repository's own documentation, so nothing has to be fetched. A command
-whose ratio lies above LIMIT with its whole interval ends the program with status 1. Under twenty minutes on two idle cores.
+whose ratio lies above LIMIT with its whole interval ends the program with status 1.
+Under twenty minutes on two idle cores.
 """
 
 from __future__ import annotations
