@@ -1,11 +1,11 @@
-"""Is this working tree slower than another commit? The same commands in both, in turns, in processor seconds.
+"""Is this working tree slower than another commit? The same commands in both, side by side, in processor seconds.
 
     python benchmarks/paired.py --base HEAD --rounds 5 [--only adapt-mlm predict]
 
-Each turn is a process of one thread that runs one command of acclimate from start to end, imports included; their order
-is turned every second round. Texts are this repository's own documentation, so nothing has to be fetched. A command
-whose ratio lies above LIMIT with its whole interval ends the program with status 1.
-Under twenty minutes on two idle cores.
+Each turn is two processes of one thread, one of each tree, that run a command of acclimate from start to end at once,
+imports included. Where there are two cores each has its own, and they change places every second round. Texts are this
+repository's own documentation, so nothing has to be fetched. A command whose ratio lies above LIMIT with its whole
+interval ends the program with status 1. Ten minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TUNED = ("seeds=2", "search.rates=[]", "finetune.epochs=1", "finetune.least_step
 TUNED += ("finetune.retry=false",)
 ADAPTED = ("plan.batch=8", "max_tokens=128", "epochs=0", "--out", "OUT")
 FEW = 200  # lines that DGA measures the importance of heads on
-# name -> the arguments of a command; "OUT" stands for a new folder
+# name -> the arguments of a command; "OUT" stands for a new place
 COMMANDS = {
     "refused": ("race", "rows.csv", "sedes=3"),
     "doctor": ("doctor", "rows.csv", "--no-forecast"),
@@ -41,7 +41,7 @@ COMMANDS = {
     "adapt-dga": ("adapt", "dga", "corpus=few.txt", "plan.steps=6", *ADAPTED),
     "evaluate": ("evaluate", "rows.csv", *TUNED, "--out", "OUT"),
     "probe": ("race", "rows.csv", "--probe-only", "contestants=[]", "--out", "OUT"),
-    "predict": ("predict", "model", "rows.csv", "--out", "predicted.csv"),
+    "predict": ("predict", "model", "rows.csv", "--out", "OUT.csv"),
 }
 
 
@@ -53,15 +53,16 @@ def main() -> int:
         write_texts(place)
         trees = {"base": base, "here": ROOT}
         if "predict" in given.only:
-            taken(base, ("evaluate", "rows.csv", *TUNED, "--out", "tuned"), place)
-            shutil.move(place / "tuned" / "winner", place / "model")
+            taken([base], ("evaluate", "rows.csv", *TUNED, "--out", "OUT"), place)
+            shutil.move(place / "0" / "winner", place / "model")
         seconds = {(name, tree): list[float]() for name in given.only for tree in trees}
         for turn in range(-1, given.rounds):  # the first one compiles, and is not counted
             for name in given.only:
-                for tree in trees if turn % 2 else [*trees][::-1]:
-                    spent = taken(trees[tree], COMMANDS[name], place)
-                    if turn >= 0:
-                        seconds[name, tree].append(spent)
+                order = [*trees] if turn % 2 else [*trees][::-1]
+                spent = taken([trees[tree] for tree in order], COMMANDS[name], place)
+                if turn >= 0:
+                    for tree, of_tree in zip(order, spent, strict=True):
+                        seconds[name, tree].append(of_tree)
             tell(f"{turn + 1} of {given.rounds} rounds")
     rows, slower = [], []
     for name in given.only:
@@ -110,19 +111,28 @@ def write_texts(place: Path) -> None:
         csv.writer(file).writerows([("text", "label"), *rows])
 
 
-def taken(tree: Path, arguments: Sequence[str], place: Path) -> float:
-    """Return the processor seconds of a command run with the package of a working tree."""
-    out = place / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    command = [sys.executable, "-m", "acclimate", *(str(out) if word == "OUT" else word for word in arguments)]
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    with (place / "told").open("wb") as told:
-        process = subprocess.Popen(command, cwd=place, env=environment, stdout=told, stderr=told)
+def taken(trees: Sequence[Path], arguments: Sequence[str], place: Path) -> list[float]:
+    """Return the processor seconds of a command with the package of each working tree, all run at the same time."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    running = []
+    for number, tree in enumerate(trees):
+        out = place / str(number)
+        shutil.rmtree(out, ignore_errors=True)
+        command = [sys.executable, "-m", "acclimate", *(word.replace("OUT", str(out)) for word in arguments)]
+        environment = os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        with out.with_suffix(".told").open("wb") as told:
+            running.append(subprocess.Popen(command, cwd=place, env=environment, stdout=told, stderr=told))
+        if len(cores) >= len(trees):
+            os.sched_setaffinity(running[-1].pid, {cores[number]})
+    spent = []
+    for number, process in enumerate(running):
         _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != (2 if "sedes=3" in arguments else 0):
-        raise SystemExit(f"{' '.join(command)}: status {process.returncode}\n{(place / 'told').read_text()[-2000:]}")
-    return used.ru_utime + used.ru_stime
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != (2 if "sedes=3" in arguments else 0):
+            printed = (place / f"{number}.told").read_text()
+            raise SystemExit(f"{' '.join(arguments)}: status {process.returncode}\n{printed[-2000:]}")
+        spent.append(used.ru_utime + used.ru_stime)
+    return spent
 
 
 if __name__ == "__main__":
