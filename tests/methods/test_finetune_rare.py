@@ -102,7 +102,7 @@ def test_a_last_loss_above_that_of_constant_outputs_counts_only_where_dev_does_n
     task = toy_task("sequence")
     recipe = toys.papers(str(encoder), task.path, epochs=0.0, looks=2, head="probe", plan=plan)
     finetune.adapt(recipe, tmp_path / "far")
-    assert finetune.dev_score(tmp_path / "far") > 0.8
+    assert finetune.dev_score(tmp_path / "far") > 0.7
     assert files.read_record(tmp_path / "far" / "learnt.json")["learnt"]
     monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
     finetune.adapt(recipe, tmp_path / "near")

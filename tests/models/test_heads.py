@@ -4,7 +4,15 @@ from tests.families import FAMILIES, VOCABULARY, mpnet
 from torch.nn.functional import cross_entropy
 
 from acclimate.models.encoder import family
-from acclimate.models.heads import SPARSE_HEADS, has_sparse_head, hidden_and_masked_logits, inputs_of, masked_logits
+from acclimate.models.heads import (
+    GOES_ALONE,
+    SPARSE_HEADS,
+    has_sparse_head,
+    hidden_and_masked_logits,
+    inputs_of,
+    masked_logits,
+    states_and_masked_logits,
+)
 
 LENGTHS = (12, 9, 5)
 
@@ -43,6 +51,16 @@ def test_sparse_logits_are_the_dense_ones(model):
     assert sparse.shape == (6, VOCABULARY)
     assert dense.std() > 0.1  # otherwise the tolerance would say nothing
     torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=0)
+
+
+def test_the_last_layer_goes_on_from_its_attention_at_these_positions_alone(model):
+    linear = [module for module in model.base_model.modules() if isinstance(module, torch.nn.Linear)]
+    read = []
+    hook = linear[-1].register_forward_hook(lambda _, given, __: read.append(given[0].shape[:-1].numel()))
+    masked_logits(model, piece_for(model), places(12))
+    model(**piece_for(model))
+    hook.remove()
+    assert read == [6 if family(model) in GOES_ALONE else 36, 36]
 
 
 def test_gradients_through_sparse_logits_are_the_dense_ones(model):
@@ -96,7 +114,11 @@ def test_hidden_states_and_logits_of_one_pass_are_those_of_the_encoder_and_the_h
     piece, positions = piece_for(model), places(12)
     hidden, logits = hidden_and_masked_logits(model, piece, positions)
     torch.testing.assert_close(hidden, model.base_model(**piece).last_hidden_state, atol=1e-6, rtol=0)
-    assert torch.equal(logits, masked_logits(model, piece, positions))
+    torch.testing.assert_close(logits, masked_logits(model, piece, positions), atol=1e-5, rtol=0)
+    firsts = torch.tensor([0, 12, 24])
+    states, beside = states_and_masked_logits(model, piece, firsts, positions)
+    torch.testing.assert_close(states, hidden[:, 0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(beside, logits, atol=1e-5, rtol=0)
 
 
 def test_token_types_go_only_to_models_that_know_two():

@@ -11,7 +11,7 @@ from transformers import (
 
 from acclimate.core.types import Batch
 from acclimate.methods.task_loss import outputs_of
-from acclimate.models.heads import FIRST_POSITION, rows_of
+from acclimate.models.heads import FIRST_POSITION, inputs_of, rows_of
 from acclimate.training.pieces import Layout, pad, together
 from families import FAMILIES, VOCABULARY
 
@@ -36,8 +36,10 @@ def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, 
         torch.manual_seed(0)
         model = (auto or AutoModelForQuestionAnswering).from_config(config).eval()
     batch = rows_of_tokens(config.pad_token_id or 0)
-    alone = outputs_of(model, pad(batch, together(LENGTHS), CPU))
-    shared = outputs_of(model, pad(batch, SHARED, CPU))
+    piece = pad(batch, together(LENGTHS), CPU)
+    alone, shared = outputs_of(model, piece), outputs_of(model, pad(batch, SHARED, CPU))
+    if auto is AutoModelForSequenceClassification:
+        torch.testing.assert_close(alone, model(**inputs_of(model, piece)).logits, rtol=1e-5, atol=1e-5)
     for place, row in enumerate(SHARED.rows_R):
         length = LENGTHS[row] if shared.ndim == 3 else len(shared[place])
         torch.testing.assert_close(shared[place][:length], alone[row][:length], rtol=1e-5, atol=1e-5)

@@ -82,7 +82,10 @@ def test_rows_that_attend_one_by_one_have_the_values_and_gradients_of_torchs_att
     with arithmetic(Plan(precision=precision), CPU):
         known = block_diagonal(mask, firsts, lengths)
         found = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1).float()
+        with torch.no_grad():
+            predicted = functional.scaled_dot_product_attention(*ours, attn_mask=known).transpose(1, 2).flatten(0, 1)
     torch.testing.assert_close(found[real], wanted[real], atol=within, rtol=within)
+    torch.testing.assert_close(predicted.float(), found, atol=within, rtol=within)
     assert (found[~real] == 0).all()
     found[real].square().sum().backward()
     wanted[real].square().sum().backward()

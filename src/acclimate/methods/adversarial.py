@@ -202,7 +202,7 @@ def adapt(
 
 
 def passes(recipe: AdversarialRecipe) -> float:
-    """Passes through the encoder a step, in passes of masked language modelling."""
+    """Passes through the encoder a step."""
     return PASSES + recipe.ascents * ASCENT
 
 

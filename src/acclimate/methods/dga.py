@@ -359,12 +359,17 @@ def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> 
 
 
 def passes(recipe: DgaRecipe) -> float:
-    """Passes through the encoder a step, in passes of masked language modelling."""
+    """Passes through the encoder a step."""
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
+def whole(recipe: DgaRecipe) -> float:
+    """Of these, passes that need all last states: those of the three views."""
+    return 3.0 if recipe.contrast else 0.0
+
+
 def caching(recipe: DgaRecipe) -> float:
-    """Passes that gradient caching adds, in the same unit: three views without gradient."""
+    """Passes that gradient caching adds: three views without gradient."""
     return 1.0 if recipe.contrast else 0.0
 
 
@@ -402,6 +407,7 @@ METHOD = Method(
         ),
     ),
     passes=passes,
+    whole=whole,
     caching=caching,
     earlier=earlier,
     check=check,

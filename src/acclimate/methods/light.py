@@ -150,7 +150,7 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: He
 
 
 def passes(recipe: LightRecipe) -> float:
-    """Passes through the encoder a step, in passes of masked language modelling."""
+    """Passes through the encoder a step."""
     return 2 / 3  # frozen weights get no gradient
 
 

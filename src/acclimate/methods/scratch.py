@@ -66,7 +66,7 @@ from acclimate.models.encoder import (
     shape_of,
     training_flops,
 )
-from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
+from acclimate.models.heads import has_sparse_head, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.loading import configuration as configuration_at
 from acclimate.models.loading import drawn_weights, head_drawn, identity, load_weights, reading, seeded
 from acclimate.text.corpus import Corpus
@@ -692,8 +692,9 @@ class NextSentenceLoss(Objective):
         return {"mlm": int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED)), "nsp": len(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
-        first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])  # h_[CLS]
+        first_RD, logits_MV = states_and_masked_logits(
+            self.model, piece, piece["firsts"], piece["positions"]
+        )  # h_[CLS]
         logits_R2 = self.head(first_RD).float()
         nsp = nn.functional.cross_entropy(logits_R2, piece[RANDOM_NEXT], reduction="sum")  # L_nsp
         return {"mlm": masked_cross_entropy(logits_MV, piece), "nsp": nsp}

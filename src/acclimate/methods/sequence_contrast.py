@@ -164,12 +164,17 @@ def adapt(
 
 
 def passes(recipe: SequenceContrastRecipe) -> float:
-    """Passes through the encoder a step, in passes of masked language modelling."""
+    """Passes through the encoder a step."""
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
+def whole(recipe: SequenceContrastRecipe) -> float:
+    """Of these, passes that need all last states: those of both views."""
+    return 2.0
+
+
 def caching(recipe: SequenceContrastRecipe) -> float:
-    """Passes that gradient caching adds, in the same unit: both views without gradient."""
+    """Passes that gradient caching adds: both views without gradient."""
     return 2 / 3
 
 
@@ -190,6 +195,7 @@ METHOD = Method(
         Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),
     ),
     passes=passes,
+    whole=whole,
     caching=caching,
     check=check,
     looks_at_heldout=True,

@@ -62,7 +62,12 @@ from acclimate.models.encoder import (
     new_encoder,
     training_flops,
 )
-from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart
+from acclimate.models.heads import (
+    has_sparse_head,
+    hidden_and_masked_logits,
+    keeps_rows_apart,
+    states_and_masked_logits,
+)
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
 from acclimate.models.loading import identity
 from acclimate.models.scale import fold
@@ -114,14 +119,13 @@ class JointLoss(Objective):
         return {"external": predicted, "mlm": 0, "task": 0}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        hidden_LWD, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])
-        mlm = masked_cross_entropy(logits_MV, piece)  # L_mlm(x)
         internal = _is_internal(piece)
         if internal and self.kind == TOKENS:
-            outputs = self.head(hidden_LWD).float()  # f(x), (L, W, C)
+            read, logits_MV = hidden_and_masked_logits(self.model, piece, piece["positions"])  # (L, W, D)
         else:
-            first_RD = hidden_LWD.flatten(0, 1).index_select(0, piece["firsts"])
-            outputs = self.head(first_RD).float()  # f(x), (R, C)
+            read, logits_MV = states_and_masked_logits(self.model, piece, piece["firsts"], piece["positions"])  # (R, D)
+        mlm = masked_cross_entropy(logits_MV, piece)  # L_mlm(x)
+        outputs = self.head(read).float()  # f(x)
         # not a plain 0: processes can average gradients only of weights that took part in every batch
         nothing = 0.0 * outputs.sum()
         if not internal:

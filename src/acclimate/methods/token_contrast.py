@@ -238,12 +238,12 @@ def adapt(
 
 
 def passes(recipe: TokenContrastRecipe) -> float:
-    """Passes through the encoder a step, in passes of masked language modelling; a teacher has no backward pass."""
+    """Passes through the encoder a step, all of which need all last states; a teacher has no backward pass."""
     return 4 / 3 if recipe.contrast == "tacl" else 1.0
 
 
 def caching(recipe: TokenContrastRecipe) -> float:
-    """Passes that gradient caching adds, in the same unit: TaCO's views without gradient."""
+    """Passes that gradient caching adds: TaCO's views without gradient."""
     return 0.0 if recipe.contrast == "tacl" else 1 / 3
 
 
@@ -262,6 +262,7 @@ METHOD = Method(
         Contestant("TaCO", "domain", {"contrast": "taco"}, small=TokenContrastRecipe(**SMALL)),
     ),
     passes=passes,
+    whole=passes,
     caching=caching,
     looks_at_heldout=True,
 )

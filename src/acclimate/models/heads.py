@@ -1,24 +1,28 @@
 """Run heads on the hidden states of a piece, whose rows may share lines.
 
 Masked language modelling heads run at the masked positions only (`masked_logits`): at all positions the head of a small
-model would cost more than its encoder. The encoder of a classifier reads the lines of training/pieces.py, and its head
-reads each row alone (`classify`): with one row a line, a third of a step would be padding.
+model would cost more than its encoder. Behind the attention of the last layer each position goes alone, and all but
+these are left out (`last_layer_at`): three quarters of a layer's products, forward and backward. The encoder of a
+classifier reads the lines of training/pieces.py, and its head reads each row alone (`classify`): with one row a line, a
+third of a step would be padding.
 
-Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked positions,
-D hidden, V vocabulary.
+Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked or other
+positions, D hidden, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from acclimate.core.types import MENTIONS
-from acclimate.models.encoder import encoder_of, family
+from acclimate.models.encoder import encoder_of, family, weights_by_part
 from acclimate.models.task_layers import OF_PLACES, pooling_of
 
 if TYPE_CHECKING:
@@ -82,6 +86,21 @@ FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
 }
 
 
+# Where a family keeps its layers, and in a layer the module with which each position begins to go alone. All that the
+# module gets is (L, W, D). A family that is missing adds to the states between modules (ModernBERT).
+_BERT = ("encoder.layer", "attention.output")
+GOES_ALONE: dict[str, tuple[str, str]] = {
+    "bert": _BERT,
+    "camembert": _BERT,
+    "deberta": _BERT,
+    "deberta-v2": _BERT,
+    "distilbert": ("transformer.layer", "sa_layer_norm"),
+    "electra": _BERT,
+    "roberta": _BERT,
+    "xlm-roberta": _BERT,
+}
+
+
 def has_sparse_head(model: PreTrainedModel) -> bool:
     """Return True if `masked_logits` computes the masked positions only; elsewhere it drops the rest."""
     return family(model) in SPARSE_HEADS
@@ -98,12 +117,65 @@ def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions
     piece      input_ids (B, T), and attention_mask, token_type_ids (B, T) as `inputs_of` takes them
     positions  (M,) int64 places in the piece laid flat, row after row: row * T + column
     """
-    inputs = inputs_of(model, piece)
     if has_sparse_head(model):
-        hidden_BTD = encoder_of(model)(**inputs).last_hidden_state
-        return SPARSE_HEADS[family(model)](model, hidden_BTD.flatten(0, 1).index_select(0, positions))
-    logits_BTV: Tensor = model(**inputs).logits
+        return SPARSE_HEADS[family(model)](model, states_at(model, piece, positions))
+    logits_BTV: Tensor = model(**inputs_of(model, piece)).logits
     return logits_BTV.flatten(0, 1).index_select(0, positions)
+
+
+def states_and_masked_logits(
+    model: PreTrainedModel, piece: Mapping[str, Tensor], places: Tensor, positions: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return (N, D), the last hidden states at N places, and the logits of `masked_logits`, from one pass."""
+    if not has_sparse_head(model):
+        hidden_BTD, logits_MV = hidden_and_masked_logits(model, piece, positions)
+        return hidden_BTD.flatten(0, 1).index_select(0, places), logits_MV
+    states = states_at(model, piece, torch.cat([places, positions]))
+    return states[: len(places)], SPARSE_HEADS[family(model)](model, states[len(places) :])
+
+
+def states_at(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
+    """Return (M, D), the last hidden states at some positions of a piece; arguments as of `masked_logits`."""
+    inputs = inputs_of(model, piece)
+    with last_layer_at(model, positions) as alone:
+        hidden: Tensor = encoder_of(model)(**inputs).last_hidden_state
+    return hidden[0] if alone else hidden.flatten(0, 1).index_select(0, positions)
+
+
+@contextmanager
+def last_layer_at(model: PreTrainedModel, positions: Tensor) -> Iterator[bool]:
+    """In the block, the encoder computes the last layer, behind its attention, at some positions alone, and its last
+    hidden states are (1, M, D). Yield False where they are (L, W, D) all the same: of a family that is not in
+    GOES_ALONE, and in compiled code, which sees no new hooks.
+    """
+    where = GOES_ALONE.get(family(model))
+    if where is None or torch.compiler.is_compiling():
+        yield False
+        return
+    layers, module = where
+    last = attrgetter(layers)(encoder_of(model))[-1]
+
+    def select(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
+
+    hook = attrgetter(module)(last).register_forward_pre_hook(select)
+    try:
+        yield True
+    finally:
+        hook.remove()
+
+
+def whole_by_predicted(model: PreTrainedModel, predicted: float) -> float:
+    """Return a pass that computes every position's last state, by one that does so at a share of them, in products."""
+    body, head = weights_by_part(model)
+    alone = 0
+    if (where := GOES_ALONE.get(family(model))) is not None:
+        layers, module = where
+        named = dict(attrgetter(layers)(encoder_of(model))[-1].named_modules())
+        behind = [*named][[*named].index(module) :]
+        alone = sum(named[name].weight.numel() for name in behind if isinstance(named[name], nn.Linear))
+    whole = body + predicted * head
+    return whole / (whole - (1 - predicted) * alone)
 
 
 def hidden_and_masked_logits(
@@ -178,27 +250,37 @@ def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
 
-def classify(model: PreTrainedModel, inputs: Mapping[str, Tensor], rows: RowPlaces) -> Any:
-    """Return the output of a classifier for rows that share lines, as if each had a line to itself.
+def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, first: bool) -> Any:
+    """Return the output of a classifier for the rows of a piece, as if each had a line to itself.
 
-    inputs: of `inputs_of`, among them the lines' mask (L, 1, W, W). Only the encoder gets this one. The layers after it
-    get the rows' mask (R, T) and hidden states (R, T, D).
+    Only the encoder gets the mask of the lines, (L, 1, W, W), where rows share them. The layers after it get the rows'
+    mask (R, T) and hidden states (R, T, D).
+
+    first  they read nothing but each row's first token: they get (R, 1, D), and the last layer computes no more
     """
+    inputs, rows = inputs_of(model, piece), rows_of(piece)
     encoder: Any = model.base_model
-    lines = inputs["attention_mask"]
+    lines = inputs.get("attention_mask")
+    with last_layer_at(model, piece["firsts"]) if first else nullcontext(False) as alone:
+        if rows is None and not alone:
+            return model(**inputs)
 
-    def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
-        return tensor, {**named, "attention_mask": lines}
+        def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
+            return tensor, {**named, "attention_mask": lines}
 
-    def unpack(_: Any, __: Any, output: Any) -> Any:
-        output.last_hidden_state = output.last_hidden_state.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
-        if getattr(encoder, "pooler", None) is not None:
-            output.pooler_output = encoder.pooler(output.last_hidden_state)
-        return output
+        def unpack(_: Any, __: Any, output: Any) -> Any:
+            hidden = output.last_hidden_state
+            if rows is None or alone:
+                output.last_hidden_state = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
+            else:
+                output.last_hidden_state = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
+            if getattr(encoder, "pooler", None) is not None:
+                output.pooler_output = encoder.pooler(output.last_hidden_state)
+            return output
 
-    hooks = encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)
-    try:
-        return model(**{**inputs, "attention_mask": rows.there_RT})
-    finally:
-        for hook in hooks:
-            hook.remove()
+        hooks = encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)
+        try:
+            return model(**inputs | ({} if rows is None else {"attention_mask": rows.there_RT}))
+        finally:
+            for hook in hooks:
+                hook.remove()

@@ -151,6 +151,11 @@ def sequence_layer_of(config: PreTrainedConfig) -> SequenceLayer:
     return layer
 
 
+def reads_first(config: PreTrainedConfig) -> bool:
+    """Return True if the classifier of a text reads the state of its first token and no other."""
+    return pooling_of(config) in ("pooler", "first") and sequence_layer_of(config) != "bilstm"
+
+
 def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer = "linear") -> None:
     """State in a config, in place, what its classifier reads."""
     for (field, missing), value in zip(_FIELDS.items(), (pooling, layer), strict=True):

@@ -48,6 +48,7 @@ from acclimate.models.encoder import (
     new_encoder,
     save_model,
 )
+from acclimate.models.heads import whole_by_predicted
 from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import CostOfJob, Costs
@@ -72,6 +73,7 @@ TRIED_ROWS: Mapping[Split, int] = {"train": 256, "dev": 64}  # of a task, on whi
 WRITTEN_A_SECOND = 2.5e8  # bytes of weights; not measured here
 WRITTEN_LOOKS = 0.5  # share of the looks at dev whose weights are written, because they are among the best so far
 MOST_OF_IT = 0.5  # of the time
+PREDICTED = 0.15  # of the tokens, on which masked language modelling is tried
 
 
 @dataclass(frozen=True)
@@ -360,8 +362,8 @@ class SpeedTest:
         return self.preparing * corpus.characters / sampled_characters(corpus)
 
     def masked(self, job: Job, corpus: Corpus, recipe: Any, method: Method, *, before: float = 0.0) -> Stage:
-        """Return the stage of a job that adapts: steps on rows of a corpus, each with `method.passes` passes of masked
-        language modelling. before: seconds that the job takes before its first step
+        """Return the stage of a job that adapts: steps on rows of a corpus, each with `method.passes` passes, of which
+        `method.whole` take longer than those of masked language modelling. before: seconds before the first step
         """
         prompt = self.prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
@@ -372,7 +374,7 @@ class SpeedTest:
         again = method.caching(recipe) if cut else 0.0
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))
-        speed, reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
+        (speed, dear), reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
         if method.looked and "dev" in job.places:
             looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
@@ -387,9 +389,10 @@ class SpeedTest:
             reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
-        seconds = before + self.loading + (trained + tokens * again) * speed.seconds + updates + reading
-        seconds += self._writing(1)
-        dearer = again / method.passes(recipe) if again else 0.0
+        passes = method.passes(recipe) + (dear - 1) * method.whole(recipe)  # of masked language modelling
+        taken = tokens * (passes + dear * again) + dear * earlier * passes_earlier
+        seconds = before + self.loading + taken * speed.seconds + updates + reading + self._writing(1)
+        dearer = dear * again / passes if again else 0.0
         amounts = (tokens + earlier, trained * speed.flops, seconds)
         return Stage(job.label, "adapting", *amounts, reading=reading, dearer=dearer)
 
@@ -529,8 +532,11 @@ class SpeedTest:
             self.lengths[key] = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind, spans=spans).lengths
         return self.lengths[key]
 
-    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> Speed:
-        """Return the speed of masked language modelling. prompt: tokens behind each row, never predicted"""
+    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> tuple[Speed, float]:
+        """Return the speed of masked language modelling, and how many times as long a whole pass takes.
+
+        prompt: tokens behind each row, never predicted
+        """
         drawn = method.new_model is not None and not method.starts(recipe)
         row = float(np.mean(lengths))
         about: dict[str, Any] = {"kind": "masked language modelling", "prompt": prompt, "precision": plan.precision}
@@ -548,12 +554,14 @@ class SpeedTest:
                 return appended(random_rows(lengths - prompt, number, len(self.tokenizer))(0), behind)
 
             objective = MaskedLanguageLoss(self._encoder(recipe, method))
-            return {"training": vars(trials.trained_speed(objective, rows, plan))}
+            dear = whole_by_predicted(objective.model, PREDICTED)
+            return {"training": vars(trials.trained_speed(objective, rows, plan)), "whole": dear}
 
         def words(found: Mapping[str, Any]) -> str:
             return f"{_training_words(found)} in rows of about {about['tokens']:.0f}"
 
-        return Speed(**self._kept(about, measure, words)["training"])
+        found = self._kept(about, measure, words)
+        return Speed(**found["training"]), found["whole"]
 
     def tokens(self, corpus: Path, max_tokens: int, most: int, *, more: int = 0) -> float:
         """Return the tokens of at most `most` rows of a corpus, each with `more` tokens behind it."""
@@ -600,13 +608,13 @@ def _cycled(rows: int, number: int) -> list[int]:
 
 
 def random_rows(lengths: np.ndarray, batch: int, vocabulary: int) -> Stream:
-    """Return a stream of rows of random ids, with lengths sampled from `lengths`; 15% of ids are predicted."""
+    """Return a stream of rows of random ids, with lengths sampled from `lengths`; PREDICTED of them are predicted."""
 
     def stream(step: int) -> Batch:
         generator = np.random.default_rng(step)
         drawn = generator.choice(lengths, batch)
         ids = generator.integers(0, vocabulary, drawn.sum())
-        masked = np.where(generator.random(len(ids)) < 0.15, ids, NOT_PREDICTED)
+        masked = np.where(generator.random(len(ids)) < PREDICTED, ids, NOT_PREDICTED)
         offsets = np.concatenate([[0], np.cumsum(drawn)])
         return Batch(ids, offsets, {"labels": masked})
 

@@ -41,7 +41,7 @@ SPIN = 0.25  # seconds in which `busy` computes
 OF_LATE = 60.0  # seconds for which `busy_of_late` keeps what it found
 KEPT = "speeds"  # folder in core.files.cache()
 LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
-FORMAT = 4  # of a kept result: raise it where what a trial measures, or a field of it, changes
+FORMAT = 5  # of a kept result: raise it where what a trial measures, or a field of it, changes
 _last_busy: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
 
 
