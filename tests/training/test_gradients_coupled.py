@@ -99,6 +99,16 @@ def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dro
     torch.testing.assert_close(found, naive.embeddings.weight.grad.flatten(), rtol=1e-5, atol=1e-6)
 
 
+def test_all_pieces_but_the_last_go_through_the_model_twice(monkeypatch):
+    objective, calls = Apart(), []
+    views = Apart.views
+    monkeypatch.setattr(Apart, "views", lambda *given: calls.append(torch.is_grad_enabled()) or views(*given))
+    gradient_of_a_step(objective, rows(0), PLAN, monkeypatch)
+    pieces = len(pieces_of_rows(rows(0).lengths, PLAN.piece_tokens))
+    assert pieces > 2
+    assert calls == [False] * (pieces - 1) + [True] * pieces
+
+
 def test_losses_are_means_over_the_step_and_the_same_however_it_is_cut():
     stated = []
     for most in (1, 4, 100):

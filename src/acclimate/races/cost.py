@@ -9,6 +9,7 @@ consists of (`Work.estimate`). Nothing is written into the run.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +62,7 @@ from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training import trials
 from acclimate.training.kernels import arithmetic
 from acclimate.training.objective import MaskedLanguageLoss
-from acclimate.training.plan import Plan, coupled_tokens, device
+from acclimate.training.plan import Plan, coupled_tokens, device, piece_tokens
 from acclimate.training.trials import Speed
 
 if TYPE_CHECKING:
@@ -371,7 +372,8 @@ class SpeedTest:
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
         cut = plan.batch * float(np.max(lengths)) > coupled_tokens(plan, device())  # a line for each row, with padding
-        again = method.caching(recipe) if cut else 0.0
+        pieces = max(2, math.ceil(tokens / max(1, plan.steps) / piece_tokens(plan, device()))) if cut else 1
+        again = method.caching(recipe) * (1 - 1 / pieces)  # the last piece goes through the model once
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))
         (speed, dear), reading = self._speed(recipe, method, lengths, plan, prompt), 0.0

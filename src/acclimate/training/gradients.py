@@ -71,18 +71,22 @@ def accumulate(
     counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
     turns = _turns(objective, len(pieces))
     sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # (rows, sum of each term over these rows)
-    gradient_BVD = None
+    gradient_BVD = kept = None
     if objective.couples_rows and len(pieces) > 1:
-        gradient_BVD, compared = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
+        gradient_BVD, compared, kept = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
         sums.append((np.arange(len(batch)), {term: value * ranks.is_first() for term, value in compared.items()}))
+        turns = turns if kept is None else turns[::-1]  # what is kept comes first: its memory is then free for others
     for turn, (index, share) in enumerate(turns):
         if ranks.world() > 1:
             # gradients meet once a step: only the last backward pass averages what all of them left
             objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
         rows_R = pieces[index].rows_R
         cached: list[Tensor] = []
-        with _noise(plan, step, index, where):
-            terms = objective(pad(batch, pieces[index], where))
+        if turn == 0 and kept is not None:
+            terms, kept = kept, None
+        else:
+            with _noise(plan, step, index, where):
+                terms = objective(pad(batch, pieces[index], where))
         if objective.couples_rows:
             views_RVD = terms.pop(VIEWS)
             if gradient_BVD is None:  # the piece is the whole step
@@ -107,12 +111,15 @@ def _compare(
     counts: dict[str, int],
     step: int,
     where: torch.device,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the gradient of the coupled terms at the views of all rows, (B, V, D), and the sums of these terms.
+) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor] | None]:
+    """Return the gradient of the coupled terms at the views of all rows, (B, V, D), the sums of these terms, and what
+    the objective makes of the last piece, with its graph; None where several processes share the pieces.
 
     Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): all
     pieces and processes first make their views without gradient. `accumulate` then sends each piece through the model
-    again, under the same noise, and differentiates sum(views * this gradient), which is the chain rule.
+    again, under the same noise, and differentiates sum(views * this gradient), which is the chain rule. The graph of
+    one piece fits into memory, so the last one keeps it and goes through the model once. Not where gradients of several
+    processes meet: torch decides in a forward pass whether those of the next backward pass do.
     """
     if plan.compile:
         raise ValueError(
@@ -121,10 +128,16 @@ def _compare(
             f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
         )
     turns = _turns(objective, len(pieces))
-    views = []
-    for index, share in turns:
-        with torch.no_grad(), _noise(plan, step, index, where):
-            views.append(objective.views(pad(batch, pieces[index], where)) * share)
+    views, kept = [], None
+    for turn, (index, share) in enumerate(turns):
+        piece = pad(batch, pieces[index], where)
+        if turn == len(turns) - 1 and ranks.world() == 1:
+            with _noise(plan, step, index, where):
+                kept = objective(piece)
+            views.append(kept[VIEWS].detach())
+        else:
+            with torch.no_grad(), _noise(plan, step, index, where):
+                views.append(objective.views(piece) * share)
     views_BVD = ranks.added(in_order(views, [pieces[index] for index, _ in turns], len(batch)))
     finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
     if not finite_B.all():
@@ -132,7 +145,7 @@ def _compare(
         raise NotFiniteError(f"step {step + 1}: views are not finite. {name_texts(named)} {way_out(objective, step)}")
     compared = objective.compared(views_BVD.requires_grad_())
     (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
-    return gradient_BVD, {term: value.detach() for term, value in compared.items()}
+    return gradient_BVD, {term: value.detach() for term, value in compared.items()}, kept
 
 
 def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:
