@@ -51,7 +51,7 @@ from acclimate.tasks.tags import (
 from acclimate.tasks.thresholds import labels_above
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
-from acclimate.training.pieces import LINE, Piece, pack, pad, pieces_of_rows
+from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, piece_tokens
 
 if TYPE_CHECKING:
@@ -305,8 +305,7 @@ def _outputs(
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
     shared, most = where.type == "cpu" and keeps_rows_apart(model), piece_tokens(Plan(), where)
-    # a line at a time: without gradients, pieces of several lines were 7% slower
-    pieces = pack(rows.lengths, min(most, LINE), by_row=True) if shared else pieces_of_rows(rows.lengths, most)
+    pieces = pack(rows.lengths, most, by_row=True) if shared else pieces_of_rows(rows.lengths, most)
     for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
         padded = pad(rows, piece, where)
         with kernels(Plan(), where) if shared else nullcontext():

@@ -12,14 +12,14 @@ positions, D hidden, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family, weights_by_part
@@ -137,32 +137,37 @@ def states_and_masked_logits(
 def states_at(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
     """Return (M, D), the last hidden states at some positions of a piece; arguments as of `masked_logits`."""
     inputs = inputs_of(model, piece)
-    with last_layer_at(model, positions) as alone:
-        hidden: Tensor = encoder_of(model)(**inputs).last_hidden_state
-    return hidden[0] if alone else hidden.flatten(0, 1).index_select(0, positions)
+    if not goes_alone(model):
+        hidden_BTD: Tensor = encoder_of(model)(**inputs).last_hidden_state
+        return hidden_BTD.flatten(0, 1).index_select(0, positions)
+    hook = last_layer_at(model, positions)
+    try:
+        hidden_1MD: Tensor = encoder_of(model)(**inputs).last_hidden_state
+    finally:
+        hook.remove()
+    return hidden_1MD[0]
 
 
-@contextmanager
-def last_layer_at(model: PreTrainedModel, positions: Tensor) -> Iterator[bool]:
-    """In the block, the encoder computes the last layer, behind its attention, at some positions alone, and its last
-    hidden states are (1, M, D). Yield False where they are (L, W, D) all the same: of a family that is not in
-    GOES_ALONE, and in compiled code, which sees no new hooks.
+def goes_alone(model: PreTrainedModel) -> bool:
+    """Return whether `last_layer_at` can be used: for the families of GOES_ALONE, but not in code that is being
+    compiled, which would be cut where a hook is registered.
     """
-    where = GOES_ALONE.get(family(model))
-    if where is None or torch.compiler.is_compiling():
-        yield False
-        return
-    layers, module = where
-    last = attrgetter(layers)(encoder_of(model))[-1]
+    return family(model) in GOES_ALONE and not torch.compiler.is_compiling()
+
+
+def last_layer_at(model: PreTrainedModel, positions: Tensor) -> RemovableHandle:
+    """Compute the last layer, behind its attention, at some positions alone, until the returned hook is removed.
+
+    The encoder's last hidden states are then (1, M, D). positions: (M,) places in the piece laid flat
+    """
+    layers, module = GOES_ALONE[family(model)]
 
     def select(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
 
-    hook = attrgetter(module)(last).register_forward_pre_hook(select)
-    try:
-        yield True
-    finally:
-        hook.remove()
+    last: Any = attrgetter(layers)(encoder_of(model))[-1]
+    hook: RemovableHandle = attrgetter(module)(last).register_forward_pre_hook(select)
+    return hook
 
 
 def whole_by_predicted(model: PreTrainedModel, predicted: float) -> float:
@@ -244,8 +249,7 @@ def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     """Return where the rows of a piece lie; None if no rows share a line."""
     if "lengths" not in piece:
         return None
-    firsts_R, lengths_R = piece["firsts"], piece["lengths"]
-    columns_T = torch.arange(int(lengths_R.max()), device=firsts_R.device)
+    firsts_R, lengths_R, columns_T = piece["firsts"], piece["lengths"], piece["columns"]
     there_RT = columns_T < lengths_R[:, None]
     return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
@@ -261,26 +265,30 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, first: bool
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     encoder: Any = model.base_model
     lines = inputs.get("attention_mask")
-    with last_layer_at(model, piece["firsts"]) if first else nullcontext(False) as alone:
-        if rows is None and not alone:
-            return model(**inputs)
+    alone = first and goes_alone(model)
+    if rows is not None:
+        inputs = {**inputs, "attention_mask": rows.there_RT}
+    elif not alone:
+        return model(**inputs)
 
-        def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
-            return tensor, {**named, "attention_mask": lines}
+    def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
+        return tensor, {**named, "attention_mask": lines}
 
-        def unpack(_: Any, __: Any, output: Any) -> Any:
-            hidden = output.last_hidden_state
-            if rows is None or alone:
-                output.last_hidden_state = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
-            else:
-                output.last_hidden_state = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
-            if getattr(encoder, "pooler", None) is not None:
-                output.pooler_output = encoder.pooler(output.last_hidden_state)
-            return output
+    def unpack(_: Any, __: Any, output: Any) -> Any:
+        hidden = output.last_hidden_state
+        if rows is None or alone:
+            output.last_hidden_state = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
+        else:
+            output.last_hidden_state = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
+        if getattr(encoder, "pooler", None) is not None:
+            output.pooler_output = encoder.pooler(output.last_hidden_state)
+        return output
 
-        hooks = encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)
-        try:
-            return model(**inputs | ({} if rows is None else {"attention_mask": rows.there_RT}))
-        finally:
-            for hook in hooks:
-                hook.remove()
+    hooks = [encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)]
+    if alone:
+        hooks.append(last_layer_at(model, piece["firsts"]))
+    try:
+        return model(**inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -163,6 +163,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     positions       (M,) int64, where these positions stand in the flattened (L * W)
     firsts          (R,) int64, where each row's first token stands in the flattened (L * W)
     lengths         (R,) int64, tokens of each row; only if lines are shared
+    columns         (T,) int64, 0, 1 ... of the longest row, whose number of tokens is thereby known without a look at
+                    the device; only if lines are shared
     tags            (L, W) int64, filled with NOT_PREDICTED
     every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` as it is, (R, ...)
     """
@@ -183,6 +185,7 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
         arrays["attention_mask"] = put(np.repeat(np.arange(len(rows)), lengths), -1).astype(np.int32)
         arrays["position_ids"] = put(within, 0)
         arrays["lengths"] = lengths
+        arrays["columns"] = np.arange(lengths.max())
     elif len(places) < layout.tokens:
         arrays["attention_mask"] = put(np.ones(len(places)), 0)
     for name, values in rows.tokens.items():
