@@ -1,5 +1,7 @@
 """Rows that share lines on their way through the encoder: the head says what it says of rows alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,10 @@ from transformers import (
     AutoModelForTokenClassification,
 )
 
-from acclimate.core.types import Batch
-from acclimate.methods.task_loss import outputs_of
+from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
+from acclimate.methods.task_loss import outputs_of, target_in_rows
 from acclimate.models.heads import FIRST_POSITION, inputs_of, rows_of
-from acclimate.training.pieces import Layout, pad, together
+from acclimate.training.pieces import ROUND, Layout, pad, together
 from families import FAMILIES, VOCABULARY
 
 LENGTHS = np.array([7, 3, 5, 9])
@@ -44,6 +46,26 @@ def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, 
         length = LENGTHS[row] if shared.ndim == 3 else len(shared[place])
         torch.testing.assert_close(shared[place][:length], alone[row][:length], rtol=1e-5, atol=1e-5)
     assert not model.base_model._forward_hooks
+
+
+@pytest.mark.parametrize("layout", [together(LENGTHS), SHARED])
+@pytest.mark.parametrize("family", FIRST_POSITION)
+def test_of_tokens_with_a_tag_the_head_says_what_it_says_where_all_are_computed(family, layout):
+    config = FAMILIES[family]().config
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForTokenClassification.from_config(config).eval()
+    batch = rows_of_tokens(config.pad_token_id or 0)
+    tags = np.where(np.arange(LENGTHS.sum()) % 3, NOT_PREDICTED, 1)
+    expected = outputs_of(model, pad(batch, layout, CPU))
+    computed = []
+    linear = [module for module in model.base_model.modules() if isinstance(module, torch.nn.Linear)]
+    linear[-1].register_forward_hook(lambda _, given, __: computed.append(given[0].shape[:-1].numel()))
+    piece = pad(replace(batch, tokens={TAGS: tags}), layout, CPU)
+    there = target_in_rows(piece) != NOT_PREDICTED
+    assert 3 < there.sum() < 16
+    torch.testing.assert_close(outputs_of(model, piece)[there], expected[there], rtol=1e-5, atol=1e-5)
+    assert computed == [ROUND]
 
 
 @pytest.mark.parametrize("alone", [False, True])

@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
 from acclimate.models.encoder import training_flops, weights_by_part
-from acclimate.models.heads import classify, keeps_rows_apart, rows_of
+from acclimate.models.heads import Read, classify, keeps_rows_apart, rows_of
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import ConditionalRandomField, crf_of, reads_first, transitions_of
+from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_of, reads_first, transitions_of
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EDGES, by_word
 from acclimate.tasks.spans import best_answers
@@ -95,11 +95,17 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
-    """Return the head's outputs, float32: (B, C); of tags (B, T, C); of spans (B, T, 2), with the least number at
-    padding. Each row has a line to itself, whether or not rows share lines in the piece.
+    """Return the head's outputs, float32: (B, C); of tags (B, T, C), any numbers at a token without a tag; of spans
+    (B, T, 2), with the least number at padding. Each row has a line to itself, whether or not rows share lines in the
+    piece.
     """
     kind, rows = classifier_kind(model), rows_of(piece)
-    outputs = classify(model, piece, first=kind not in (TOKENS, SPAN) and reads_first(model.config))
+    read: Read = "all"
+    if kind == TOKENS:
+        read = "tagged" if "tagged" in piece and not layer_of(model.config).startswith("bilstm") else "all"
+    elif kind != SPAN:
+        read = "first" if reads_first(model.config) else "all"
+    outputs = classify(model, piece, read=read)
     if kind != SPAN:
         return outputs.logits.float()  # type: ignore[no-any-return]
     logits_BT2 = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()

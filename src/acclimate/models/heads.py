@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -254,18 +254,22 @@ def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
 
-def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, first: bool) -> Any:
+Read = Literal["first", "tagged", "all"]  # tokens of a row that a head reads
+
+
+def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read) -> Any:
     """Return the output of a classifier for the rows of a piece, as if each had a line to itself.
 
     Only the encoder gets the mask of the lines, (L, 1, W, W), where rows share them. The layers after it get the rows'
     mask (R, T) and hidden states (R, T, D).
 
-    first  they read nothing but each row's first token: they get (R, 1, D), and the last layer computes no more
+    read  what the layers after it read. "first": each row's first token; they get (R, 1, D). "tagged": tokens with a
+          tag; the states of others are 0. Nothing else is computed of the last layer.
     """
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     encoder: Any = model.base_model
     lines = inputs.get("attention_mask")
-    alone = first and goes_alone(model)
+    alone = read != "all" and goes_alone(model)
     if rows is not None:
         inputs = {**inputs, "attention_mask": rows.there_RT}
     elif not alone:
@@ -276,17 +280,22 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, first: bool
 
     def unpack(_: Any, __: Any, output: Any) -> Any:
         hidden = output.last_hidden_state
-        if rows is None or alone:
-            output.last_hidden_state = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
-        else:
-            output.last_hidden_state = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
+        if alone and read == "tagged":  # (1, M, D) -> (L, W, D)
+            ids_LW = piece["input_ids"]
+            flat = hidden.new_zeros(ids_LW.numel(), hidden.shape[-1]).index_copy(0, piece["tagged"], hidden[0])
+            hidden = flat.view(*ids_LW.shape, -1)
+        if alone and read == "first":
+            hidden = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
+        elif rows is not None:
+            hidden = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
+        output.last_hidden_state = hidden
         if getattr(encoder, "pooler", None) is not None:
-            output.pooler_output = encoder.pooler(output.last_hidden_state)
+            output.pooler_output = encoder.pooler(hidden)
         return output
 
     hooks = [encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)]
     if alone:
-        hooks.append(last_layer_at(model, piece["firsts"]))
+        hooks.append(last_layer_at(model, piece["firsts" if read == "first" else "tagged"]))
     try:
         return model(**inputs)
     finally:

@@ -166,6 +166,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     columns         (T,) int64, 0, 1 ... of the longest row, whose number of tokens is thereby known without a look at
                     the device; only if lines are shared
     tags            (L, W) int64, filled with NOT_PREDICTED
+    tagged          (M,) int64, where tags stand in the flattened (L * W), filled up to a multiple of ROUND with a place
+                    without one
     every other field of `batch.tokens` as (L, W), filled with 0; every field of `batch.rows` as it is, (R, ...)
     """
     rows = batch.take(layout.rows_R)
@@ -196,6 +198,9 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
             arrays["labels"] = np.concatenate([values[predicted], filling + NOT_PREDICTED])
         else:
             arrays[name] = put(values, NOT_PREDICTED if name == TAGS else 0)
+        if name == TAGS:
+            tagged, others = places[values != NOT_PREDICTED], places[values == NOT_PREDICTED]
+            arrays["tagged"] = np.concatenate([tagged, np.repeat(others[:1], -len(tagged) % ROUND)])
     arrays.update(rows.rows)
     tensors = _moved(arrays, where)
     if layout.shared:
