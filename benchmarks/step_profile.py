@@ -193,9 +193,10 @@ def by_precision(
         sections += [
             f"## {precision}",
             table(("microseconds a real token", "acclimate", called), rows),
-            f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. With all "
-            f"of its last layer, of which it computes what is read, ours would need {operations / 1e6:.0f} MFLOP of products "
-            f"a token, and has {operations / products / 1e3:.0f} GFLOP/s by that. At the peak they would take {operations / peak * 1e6:.0f} microseconds.",
+            f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. With all of its last layer, of "
+            f"which it computes what is read, ours would need {operations / 1e6:.0f} MFLOP of products a token, and has "
+            f"{operations / products / 1e3:.0f} GFLOP/s by that. At the peak they would take "
+            f"{operations / peak * 1e6:.0f} microseconds.",
         ]
     return sections
 
