@@ -193,9 +193,9 @@ def by_precision(
         sections += [
             f"## {precision}",
             table(("microseconds a real token", "acclimate", called), rows),
-            f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. With all of its last layer, of "
-            f"which it computes what is read, ours would need {operations / 1e6:.0f} MFLOP of products a token, and has "
-            f"{operations / products / 1e3:.0f} GFLOP/s by that. At the peak they would take "
+            f"Matrix peak: {peak / 1e9:.0f} GFLOP/s in a product of two square matrices. With all of its last layer, "
+            f"of which it computes what is read, ours would need {operations / 1e6:.0f} MFLOP of products a token, "
+            f"and has {operations / products / 1e3:.0f} GFLOP/s by that. At the peak they would take "
             f"{operations / peak * 1e6:.0f} microseconds.",
         ]
     return sections
