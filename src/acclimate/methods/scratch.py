@@ -692,10 +692,8 @@ class NextSentenceLoss(Objective):
         return {"mlm": int(np.count_nonzero(batch.tokens["labels"] != NOT_PREDICTED)), "nsp": len(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        first_RD, logits_MV = states_and_masked_logits(
-            self.model, piece, piece["firsts"], piece["positions"]
-        )  # h_[CLS]
-        logits_R2 = self.head(first_RD).float()
+        first_RD, logits_MV = states_and_masked_logits(self.model, piece, piece["firsts"], piece["positions"])
+        logits_R2 = self.head(first_RD).float()  # of h_[CLS]
         nsp = nn.functional.cross_entropy(logits_R2, piece[RANDOM_NEXT], reduction="sum")  # L_nsp
         return {"mlm": masked_cross_entropy(logits_MV, piece), "nsp": nsp}
 
