@@ -130,7 +130,7 @@ def _method(given: argparse.Namespace, clocks: dict[str, Clock]) -> str:
         "process, a step of each by turns, in turned order every second round. A step is everything: its batch,\n"
         "forward and backward passes, clipping and the optimiser. *DGA* has each step in one piece; *gradient\n"
         f"caching* has it in pieces of {pieces}, all but the last of which go through the model twice.\n"
-        "Masked language modelling computes its last layer, behind the attention, at the predicted positions; the\n"
+        "Masked language modelling computes its last layer, after the attention, at the predicted positions; the\n"
         "views of DGA need all positions, so a step with *all of its last layer* is the unit of its four passes.\n"
         "Processor time is that of the whole process, which other work on the machine lengthens less than the time\n"
         "on the wall.\n\n"

@@ -208,7 +208,7 @@ asking for a batch and having it (Trainer without workers makes its batches in t
 step). *Of peak*: the operations that the matrix products of the real tokens and the predicted positions need, a
 second, by the most that a product of two square matrices of the same precision reached in this run; padding and a head
 on positions that nobody predicts count as no work. The last layer counts whole, though ours computes the
-part of it behind the attention at the predicted positions alone, so ours does a little less than its share says."""
+part of it after the attention at the predicted positions alone, so ours does a little less than its share says."""
 
 
 if __name__ == "__main__":

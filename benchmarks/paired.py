@@ -3,9 +3,10 @@
     python benchmarks/paired.py --base HEAD --rounds 5 [--only adapt-mlm predict]
 
 Each turn is two processes of one thread, one of each tree, that run a command of acclimate from start to end at once,
-imports included. Where there are two cores each has its own, and they change places every second round. Texts are this
-repository's own documentation, so nothing has to be fetched. A command whose ratio lies above LIMIT with its whole
-interval ends the program with status 1. Ten minutes on two idle cores.
+imports included. Where there are two cores each has its own, and they change places every second round; what they share
+(caches, memory) slows both, and the one that is left at the end a little less. Texts are this repository's own
+documentation, so nothing has to be fetched. A command whose ratio lies above LIMIT with its whole interval ends the
+program with status 1. Ten minutes on two idle cores.
 """
 
 from __future__ import annotations
@@ -125,13 +126,14 @@ def taken(trees: Sequence[Path], arguments: Sequence[str], place: Path) -> list[
         if len(cores) >= len(trees):
             os.sched_setaffinity(running[-1].pid, {cores[number]})
     spent = []
-    for number, process in enumerate(running):
+    for process in running:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        spent.append(used.ru_utime + used.ru_stime)
+    for number, process in enumerate(running):
         if process.returncode != (2 if "sedes=3" in arguments else 0):
             printed = (place / f"{number}.told").read_text()
             raise SystemExit(f"{' '.join(arguments)}: status {process.returncode}\n{printed[-2000:]}")
-        spent.append(used.ru_utime + used.ru_stime)
     return spent
 
 

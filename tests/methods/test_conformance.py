@@ -21,7 +21,7 @@ from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.methods import METHODS
 from acclimate.models.encoder import load_masked_language_model
-from acclimate.models.heads import whole_by_predicted
+from acclimate.models.heads import cost_of_whole_pass
 from acclimate.races import work
 from acclimate.races.contestants import enter
 from acclimate.races.cost import estimate_of_jobs
@@ -109,8 +109,8 @@ def test_passes_are_those_that_torch_counts(
     """Multiplications of a step, beside those of masked language modelling, whose passes are shorter."""
     method, _, stated = recipe_with(toy_race, name).stated(name)
     alike = "DAPT" if CONTESTANTS[name][1].needs == "domain" else "TAPT"
-    dear = whole_by_predicted(load_masked_language_model(materials.model), stated.masking)
-    expected = method.passes(stated) + (dear - 1) * method.whole(stated)
+    dear = cost_of_whole_pass(load_masked_language_model(materials.model), stated.masking)
+    expected = method.passes(stated) + (dear - 1) * method.whole_passes(stated)
     assert dear > 1.5  # the toy has one layer
     assert per_step(name) / per_step(alike) == pytest.approx(expected, rel=0.3)
 

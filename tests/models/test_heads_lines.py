@@ -1,5 +1,6 @@
 """Rows that share lines on their way through the encoder: the head says what it says of rows alone."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,23 @@ def test_a_line_may_be_longer_than_the_longest_row_that_the_model_reads(family, 
     assert layout.shared is not alone
     expected = outputs_of(model, pad(batch, together(LENGTHS), CPU))[SHARED.rows_R]
     torch.testing.assert_close(outputs_of(model, pad(batch, layout, CPU)), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("auto", [AutoModelForSequenceClassification, AutoModelForTokenClassification])
+def test_several_threads_predict_with_one_model(auto):
+    """Each with pieces of its own, whose places mean nothing in those of the others."""
+    model = auto.from_config(FAMILIES["bert"]().config).eval()
+    pieces = [pad(rows_of_tokens(0), layout, CPU) for layout in (SHARED, together(LENGTHS))] * 2
+
+    @torch.no_grad()
+    def predicted(piece):
+        return [outputs_of(model, piece) for _ in range(30)]
+
+    alone = [outputs_of(model, piece).detach() for piece in pieces]
+    with ThreadPoolExecutor(4) as pool:
+        for several, expected in zip(pool.map(predicted, pieces), alone, strict=True):
+            for found in several:
+                torch.testing.assert_close(found, expected)
 
 
 def test_values_of_tokens_stand_by_rows_again():

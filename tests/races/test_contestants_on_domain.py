@@ -30,7 +30,7 @@ WHOLE = 1.25  # a pass over all positions, in passes of masked language modellin
 @pytest.fixture
 def a_second_a_token(monkeypatch):
     monkeypatch.setattr(cost.trials, "trained_speed", lambda *_: cost.Speed(seconds=1.0, flops=1.0))
-    monkeypatch.setattr(cost, "whole_by_predicted", lambda *_: WHOLE)
+    monkeypatch.setattr(cost, "cost_of_whole_pass", lambda *_: WHOLE)
     monkeypatch.setattr(cost.trials, "busy_of_late", lambda: 1.0)
     monkeypatch.setattr(cost.trials, "kept", lambda about, measure: ({**measure(), "memory": 1.0}, False))
 
@@ -100,7 +100,7 @@ def test_estimates_count_the_passes_of_a_step(toy_race, materials, tmp_path):
 )
 @pytest.mark.usefixtures("a_second_a_token")
 def test_seconds_count_the_passes_of_gradient_caching(name, more, toy_race, materials, tmp_path):
-    """A step in pieces makes the views of all rows but the last piece's before anything learns, in whole passes."""
+    """A step in pieces makes the views of all rows but the largest piece's before anything learns, in whole passes."""
     group = ON_DOMAIN[name][0].name
 
     def stage(tokens):
@@ -111,6 +111,10 @@ def test_seconds_count_the_passes_of_gradient_caching(name, more, toy_race, mate
 
     whole, cut = stage(10_000), stage(64)
     trained = whole.tokens if name != "DGA" else 6 * 8 * whole.tokens / (6 * 8 + 16)
+    method, _, stated = replace(toy_race.recipe, contestants=(name,)).stated(name)
+    passes = method.passes(stated) + (WHOLE - 1) * method.whole_passes(stated)
+    before = WHOLE * 4 / 3 * (whole.tokens - trained)  # importance
+    assert whole.seconds == pytest.approx(passes * trained + before, abs=3.0)
     pieces = math.ceil(trained / 6 / 64)
     again = WHOLE * more * (1 - 1 / pieces) * trained
     assert pieces > 2

@@ -363,7 +363,7 @@ def passes(recipe: DgaRecipe) -> float:
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
-def whole(recipe: DgaRecipe) -> float:
+def whole_passes(recipe: DgaRecipe) -> float:
     """Of these, passes that need all last states: those of the three views."""
     return 3.0 if recipe.contrast else 0.0
 
@@ -407,7 +407,7 @@ METHOD = Method(
         ),
     ),
     passes=passes,
-    whole=whole,
+    whole_passes=whole_passes,
     caching=caching,
     earlier=earlier,
     check=check,

@@ -234,10 +234,10 @@ def adapt(
 
 def passes(recipe: DistilRecipe) -> float:
     """Passes through the encoder a step; a teacher has no backward pass."""
-    return whole(recipe) + (1.0 if recipe.text == "unmasked" else 0.0)
+    return whole_passes(recipe) + (1.0 if recipe.text == "unmasked" else 0.0)
 
 
-def whole(recipe: DistilRecipe) -> float:
+def whole_passes(recipe: DistilRecipe) -> float:
     """Of these, passes that need all last states: teacher's and student's of the text on which they are compared."""
     return 1 / 3 + 1.0
 
@@ -251,7 +251,7 @@ METHOD = Method(
         Contestant("AdaptedDeiT", "domain", {"teacher": "deit"}, small=DistilRecipe(**SMALL)),
     ),
     passes=passes,
-    whole=whole,
+    whole_passes=whole_passes,
     behind=lambda recipe: int(recipe.teacher == "deit"),  # the distillation token
     looks_at_heldout=True,
 )

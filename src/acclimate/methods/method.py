@@ -123,8 +123,9 @@ class Method:
 
         Functions of a recipe of the method, and values, that a race needs besides:
 
-        passes       passes through the encoder a step, in passes forward and backward
-        whole        of these, passes that need the last state of every position, not of the predicted ones alone
+        passes       passes through the encoder a step: 1 is forward and backward, forward alone 1/3
+        whole_passes  of these, what needs the last state of every position; with 0, the default, only predicted ones
+                     are read, as masked language modelling does
         caching      passes that gradient caching adds if a step is cut into pieces; they are whole
         earlier      (recipe, rows of the corpus) -> (rows read before the first step, whole passes over each)
         check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: prefix of the
@@ -153,7 +154,7 @@ class Method:
     adapt: Callable[..., Checkpoint]
     contestants: tuple[Contestant, ...] = ()
     passes: Callable[[Any], float] = _one
-    whole: Callable[[Any], float] = _none
+    whole_passes: Callable[[Any], float] = _none
     caching: Callable[[Any], float] = _none
     earlier: Callable[[Any, float], tuple[float, float]] = _nothing_earlier
     check: Callable[[Any, PreTrainedConfig, str], None] = check_dropout

@@ -168,7 +168,7 @@ def passes(recipe: SequenceContrastRecipe) -> float:
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
-def whole(recipe: SequenceContrastRecipe) -> float:
+def whole_passes(recipe: SequenceContrastRecipe) -> float:
     """Of these, passes that need all last states: those of both views."""
     return 2.0
 
@@ -195,7 +195,7 @@ METHOD = Method(
         Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),
     ),
     passes=passes,
-    whole=whole,
+    whole_passes=whole_passes,
     caching=caching,
     check=check,
     looks_at_heldout=True,

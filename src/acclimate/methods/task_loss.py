@@ -95,9 +95,9 @@ LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
-    """Return the head's outputs, float32: (B, C); of tags (B, T, C), any numbers at a token without a tag; of spans
-    (B, T, 2), with the least number at padding. Each row has a line to itself, whether or not rows share lines in the
-    piece.
+    """Return the head's outputs, float32: (B, C); of tags (B, T, C), any numbers at a token without a tag where the
+    piece has tags; of spans (B, T, 2), with the least number at padding. Each row has a line to itself, whether or not
+    rows share lines in the piece.
     """
     kind, rows = classifier_kind(model), rows_of(piece)
     read: Read = "all"

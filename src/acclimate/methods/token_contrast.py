@@ -262,7 +262,7 @@ METHOD = Method(
         Contestant("TaCO", "domain", {"contrast": "taco"}, small=TokenContrastRecipe(**SMALL)),
     ),
     passes=passes,
-    whole=passes,
+    whole_passes=passes,
     caching=caching,
     looks_at_heldout=True,
 )

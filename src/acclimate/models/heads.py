@@ -1,10 +1,10 @@
 """Run heads on the hidden states of a piece, whose rows may share lines.
 
 Masked language modelling heads run at the masked positions only (`masked_logits`): at all positions the head of a small
-model would cost more than its encoder. Behind the attention of the last layer each position goes alone, and all but
-these are left out (`last_layer_at`): three quarters of a layer's products, forward and backward. The encoder of a
-classifier reads the lines of training/pieces.py, and its head reads each row alone (`classify`): with one row a line, a
-third of a step would be padding.
+model would cost more than its encoder. After the attention of the last layer no position meets another, and all but
+these are left out (`select_in_last_layer`): three quarters of what the weights of a BERT's layer are multiplied with.
+The encoder of a classifier reads the lines of training/pieces.py, and its head reads each row alone (`classify`): with
+one row a line, a third of a step would be padding.
 
 Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked or other
 positions, D hidden, V vocabulary.
@@ -12,6 +12,7 @@ positions, D hidden, V vocabulary.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -86,10 +87,10 @@ FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
 }
 
 
-# Where a family keeps its layers, and in a layer the module with which each position begins to go alone. All that the
-# module gets is (L, W, D). A family that is missing adds to the states between modules (ModernBERT).
+# Where a family keeps its layers, and in a layer the first module that gets nothing but states (L, W, D) of positions
+# that meet no other from there on. ModernBERT has none: it adds to the states outside of its modules.
 _BERT = ("encoder.layer", "attention.output")
-GOES_ALONE: dict[str, tuple[str, str]] = {
+POSITIONWISE_FROM: dict[str, tuple[str, str]] = {
     "bert": _BERT,
     "camembert": _BERT,
     "deberta": _BERT,
@@ -99,6 +100,10 @@ GOES_ALONE: dict[str, tuple[str, str]] = {
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
+
+
+Read = Literal["first", "tagged", "all"]  # tokens of a row that a classifier's head reads
+_REGISTERING = threading.Lock()
 
 
 def has_sparse_head(model: PreTrainedModel) -> bool:
@@ -137,10 +142,10 @@ def states_and_masked_logits(
 def states_at(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
     """Return (M, D), the last hidden states at some positions of a piece; arguments as of `masked_logits`."""
     inputs = inputs_of(model, piece)
-    if not goes_alone(model):
+    if not can_select(model):
         hidden_BTD: Tensor = encoder_of(model)(**inputs).last_hidden_state
         return hidden_BTD.flatten(0, 1).index_select(0, positions)
-    hook = last_layer_at(model, positions)
+    hook = select_in_last_layer(model, positions)
     try:
         hidden_1MD: Tensor = encoder_of(model)(**inputs).last_hidden_state
     finally:
@@ -148,39 +153,57 @@ def states_at(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Te
     return hidden_1MD[0]
 
 
-def goes_alone(model: PreTrainedModel) -> bool:
-    """Return whether `last_layer_at` can be used: for the families of GOES_ALONE, but not in code that is being
-    compiled, which would be cut where a hook is registered.
+def can_select(model: PreTrainedModel) -> bool:
+    """Return whether `select_in_last_layer` can be used: for the families of POSITIONWISE_FROM, but not in code that is
+    being compiled, which would be cut where a hook is registered, and not where layers are followed by a convolution.
     """
-    return family(model) in GOES_ALONE and not torch.compiler.is_compiling()
+    convolved = getattr(model.config, "conv_kernel_size", 0)  # of some DeBERTas
+    return family(model) in POSITIONWISE_FROM and not convolved and not torch.compiler.is_compiling()
 
 
-def last_layer_at(model: PreTrainedModel, positions: Tensor) -> RemovableHandle:
-    """Compute the last layer, behind its attention, at some positions alone, until the returned hook is removed.
+def select_in_last_layer(model: PreTrainedModel, positions: Tensor) -> RemovableHandle:
+    """Compute the last layer, after its attention, at some positions alone, until the returned hook is removed.
 
     The encoder's last hidden states are then (1, M, D). positions: (M,) places in the piece laid flat
     """
-    layers, module = GOES_ALONE[family(model)]
+    layers, module = POSITIONWISE_FROM[family(model)]
 
     def select(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
 
     last: Any = attrgetter(layers)(encoder_of(model))[-1]
-    hook: RemovableHandle = attrgetter(module)(last).register_forward_pre_hook(select)
-    return hook
+    return _registered(attrgetter(module)(last).register_forward_pre_hook, select)
 
 
-def whole_by_predicted(model: PreTrainedModel, predicted: float) -> float:
-    """Return a pass that computes every position's last state, by one that does so at a share of them, in products."""
+def _registered(register: Callable[..., RemovableHandle], hook: Callable[..., Any], **how: Any) -> RemovableHandle:
+    """Register a hook. Without gradients it acts in this thread alone: several may predict with one model at a time.
+
+    With them it acts in all, because layers may run again in a thread of the backward pass (`plan.recompute`).
+    """
+    if torch.is_grad_enabled():
+        return register(hook, **how)
+    thread = threading.get_ident()
+
+    def here(*given: Any) -> Any:
+        return hook(*given) if threading.get_ident() == thread else None
+
+    with _REGISTERING:  # torch counts hooks without a lock
+        return register(here, **how)
+
+
+def cost_of_whole_pass(model: PreTrainedModel, predicted: float) -> float:
+    """Return how many times as many multiplications a pass takes that computes the last states of all positions, as one
+    that computes those of a share of them, `predicted`.
+    """
     body, head = weights_by_part(model)
-    alone = 0
-    if (where := GOES_ALONE.get(family(model))) is not None:
+    selected = 0
+    if (where := POSITIONWISE_FROM.get(family(model))) is not None:
         layers, module = where
         named = dict(attrgetter(layers)(encoder_of(model))[-1].named_modules())
         behind = [*named][[*named].index(module) :]
-        alone = sum(named[name].weight.numel() for name in behind if isinstance(named[name], nn.Linear))
+        selected = sum(named[name].weight.numel() for name in behind if isinstance(named[name], nn.Linear))
     whole = body + predicted * head
-    return whole / (whole - (1 - predicted) * alone)
+    return whole / (whole - (1 - predicted) * selected)
 
 
 def hidden_and_masked_logits(
@@ -254,9 +277,6 @@ def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
 
-Read = Literal["first", "tagged", "all"]  # tokens of a row that a head reads
-
-
 def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read) -> Any:
     """Return the output of a classifier for the rows of a piece, as if each had a line to itself.
 
@@ -269,10 +289,10 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read)
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     encoder: Any = model.base_model
     lines = inputs.get("attention_mask")
-    alone = read != "all" and goes_alone(model)
+    selected = read != "all" and can_select(model)
     if rows is not None:
         inputs = {**inputs, "attention_mask": rows.there_RT}
-    elif not alone:
+    elif not selected:
         return model(**inputs)
 
     def pack(_: Any, tensor: Any, named: dict[str, Any]) -> Any:
@@ -280,11 +300,11 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read)
 
     def unpack(_: Any, __: Any, output: Any) -> Any:
         hidden = output.last_hidden_state
-        if alone and read == "tagged":  # (1, M, D) -> (L, W, D)
+        if selected and read == "tagged":  # (1, M, D) -> (L, W, D)
             ids_LW = piece["input_ids"]
             flat = hidden.new_zeros(ids_LW.numel(), hidden.shape[-1]).index_copy(0, piece["tagged"], hidden[0])
             hidden = flat.view(*ids_LW.shape, -1)
-        if alone and read == "first":
+        if selected and read == "first":
             hidden = hidden.transpose(0, 1)  # (1, R, D) -> (R, 1, D)
         elif rows is not None:
             hidden = hidden.flatten(0, 1)[rows.places_RT]  # (L, W, D) -> (R, T, D)
@@ -293,9 +313,12 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read)
             output.pooler_output = encoder.pooler(hidden)
         return output
 
-    hooks = [encoder.register_forward_pre_hook(pack, with_kwargs=True), encoder.register_forward_hook(unpack)]
-    if alone:
-        hooks.append(last_layer_at(model, piece["firsts" if read == "first" else "tagged"]))
+    hooks = [
+        _registered(encoder.register_forward_pre_hook, pack, with_kwargs=True),
+        _registered(encoder.register_forward_hook, unpack),
+    ]
+    if selected:
+        hooks.append(select_in_last_layer(model, piece["firsts" if read == "first" else "tagged"]))
     try:
         return model(**inputs)
     finally:

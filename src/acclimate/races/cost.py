@@ -49,7 +49,7 @@ from acclimate.models.encoder import (
     new_encoder,
     save_model,
 )
-from acclimate.models.heads import whole_by_predicted
+from acclimate.models.heads import cost_of_whole_pass
 from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.fit import CostOfJob, Costs
@@ -209,8 +209,8 @@ def notes_on(planned: Sequence[Stage]) -> list[str]:
     if dearer := {stage.label: stage.dearer for stage in planned if stage.dearer}:
         found.append(
             f"{listed([*dearer])}: all rows of a batch are compared with each other, and a batch is more than one "
-            f"piece. So each row goes through the model twice, and a step costs {max(dearer.values()):.0%} more. A "
-            f"larger plan.piece_tokens, where memory allows it, or a smaller plan.batch costs less."
+            f"piece. So all pieces but one go through the model twice, and a step costs {max(dearer.values()):.0%} "
+            f"more. A larger plan.piece_tokens, where memory allows it, or a smaller plan.batch costs less."
         )
     return found
 
@@ -364,19 +364,20 @@ class SpeedTest:
 
     def masked(self, job: Job, corpus: Corpus, recipe: Any, method: Method, *, before: float = 0.0) -> Stage:
         """Return the stage of a job that adapts: steps on rows of a corpus, each with `method.passes` passes, of which
-        `method.whole` take longer than those of masked language modelling. before: seconds before the first step
+        `method.whole_passes` take longer than those of masked language modelling. before: seconds before the first step
         """
         prompt = self.prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
-        cut = plan.batch * float(np.max(lengths)) > coupled_tokens(plan, device())  # a line for each row, with padding
-        pieces = max(2, math.ceil(tokens / max(1, plan.steps) / piece_tokens(plan, device()))) if cut else 1
-        again = method.caching(recipe) * (1 - 1 / pieces)  # the last piece goes through the model once
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))
-        (speed, dear), reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
+        found, reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
+        speed, longer = Speed(**found["training"]), found["whole"]
+        pieces = _coupled_pieces(plan, lengths, shares_lines=found["shares_lines"])
+        kept = 1 / pieces if ranks.world() == 1 else 0.0  # goes through the model once
+        again = method.caching(recipe) * (1 - kept) if pieces > 1 else 0.0
         if method.looked and "dev" in job.places:
             looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
@@ -391,10 +392,12 @@ class SpeedTest:
             reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
-        passes = method.passes(recipe) + (dear - 1) * method.whole(recipe)  # of masked language modelling
-        taken = tokens * (passes + dear * again) + dear * earlier * passes_earlier
-        seconds = before + self.loading + taken * speed.seconds + updates + reading + self._writing(1)
-        dearer = dear * again / passes if again else 0.0
+        short = method.passes(recipe) + (longer - 1) * method.whole_passes(
+            recipe
+        )  # in those of masked language modelling
+        read_or_learnt = tokens * (short + longer * again) + longer * earlier * passes_earlier
+        seconds = before + self.loading + read_or_learnt * speed.seconds + updates + reading + self._writing(1)
+        dearer = longer * again / short
         amounts = (tokens + earlier, trained * speed.flops, seconds)
         return Stage(job.label, "adapting", *amounts, reading=reading, dearer=dearer)
 
@@ -534,10 +537,9 @@ class SpeedTest:
             self.lengths[key] = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind, spans=spans).lengths
         return self.lengths[key]
 
-    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> tuple[Speed, float]:
-        """Return the speed of masked language modelling, and how many times as long a whole pass takes.
-
-        prompt: tokens behind each row, never predicted
+    def _speed(self, recipe: Any, method: Method, lengths: np.ndarray, plan: Plan, prompt: int) -> Mapping[str, Any]:
+        """Return "training", the speed of masked language modelling; "whole", how many times as long a pass takes that
+        needs all last states; and "shares_lines" of its objective. prompt: tokens behind each row, never predicted
         """
         drawn = method.new_model is not None and not method.starts(recipe)
         row = float(np.mean(lengths))
@@ -556,14 +558,14 @@ class SpeedTest:
                 return appended(random_rows(lengths - prompt, number, len(self.tokenizer))(0), behind)
 
             objective = MaskedLanguageLoss(self._encoder(recipe, method))
-            dear = whole_by_predicted(objective.model, PREDICTED)
-            return {"training": vars(trials.trained_speed(objective, rows, plan)), "whole": dear}
+            whole, shares = cost_of_whole_pass(objective.model, PREDICTED), objective.shares_lines
+            training = vars(trials.trained_speed(objective, rows, plan))
+            return {"training": training, "whole": whole, "shares_lines": shares}
 
         def words(found: Mapping[str, Any]) -> str:
             return f"{_training_words(found)} in rows of about {about['tokens']:.0f}"
 
-        found = self._kept(about, measure, words)
-        return Speed(**found["training"]), found["whole"]
+        return self._kept(about, measure, words)
 
     def tokens(self, corpus: Path, max_tokens: int, most: int, *, more: int = 0) -> float:
         """Return the tokens of at most `most` rows of a corpus, each with `more` tokens behind it."""
@@ -589,6 +591,16 @@ class SpeedTest:
         return load_masked_language_model(
             self.base, hidden_dropout=dropout["dropout"], attention_dropout=dropout["attention_dropout"]
         )
+
+
+def _coupled_pieces(plan: Plan, lengths: np.ndarray, *, shares_lines: bool) -> int:
+    """Return how many pieces a step has whose rows are compared with each other, as `gradients.layouts_of` cuts it."""
+    tokens, most = plan.batch * float(np.mean(lengths)), coupled_tokens(plan, device())
+    if shares_lines:
+        return max(1, math.ceil(tokens / most))
+    if plan.batch * float(np.max(lengths)) <= most:  # a line for each row, with padding
+        return 1
+    return max(2, math.ceil(tokens / piece_tokens(plan, device())))
 
 
 def _training_words(found: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 fitted baseline of a race, which needs no encoder, predicts likewise.
 
 The rows of tokens and the forward pass are those of the race's test (tasks/rows.py, methods/task_loss.py), so a text
-gets the label that the race's test gave it. Rows go through the model CHUNK at a time, those of like length together:
+gets the label that the race's test gave it. Rows go through the model CHUNK at a time, short ones side by side:
 memory does not grow with the file. The last digits of a number depend on which rows go together, as in any batch.
 
 kind        probability

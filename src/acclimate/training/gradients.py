@@ -21,9 +21,9 @@ from torch import Tensor
 
 from acclimate.core import ranks
 from acclimate.core.types import Batch
-from acclimate.training.kernels import arithmetic
+from acclimate.training.kernels import arithmetic, attends_by_row
 from acclimate.training.objective import VIEWS, Objective, cut
-from acclimate.training.pieces import Layout, in_order, pad, together
+from acclimate.training.pieces import Layout, in_order, pack, pad, together
 from acclimate.training.plan import Plan, coupled_tokens
 from acclimate.training.shards import is_sharded, let_go
 
@@ -39,13 +39,15 @@ class NotFiniteError(ValueError):
 
 
 def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.device) -> list[Layout]:
-    """Return the layouts of the step's pieces, of at most `piece_tokens` each, or all in one (`coupled_tokens`)."""
-    if objective.couples_rows and not objective.shares_lines:
-        # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
-        whole = together(batch.lengths)
-        if whole.tokens <= coupled_tokens(plan, where):
-            return [whole]
-    return cut(objective, batch.lengths, plan, where)
+    """Return the layouts of the step's pieces, of at most `piece_tokens`, or `coupled_tokens` if rows are compared."""
+    if not objective.couples_rows:
+        return cut(objective, batch.lengths, plan, where)
+    most = coupled_tokens(plan, where)
+    if objective.shares_lines:
+        return pack(batch.lengths, most, by_row=attends_by_row(plan, where))
+    # several pieces need gradient caching, whose second forward pass costs more than the padding that they save
+    whole = together(batch.lengths)
+    return [whole] if whole.tokens <= most else cut(objective, batch.lengths, plan, where)
 
 
 def config_of(objective: Objective) -> PreTrainedConfig | None:
@@ -73,7 +75,11 @@ def accumulate(
     sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # (rows, sum of each term over these rows)
     gradient_BVD = kept = None
     if objective.couples_rows and len(pieces) > 1:
-        gradient_BVD, compared, kept = _compare(objective, batch, pieces, plan, counts=counts, step=step, where=where)
+        if ranks.world() == 1:
+            turns.sort(key=lambda turn: pieces[turn[0]].tokens)  # the largest one is last, and is kept
+        gradient_BVD, compared, kept = _compare(
+            objective, batch, pieces, turns, plan, counts=counts, step=step, where=where
+        )
         sums.append((np.arange(len(batch)), {term: value * ranks.is_first() for term, value in compared.items()}))
         turns = turns if kept is None else turns[::-1]  # what is kept comes first: its memory is then free for others
     for turn, (index, share) in enumerate(turns):
@@ -106,6 +112,7 @@ def _compare(
     objective: Objective,
     batch: Batch,
     pieces: list[Layout],
+    turns: list[tuple[int, float]],
     plan: Plan,
     *,
     counts: dict[str, int],
@@ -113,13 +120,13 @@ def _compare(
     where: torch.device,
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor] | None]:
     """Return the gradient of the coupled terms at the views of all rows, (B, V, D), the sums of these terms, and what
-    the objective makes of the last piece, with its graph; None where several processes share the pieces.
+    the objective makes of the last turn's piece, with its graph; None where several processes share the pieces.
 
     Gradient caching (Gao et al., 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"): all
     pieces and processes first make their views without gradient. `accumulate` then sends each piece through the model
     again, under the same noise, and differentiates sum(views * this gradient), which is the chain rule. The graph of
-    one piece fits into memory, so the last one keeps it and goes through the model once. Not where gradients of several
-    processes meet: torch decides in a forward pass whether those of the next backward pass do.
+    one piece fits into memory, so the largest one keeps it and goes through the model once. Not where gradients of
+    several processes meet: torch decides in a forward pass whether those of the next backward pass do.
     """
     if plan.compile:
         raise ValueError(
@@ -127,7 +134,6 @@ def _compare(
             "pieces goes through the model twice under the same dropout, which compiled code does not draw again. Set "
             f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
         )
-    turns = _turns(objective, len(pieces))
     views, kept = [], None
     for turn, (index, share) in enumerate(turns):
         piece = pad(batch, pieces[index], where)

@@ -5,7 +5,8 @@ line (`pack`): each attends to itself only and counts its positions from 0, so i
 CPU lines are long, because attention is computed row by row there (kernels.py), and next to nothing is padding.
 Otherwise each row has a line to itself, and a piece holds rows of about one length (`pieces_of_rows`).
 
-Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, M predicted positions.
+Shape suffixes: R rows of a piece, B rows of the batch, L lines, W width of a line in tokens, T tokens of the longest
+row, M predicted positions or tagged tokens.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def _even_lines(lengths: np.ndarray, widest: int) -> tuple[int, list[list[int]]]
     Every row goes, longest first, to the emptiest line. A row longer than `widest` makes a line alone.
     """
     order = np.argsort(-lengths, kind="stable").tolist()
-    for count in range(min(len(lengths), -(-int(lengths.sum()) // widest)), len(lengths) + 1):
+    count = min(len(lengths), -(-int(lengths.sum()) // widest))
+    while True:
         lines: list[list[int]] = [[] for _ in range(count)]
         filled = [(0, line) for line in range(count)]
         for row in order:
@@ -122,6 +124,7 @@ def _even_lines(lengths: np.ndarray, widest: int) -> tuple[int, list[list[int]]]
         width = max(tokens for tokens, _ in filled)
         if width <= widest or count == len(lengths):
             break
+        count = min(len(lengths), count + 1 + count // 50)  # one by one would take as many times as there are lines
     return -(-width // GRAIN) * GRAIN, lines
 
 
@@ -163,8 +166,8 @@ def pad(batch: Batch, layout: Layout, where: torch.device) -> Piece:
     positions       (M,) int64, where these positions stand in the flattened (L * W)
     firsts          (R,) int64, where each row's first token stands in the flattened (L * W)
     lengths         (R,) int64, tokens of each row; only if lines are shared
-    columns         (T,) int64, 0, 1 ... of the longest row, whose number of tokens is thereby known without a look at
-                    the device; only if lines are shared
+    columns         (T,) int64, 0, 1 ... of the longest row, or of a longer one: so T is known without a look at the
+                    device; only if lines are shared
     tags            (L, W) int64, filled with NOT_PREDICTED
     tagged          (M,) int64, where tags stand in the flattened (L * W), filled up to a multiple of ROUND with a place
                     without one

@@ -143,8 +143,8 @@ def piece_tokens(plan: Plan, where: torch.device) -> int:
 
 
 def coupled_tokens(plan: Plan, where: torch.device) -> int:
-    """Return the most tokens of a piece whose rows are compared with each other. In several pieces all rows go through
-    the model twice (gradients.py), which costs more than leaving the cache, so it is larger than others.
+    """Return the most tokens of a piece whose rows are compared with each other. In several pieces most rows go
+    through the model twice (gradients.py), which costs more than leaving the cache, so it is larger than others.
 
     Neither memory nor the number of processes decides: dropout is drawn by piece, and the same plan gives the same run.
     """
