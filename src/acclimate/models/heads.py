@@ -200,8 +200,8 @@ def cost_of_whole_pass(model: PreTrainedModel, predicted: float) -> float:
     if (where := POSITIONWISE_FROM.get(family(model))) is not None:
         layers, module = where
         named = dict(attrgetter(layers)(encoder_of(model))[-1].named_modules())
-        behind = [*named][[*named].index(module) :]
-        selected = sum(named[name].weight.numel() for name in behind if isinstance(named[name], nn.Linear))
+        after = [*named][[*named].index(module) :]
+        selected = sum(named[name].weight.numel() for name in after if isinstance(named[name], nn.Linear))
     whole = body + predicted * head
     return whole / (whole - (1 - predicted) * selected)
 

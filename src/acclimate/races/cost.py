@@ -392,12 +392,11 @@ class SpeedTest:
             reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
         updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
-        short = method.passes(recipe) + (longer - 1) * method.whole_passes(
-            recipe
-        )  # in those of masked language modelling
-        read_or_learnt = tokens * (short + longer * again) + longer * earlier * passes_earlier
-        seconds = before + self.loading + read_or_learnt * speed.seconds + updates + reading + self._writing(1)
-        dearer = longer * again / short
+        # in passes of masked language modelling, which are shorter than whole ones
+        passes = method.passes(recipe) + (longer - 1) * method.whole_passes(recipe)
+        passed = tokens * (passes + longer * again) + longer * earlier * passes_earlier
+        seconds = before + self.loading + passed * speed.seconds + updates + reading + self._writing(1)
+        dearer = longer * again / passes
         amounts = (tokens + earlier, trained * speed.flops, seconds)
         return Stage(job.label, "adapting", *amounts, reading=reading, dearer=dearer)
 
