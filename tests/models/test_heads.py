@@ -5,7 +5,7 @@ from torch.nn.functional import cross_entropy
 
 from acclimate.models.encoder import family
 from acclimate.models.heads import (
-    POSITIONWISE_FROM,
+    POSITIONWISE,
     SPARSE_HEADS,
     has_sparse_head,
     hidden_and_masked_logits,
@@ -60,7 +60,7 @@ def test_the_last_layer_goes_on_from_its_attention_at_these_positions_alone(mode
     masked_logits(model, piece_for(model), places(12))
     model(**piece_for(model))
     hook.remove()
-    assert read == [6 if family(model) in POSITIONWISE_FROM else 36, 36]
+    assert read == [6 if family(model) in POSITIONWISE else 36, 36]
 
 
 def test_gradients_through_sparse_logits_are_the_dense_ones(model):

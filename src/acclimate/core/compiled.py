@@ -21,6 +21,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 BARE: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # saves a sixth of the time to compile
 # numba turns a signed and an unsigned operand into a float, so each constant that is combined with a hash is unsigned
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+STRIDE = np.uint64(0x9E3779B97F4A7C15)  # between the states of splitmix64
 _27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
@@ -71,9 +72,13 @@ def _warn(place: str) -> None:
     )
 
 
-def part(function: Kernel) -> Kernel:
-    """Compile a function that only compiled functions call; a call from Python would crash."""
-    return cast(Kernel, numba.njit(nogil=True, **BARE)(function))
+def part(function: Kernel, *, fastmath: bool | set[str] = False, inline: bool = False) -> Kernel:
+    """Compile a function that only compiled functions call; a call from Python would crash.
+
+    inline  copy it to where it is called. It saves counting references to the arrays that a small function is given.
+    """
+    how: dict[str, Any] = {**BARE, "inline": "always" if inline else "never"}
+    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath, **how)(function))
 
 
 @part

@@ -2,7 +2,8 @@
 
 Masked language modelling heads run at the masked positions only (`masked_logits`): at all positions the head of a small
 model would cost more than its encoder. After the attention of the last layer no position meets another, and all but
-these are left out (`select_in_last_layer`): three quarters of what the weights of a BERT's layer are multiplied with.
+these are left out (`select_in_last_layer`): three quarters of what the weights of a BERT's layer are multiplied with,
+and on a CPU the queries of the others as well, a twelfth.
 The encoder of a classifier reads the lines of training/pieces.py, and its head reads each row alone (`classify`): with
 one row a line, a third of a step would be padding.
 
@@ -87,19 +88,33 @@ FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
 }
 
 
-# Where a family keeps its layers, and in a layer the first module that gets nothing but states (L, W, D) of positions
-# that meet no other from there on. ModernBERT has none: it adds to the states outside of its modules.
-_BERT = ("encoder.layer", "attention.output")
-POSITIONWISE_FROM: dict[str, tuple[str, str]] = {
+@dataclass(frozen=True)
+class LayerNames:
+    """A family's names of its layers, and in a layer of two modules.
+
+    after  the first one that gets nothing but states (L, W, D) of positions that meet no other from there on
+    query  the linear map that makes the queries of attention; needed where rows can share lines (FIRST_POSITION)
+    """
+
+    layers: str
+    after: str
+    query: str | None = None
+
+
+# ModernBERT is missing: it adds to the states outside of its modules.
+_BERT = LayerNames("encoder.layer", "attention.output", "attention.self.query")
+_DEBERTA = LayerNames("encoder.layer", "attention.output")
+POSITIONWISE: dict[str, LayerNames] = {
     "bert": _BERT,
     "camembert": _BERT,
-    "deberta": _BERT,
-    "deberta-v2": _BERT,
-    "distilbert": ("transformer.layer", "sa_layer_norm"),
+    "deberta": _DEBERTA,
+    "deberta-v2": _DEBERTA,
+    "distilbert": LayerNames("transformer.layer", "sa_layer_norm", "attention.q_lin"),
     "electra": _BERT,
     "roberta": _BERT,
     "xlm-roberta": _BERT,
 }
+ASKED = "positions_that_are_read"  # attribute of a mask: the queries that attention has to answer; others may get 0
 
 
 Read = Literal["first", "tagged", "all"]  # tokens of a row that a classifier's head reads
@@ -145,34 +160,66 @@ def states_at(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Te
     if not can_select(model):
         hidden_BTD: Tensor = encoder_of(model)(**inputs).last_hidden_state
         return hidden_BTD.flatten(0, 1).index_select(0, positions)
-    hook = select_in_last_layer(model, positions)
+    hooks = select_in_last_layer(model, piece, positions)
     try:
         hidden_1MD: Tensor = encoder_of(model)(**inputs).last_hidden_state
     finally:
-        hook.remove()
+        for hook in hooks:
+            hook.remove()
     return hidden_1MD[0]
 
 
 def can_select(model: PreTrainedModel) -> bool:
-    """Return whether `select_in_last_layer` can be used: for the families of POSITIONWISE_FROM, but not in code that is
+    """Return whether `select_in_last_layer` can be used: for the families of POSITIONWISE, but not in code that is
     being compiled, which would be cut where a hook is registered, and not where layers are followed by a convolution.
     """
     convolved = getattr(model.config, "conv_kernel_size", 0)  # of some DeBERTas
-    return family(model) in POSITIONWISE_FROM and not convolved and not torch.compiler.is_compiling()
+    return family(model) in POSITIONWISE and not convolved and not torch.compiler.is_compiling()
 
 
-def select_in_last_layer(model: PreTrainedModel, positions: Tensor) -> RemovableHandle:
-    """Compute the last layer, after its attention, at some positions alone, until the returned hook is removed.
+def select_in_last_layer(
+    model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor
+) -> list[RemovableHandle]:
+    """Compute the last layer, after its attention, at some positions alone, until the returned hooks are removed.
 
-    The encoder's last hidden states are then (1, M, D). positions: (M,) places in the piece laid flat
+    The encoder's last hidden states are then (1, M, D). On a CPU, where attention goes row by row if rows share lines,
+    these positions alone have a query.
+
+    positions  (M,) places in the piece laid flat; a place may stand there more than once
     """
-    layers, module = POSITIONWISE_FROM[family(model)]
+    names = POSITIONWISE[family(model)]
+    last: Any = attrgetter(names.layers)(encoder_of(model))[-1]
+    hooks = [_registered(attrgetter(names.after)(last).register_forward_pre_hook, _select(positions))]
+    if names.query is None or "position_ids" not in piece or positions.device.type != "cpu":
+        return hooks
+    asked, shape = torch.unique(positions), piece["input_ids"].shape  # each once, or its gradient would count twice
 
-    def select(_: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
+    def spread(_: Any, __: Any, queries_1MO: Tensor) -> Tensor:
+        flat = queries_1MO.new_zeros(shape.numel(), queries_1MO.shape[-1])
+        return flat.index_copy(0, asked, queries_1MO[0]).view(*shape, -1)
 
-    last: Any = attrgetter(layers)(encoder_of(model))[-1]
-    return _registered(attrgetter(module)(last).register_forward_pre_hook, select)
+    def tell(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return tuple(map(told, given)), {name: told(each) for name, each in named.items()}
+
+    def told(each: Any) -> Any:
+        if not isinstance(each, Tensor) or each.dim() != 4:
+            return each  # not the mask, (L, 1, W, W)
+        mask = each.view_as(each)
+        vars(mask).update(vars(each), **{ASKED: asked})
+        return mask
+
+    query = attrgetter(names.query)(last)
+    return [
+        *hooks,
+        _registered(query.register_forward_pre_hook, _select(asked)),
+        _registered(query.register_forward_hook, spread),
+        _registered(last.register_forward_pre_hook, tell, with_kwargs=True),
+    ]
+
+
+def _select(positions: Tensor) -> Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]]:
+    """Return a hook that takes these positions out of what a module is given, (L, W, D) -> (1, M, D)."""
+    return lambda _, given: tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
 
 
 def _registered(register: Callable[..., RemovableHandle], hook: Callable[..., Any], **how: Any) -> RemovableHandle:
@@ -197,10 +244,9 @@ def cost_of_whole_pass(model: PreTrainedModel, predicted: float) -> float:
     """
     body, head = weights_by_part(model)
     selected = 0
-    if (where := POSITIONWISE_FROM.get(family(model))) is not None:
-        layers, module = where
-        named = dict(attrgetter(layers)(encoder_of(model))[-1].named_modules())
-        after = [*named][[*named].index(module) :]
+    if (names := POSITIONWISE.get(family(model))) is not None:
+        named = dict(attrgetter(names.layers)(encoder_of(model))[-1].named_modules())
+        after = [*named][[*named].index(names.after) :]
         selected = sum(named[name].weight.numel() for name in after if isinstance(named[name], nn.Linear))
     whole = body + predicted * head
     return whole / (whole - (1 - predicted) * selected)
@@ -318,7 +364,7 @@ def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read)
         _registered(encoder.register_forward_hook, unpack),
     ]
     if selected:
-        hooks.append(select_in_last_layer(model, piece["firsts" if read == "first" else "tagged"]))
+        hooks += select_in_last_layer(model, piece, piece["firsts" if read == "first" else "tagged"])
     try:
         return model(**inputs)
     finally:

@@ -4,18 +4,18 @@ PyTorch's attention on a CPU is one fused kernel where nothing is dropped: its b
 six times as long as the same products one after the other. Where attention weights are dropped it goes back to separate
 products, and there, as in all dropout, drawing a random float32 for each number takes most of the time. Sixteen random
 bits do as well, and a compiled loop draws and compares them in one pass: a tenth of what the passes take in PyTorch.
-The fused kernel is kept for predicting in float32, where it takes half the time of the products.
 
 Rows that share a line see themselves alone (training/pieces.py). Attention over the whole line would compute what the
-mask then hides, so here it goes row by row: on a CPU rows of about one length together, on a GPU by the kernel of
-FlashAttention that takes where each row begins (Dao, 2023, "FlashAttention-2"). That kernel also needs no plan for each
-new shape, which costs cuDNN's a millisecond of the processor in every layer.
+mask then hides, so here it goes row by row: on a CPU by compiled loops (row_attention.py), and in a last layer for the
+queries alone that are read (models/heads.py); on a GPU by the kernel of FlashAttention that takes where each row begins
+(Dao, 2023, "FlashAttention-2"). That kernel also needs no plan for each new shape, which costs cuDNN's a millisecond of
+the processor in every layer.
 
 PyTorch multiplies float32 matrices by MKL, though oneDNN, which it has as well, needs a tenth less time for two of the
 three products of a linear layer, and a third less for the one of a head with a large vocabulary.
 
 Shape suffixes: B rows, H heads, Q queries, K keys, D numbers of a head; of a linear layer: N positions, I and O numbers
-that go in and out; T tokens of a piece, padding included, and P places of its rows side by side, each padded.
+that go in and out; T tokens of a piece, padding included.
 """
 
 from __future__ import annotations
@@ -31,16 +31,14 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from acclimate.core.compiled import compiled, mix
+from acclimate.core.compiled import STRIDE, compiled, mix
+from acclimate.models.heads import ASKED
 from acclimate.training.plan import Plan, autocast_type
+from acclimate.training.row_attention import LANES, LEVELS, RowsOfCpu, attention_by_row
 
-LEVELS = 2**16  # of the random numbers that decide what is dropped
-LANES = 4  # such numbers in a word of 64 bits
-STRIDE = np.uint64(0x9E3779B97F4A7C15)  # between the states of splitmix64
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes of a number -> whole numbers as wide
 HIDDEN = -1e30  # score of a key that a query may not see; bfloat16 has it
 ROWS = "rows_that_see_themselves"  # attribute of a mask
-ALIKE = 0.8  # rows of at least this share of the longest attend together
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
 LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
 SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so that compiled code meets few
@@ -152,26 +150,20 @@ def attention(  # noqa: PLR0917  torch's signature
         )
     kind = torch.get_autocast_dtype("cpu") if narrow else query.dtype
     query, key, value = query.to(kind), key.to(kind), value.to(kind)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    if isinstance(rows, RowsOfCpu):
+        asked = getattr(attn_mask, ASKED, None)
+        return attention_by_row(query, key, value, rows, asked=asked, dropout_p=dropout_p, scale=scale)
     with torch.autocast("cpu", enabled=False):
-        query = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-        if isinstance(rows, RowsOfCpu):
-            return _attention_by_row(query, key, value, rows, dropout_p)
-        return _attention(query, key, value, attn_mask, dropout_p)
-
-
-def _attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> Tensor:
-    """Return what `attention` does; the query is scaled already."""
-    if query.dtype == torch.float32 and not dropout_p and not torch.is_grad_enabled():
-        return functional.scaled_dot_product_attention(query, key, value, mask, scale=1.0)
-    scores_BHQK = query.contiguous() @ key.contiguous().transpose(2, 3)
-    if mask is not None:
-        if mask.dtype == torch.bool:
-            mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, HIDDEN)
-        scores_BHQK = scores_BHQK.add_(mask.to(query.dtype))  # in place: no gradient needs the scores before
-    weights_BHQK = scores_BHQK.softmax(-1)
-    if dropout_p:
-        weights_BHQK = dropout(weights_BHQK, dropout_p)
-    return weights_BHQK @ value.contiguous()
+        scores_BHQK = (query * scale).contiguous() @ key.contiguous().transpose(2, 3)
+        if attn_mask is not None:
+            if attn_mask.dtype == torch.bool:
+                attn_mask = torch.zeros(attn_mask.shape, dtype=kind).masked_fill_(~attn_mask, HIDDEN)
+            scores_BHQK = scores_BHQK.add_(attn_mask.to(kind))  # in place: no gradient needs the scores before
+        weights_BHQK = scores_BHQK.softmax(-1)
+        if dropout_p:
+            weights_BHQK = dropout(weights_BHQK, dropout_p)
+        return weights_BHQK @ value.contiguous()
 
 
 def _attention_by_flash(
@@ -219,21 +211,6 @@ class RowsOfGpu:
     longest: int
 
 
-@dataclass(frozen=True)
-class RowsOfCpu:
-    """Where the rows of a piece lie: in its lines laid flat, and side by side, in groups of rows of about one length.
-
-    groups   (rows, width, mask) of each group, which has rows * width of the P places; mask (rows, 1, 1, width) is True
-             at real tokens, None where nothing is padding
-    there_P  of each place, the token that stands there; T for none
-    back_T   of each token, its place; P for none
-    """
-
-    groups: list[tuple[int, int, Tensor | None]]
-    there_P: Tensor
-    back_T: Tensor
-
-
 def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) -> Tensor:
     """Let `attention` know that under this mask, (L, 1, W, W), each row sees itself alone. Return the mask.
 
@@ -242,9 +219,10 @@ def block_diagonal(mask: Tensor, firsts_R: np.ndarray, lengths_R: np.ndarray) ->
     firsts_R   where the first token of each row stands in the flattened (L * W)
     lengths_R  tokens of each row
     """
-    tokens = mask.shape[0] * mask.shape[2]
-    rows_of = rows_of_cpu if mask.device.type == "cpu" else rows_of_gpu
-    setattr(mask, ROWS, rows_of(tokens, firsts_R, lengths_R, mask.device))
+    if mask.device.type == "cpu":
+        setattr(mask, ROWS, RowsOfCpu(firsts_R, lengths_R))
+    else:
+        setattr(mask, ROWS, rows_of_gpu(mask.shape[0] * mask.shape[2], firsts_R, lengths_R, mask.device))
     return mask
 
 
@@ -252,63 +230,6 @@ def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where:
     """Return where rows lie for FlashAttention. tokens: of the piece, padding included; the rest as `block_diagonal`"""
     bounds = np.unique(np.concatenate([[0, tokens], firsts_R, firsts_R + lengths_R])).astype(np.int32)
     return RowsOfGpu(torch.from_numpy(bounds).to(where), -(-int(np.diff(bounds).max()) // SPREAD) * SPREAD)
-
-
-def rows_of_cpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where: torch.device) -> RowsOfCpu:
-    """Return where rows lie for attention by groups of them."""
-    order = np.argsort(-lengths_R, kind="stable")
-    there, groups, first = [], [], 0
-    while first < len(order):
-        longest = int(lengths_R[order[first]])
-        width = -(-longest // GRAIN) * GRAIN
-        last = first + int(np.count_nonzero(lengths_R[order[first:]] >= ALIKE * longest))
-        some = order[first:last]
-        real = np.arange(width) < lengths_R[some, None]
-        there.append(np.where(real, firsts_R[some, None] + np.arange(width), tokens).ravel())
-        groups.append((len(some), width, None if real.all() else torch.from_numpy(real)[:, None, None, :]))
-        first = last
-    there_P = np.concatenate(there)
-    back_T = np.full(tokens + 1, len(there_P))
-    back_T[there_P] = np.arange(len(there_P))
-    return RowsOfCpu(groups, torch.from_numpy(there_P), torch.from_numpy(back_T[:tokens]))
-
-
-def _attention_by_row(query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, dropout_p: float) -> Tensor:
-    lines, heads, width, size = query.shape
-    sizes = [count * longest for count, longest, _ in rows.groups]
-    flat = (tensor.transpose(1, 2).reshape(lines * width, heads * size) for tensor in (query, key, value))
-    parts = (torch.split(_moved_by(tensor, rows.there_P, rows.back_T), sizes) for tensor in flat)
-    found = []
-    for (count, longest, mask), *tensors in zip(rows.groups, *parts, strict=True):
-        q, k, v = (tensor.view(count, longest, heads, size).transpose(1, 2) for tensor in tensors)
-        found.append(_attention(q, k, v, mask, dropout_p).transpose(1, 2).reshape(count * longest, heads * size))
-    return _moved_by(torch.cat(found), rows.back_T, rows.there_P).view(lines, width, heads, size).transpose(1, 2)
-
-
-def _moved_by(matrix: Tensor, source: Tensor, back: Tensor) -> Tensor:
-    """Return the rows of a matrix in other places: row i is row `source[i]`, or 0 if that is beyond the last one.
-
-    back  undoes it
-    """
-    moved: Tensor = _Moved.apply(matrix, source, back)  # type: ignore[no-untyped-call]
-    return moved
-
-
-class _Moved(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor, source: Tensor, back: Tensor) -> Tensor:
-        ctx.save_for_backward(source, back)
-        return _moved(matrix, source)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        _, back = ctx.saved_tensors
-        return _moved(gradient, back), None, None
-
-
-def _moved(matrix: Tensor, source: Tensor) -> Tensor:
-    nowhere = (source == len(matrix)).nonzero().squeeze(1)
-    return matrix.index_select(0, source.clamp(max=len(matrix) - 1)).index_fill_(0, nowhere, 0)
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -41,7 +41,7 @@ SPIN = 0.25  # seconds in which `busy` computes
 OF_LATE = 60.0  # seconds for which `busy_of_late` keeps what it found
 KEPT = "speeds"  # folder in core.files.cache()
 LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
-FORMAT = 5  # of a kept result: raise it where what a trial measures, or a field of it, changes
+FORMAT = 6  # of a kept result: raise it where what a trial measures, or a field of it, changes
 _last_busy: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
 
 
@@ -91,6 +91,8 @@ def read_speed(read: Callable[[Batch], Any], rows: Batch, flops: float, *, whole
     whole: True if `read` needs all rows at once
     """
     few = rows if whole else rows.take(np.arange(min(4, len(rows))))
+    if not whole:
+        read(few)  # compiles loops, the first time on this machine
     with clock() as warming:
         read(few)
     many = round(SPENT / max(warming(), 1e-4) * len(few))
