@@ -215,6 +215,16 @@ def test_a_linear_layer_has_gradients_for_what_is_trained_alone():
     torch.testing.assert_close(layer.bias.grad, torch.full((160,), 1_000.0))
 
 
+def test_a_frozen_linear_layer_has_the_values_of_torchs_whatever_the_number_of_rows():
+    layer, inputs = torch.nn.Linear(96, 160), [torch.randn(rows, 96) for rows in (500, 3_000, 700, 2)]
+    with torch.no_grad(), kernels.kernels(Plan(), CPU, frozen=True) as within:
+        found = [layer(x) for x in inputs]
+    packed = within.replaced[functional.linear].keywords["packed"]
+    assert [kept for kept, _ in packed.values()] == [layer.weight]
+    for ours, x in zip(found, inputs, strict=True):
+        torch.testing.assert_close(ours, layer(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_attention_with_dropout_has_the_mean_of_attention_without(precision):
     rows = 4000

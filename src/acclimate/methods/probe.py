@@ -64,9 +64,9 @@ from acclimate.core.types import (
     unwatched,
 )
 from acclimate.methods.baselines import above_chance
-from acclimate.methods.task_loss import PREDICTIONS
+from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
 from acclimate.models.encoder import load_tokenizer
-from acclimate.models.heads import inputs_of
+from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
 from acclimate.tasks.prepared import Prepared
@@ -74,8 +74,8 @@ from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, place
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
 from acclimate.training.kernels import arithmetic
-from acclimate.training.pieces import pad, pieces_of_rows
-from acclimate.training.plan import Plan, Precision, device, piece_tokens
+from acclimate.training.pieces import pad
+from acclimate.training.plan import Plan, Precision, device
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -259,26 +259,26 @@ def states_of(
         name: np.zeros((len(first) if words else len(rows), hidden * times_hidden(cast(Pooling, name))), np.float32)
         for name in read_outs
     }
-    pieces = pieces_of_rows(rows.lengths, piece_tokens(Plan(), where))
-    for layout in counted(pieces, watch, "probe", total=len(pieces), unit="batches", every=1):
-        piece = pad(rows, layout, where)
-        inputs = inputs_of(encoder, piece)
-        with arithmetic(Plan(precision=precision), where):
-            outputs = encoder(**inputs)
-        hidden_BTD = outputs.last_hidden_state.float()
-        if words:
-            for row, hidden_TD in zip(layout.rows_R, hidden_BTD.cpu().numpy(), strict=True):
-                slots_T = slot_N[rows.offsets[row] : rows.offsets[row + 1]]
-                states["pieces"][slots_T[slots_T >= 0]] = hidden_TD[: len(slots_T)][slots_T >= 0]
-            continue
-        for name in read_outs:
-            if name == "mean":
-                read_BD = mean_of(hidden_BTD, inputs.get("attention_mask"))
-            elif name in OF_PLACES:
-                read_BD = pooled(hidden_BTD, piece[MENTIONS], name)
-            else:
-                read_BD = hidden_BTD[:, 0] if name == "first" else outputs.pooler_output
-            states[name][layout.rows_R] = read_BD.float().cpu().numpy()
+    pieces = pieces_to_read(encoder, rows.lengths)
+    with arithmetic(Plan(precision=precision), where, frozen=len(pieces) > 1):
+        for layout in counted(pieces, watch, "probe", total=len(pieces), unit="batches", every=1):
+            piece = pad(rows, layout, where)
+            outputs = output_by_row(encoder, piece, read="first" if {*read_outs} <= {"first", "pooler"} else "all")
+            hidden_RTD, of_rows = outputs.last_hidden_state.float(), rows_of(piece)
+            if words:
+                for row, hidden_TD in zip(layout.rows_R, hidden_RTD.cpu().numpy(), strict=True):
+                    slots_T = slot_N[rows.offsets[row] : rows.offsets[row + 1]]
+                    states["pieces"][slots_T[slots_T >= 0]] = hidden_TD[: len(slots_T)][slots_T >= 0]
+                continue
+            for name in read_outs:
+                if name == "mean":
+                    there_RT = piece.get("attention_mask") if of_rows is None else of_rows.there_RT
+                    read_RD = mean_of(hidden_RTD, there_RT)
+                elif name in OF_PLACES:
+                    read_RD = pooled(hidden_RTD, piece[MENTIONS], name)
+                else:
+                    read_RD = hidden_RTD[:, 0] if name == "first" else outputs.pooler_output
+                states[name][layout.rows_R] = read_RD.float().cpu().numpy()
     encoder.train(training)
     return states
 

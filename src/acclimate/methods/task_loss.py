@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -30,7 +29,7 @@ from torch import Tensor, nn
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
 from acclimate.models.encoder import training_flops, weights_by_part
-from acclimate.models.heads import Read, classify, keeps_rows_apart, rows_of
+from acclimate.models.heads import Read, keeps_rows_apart, output_by_row, rows_of
 from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_of, reads_first, transitions_of
 from acclimate.tasks.prepared import Prepared
@@ -50,8 +49,9 @@ from acclimate.tasks.tags import (
 )
 from acclimate.tasks.thresholds import labels_above
 from acclimate.training.kernels import kernels
+from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.objective import Objective
-from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
+from acclimate.training.pieces import Layout, Piece, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, piece_tokens
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def outputs_of(model: PreTrainedModel, piece: Piece) -> Tensor:
         read = "tagged" if "tagged" in piece and not layer_of(model.config).startswith("bilstm") else "all"
     elif kind != SPAN:
         read = "first" if reads_first(model.config) else "all"
-    outputs = classify(model, piece, read=read)
+    outputs = output_by_row(model, piece, read=read)
     if kind != SPAN:
         return outputs.logits.float()  # type: ignore[no-any-return]
     logits_BT2 = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()
@@ -310,22 +310,30 @@ def _outputs(
     shape = shapes.get(kind, (len(rows), labels or 1))
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
-    shared, most = where.type == "cpu" and keeps_rows_apart(model), piece_tokens(Plan(), where)
-    pieces = pack(rows.lengths, most, by_row=True) if shared else pieces_of_rows(rows.lengths, most)
-    for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
-        padded = pad(rows, piece, where)
-        with kernels(Plan(), where) if shared else nullcontext():
+    pieces = pieces_to_read(model, rows.lengths)
+    with kernels(Plan(), where, frozen=len(pieces) > 1):
+        for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
+            padded = pad(rows, piece, where)
             logits = outputs_of(model, padded)
-        if after_piece is not None:
-            after_piece(logits, padded)
-        values = (logits.argmax(-1) if each_alone else logits).cpu().numpy()
-        if kind in PREDICTIONS:
-            outputs[piece.rows_R] = values
-            continue
-        for row, values_T in zip(piece.rows_R, values, strict=True):
-            outputs[rows.offsets[row] : rows.offsets[row + 1]] = values_T[: rows.lengths[row]]
+            if after_piece is not None:
+                after_piece(logits, padded)
+            values = (logits.argmax(-1) if each_alone else logits).cpu().numpy()
+            if kind in PREDICTIONS:
+                outputs[piece.rows_R] = values
+                continue
+            for row, values_T in zip(piece.rows_R, values, strict=True):
+                outputs[rows.offsets[row] : rows.offsets[row + 1]] = values_T[: rows.lengths[row]]
     model.train(training)
     return outputs
+
+
+def pieces_to_read(model: PreTrainedModel, lengths: np.ndarray) -> list[Layout]:
+    """Return the pieces in which a model reads rows without being trained: on a CPU rows share lines."""
+    where, most = model.device, piece_tokens(Plan(), model.device)
+    if where.type != "cpu" or not keeps_rows_apart(model):
+        return pieces_of_rows(lengths, most)
+    keep_some_freed_memory()
+    return pack(lengths, most, by_row=True)
 
 
 def _sequences(

@@ -4,8 +4,8 @@ Masked language modelling heads run at the masked positions only (`masked_logits
 model would cost more than its encoder. After the attention of the last layer no position meets another, and all but
 these are left out (`select_in_last_layer`): three quarters of what the weights of a BERT's layer are multiplied with,
 and on a CPU the queries of the others as well, a twelfth.
-The encoder of a classifier reads the lines of training/pieces.py, and its head reads each row alone (`classify`): with
-one row a line, a third of a step would be padding.
+The encoder of a classifier reads the lines of training/pieces.py, and its head reads each row alone
+(`output_by_row`): with one row a line, a third of a step would be padding.
 
 Shape suffixes: B sequences, T tokens of the longest, L lines, W width of a line in tokens, R rows, M masked or other
 positions, D hidden, V vocabulary.
@@ -323,14 +323,14 @@ def rows_of(piece: Mapping[str, Tensor]) -> RowPlaces | None:
     return RowPlaces((firsts_R[:, None] + columns_T) * there_RT, there_RT)
 
 
-def classify(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read) -> Any:
-    """Return the output of a classifier for the rows of a piece, as if each had a line to itself.
+def output_by_row(model: PreTrainedModel, piece: Mapping[str, Tensor], *, read: Read) -> Any:
+    """Return the output of a classifier or an encoder for the rows of a piece, as if each had a line to itself.
 
-    Only the encoder gets the mask of the lines, (L, 1, W, W), where rows share them. The layers after it get the rows'
+    Only the encoder gets the mask of the lines, (L, 1, W, W), where rows share them. What comes after it gets the rows'
     mask (R, T) and hidden states (R, T, D).
 
-    read  what the layers after it read. "first": each row's first token; they get (R, 1, D). "tagged": tokens with a
-          tag; the states of others are 0. Nothing else is computed of the last layer.
+    read  what is read after it. "first": each row's first token; the hidden states are (R, 1, D). "tagged": tokens with
+          a tag; the states of others are 0. Nothing else is computed of the last layer.
     """
     inputs, rows = inputs_of(model, piece), rows_of(piece)
     encoder: Any = model.base_model

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,17 @@ SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so t
 FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
 
 
-def kernels(plan: Plan, where: torch.device) -> AbstractContextManager[Any]:
-    """In the block, compute attention, and on a CPU dropout and linear layers, as below."""
-    return Kernels(_ON_CPU if where.type == "cpu" else _ON_GPU) if attends_by_row(plan, where) else nullcontext()
+def kernels(plan: Plan, where: torch.device, *, frozen: bool = False) -> AbstractContextManager[Any]:
+    """In the block, compute attention, and on a CPU dropout and linear layers, as below.
+
+    frozen  without gradients, and no weight changes in the block, so that a CPU keeps those of linear layers once more,
+            as it multiplies them
+    """
+    if not attends_by_row(plan, where):
+        return nullcontext()
+    if where.type != "cpu":
+        return Kernels(_ON_GPU)
+    return Kernels({**_ON_CPU, functional.linear: partial(linear, packed={})} if frozen else _ON_CPU)
 
 
 def attends_by_row(plan: Plan, where: torch.device) -> bool:
@@ -64,10 +73,10 @@ def attends_by_row(plan: Plan, where: torch.device) -> bool:
 
 
 @contextmanager
-def arithmetic(plan: Plan, where: torch.device) -> Iterator[None]:
+def arithmetic(plan: Plan, where: torch.device, *, frozen: bool = False) -> Iterator[None]:
     """In the block, compute matrix products in the plan's precision, and attention and dropout as in `kernels`."""
     narrow = autocast_type(plan.precision, where)
-    with kernels(plan, where), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
+    with kernels(plan, where, frozen=frozen), torch.autocast(where.type, dtype=narrow, enabled=narrow is not None):
         yield
 
 
@@ -232,15 +241,26 @@ def rows_of_gpu(tokens: int, firsts_R: np.ndarray, lengths_R: np.ndarray, where:
     return RowsOfGpu(torch.from_numpy(bounds).to(where), -(-int(np.diff(bounds).max()) // SPREAD) * SPREAD)
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return input weight^T + bias as torch's linear does, in float32 by oneDNN. input (..., I), weight (O, I)."""
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, packed: dict[int, tuple[Tensor, Tensor]] | None = None
+) -> Tensor:
+    """Return input weight^T + bias as torch's linear does, in float32 by oneDNN. input (..., I), weight (O, I).
+
+    packed  id of a weight -> the weight, and the same in the order in which oneDNN multiplies it, which is else made
+            anew in each product; added to here. None: weights change
+    """
     plain = type(input) is Tensor and type(weight) in {Tensor, torch.nn.Parameter}
     exact = plain and input.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     large = input.numel() * len(weight) >= LEAST_PRODUCT
     if not (exact and large and input.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return functional.linear(input, weight, bias)
-    product: Tensor = _Linear.apply(input, weight, bias)  # type: ignore[no-untyped-call]
-    return product
+    if packed is None or type(weight) is Tensor:
+        product: Tensor = _Linear.apply(input, weight, bias)  # type: ignore[no-untyped-call]
+        return product
+    if id(weight) not in packed:
+        rows = input.numel() // input.shape[-1]
+        packed[id(weight)] = weight, torch.ops.mkldnn._reorder_linear_weight(weight.detach(), rows)
+    return _product(input, packed[id(weight)][1], bias)
 
 
 class _Linear(torch.autograd.Function):

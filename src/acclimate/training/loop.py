@@ -39,6 +39,7 @@ from acclimate.training.shards import clip, end, is_sharded, recomputed, shard, 
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # parameters of mallopt(3)
 MOST_BYTES = 2**31 - 1
+LARGEST = 31 * 2**20  # bytes of a block after which glibc keeps most of what is freed
 
 
 @dataclass(frozen=True)
@@ -206,3 +207,13 @@ def keep_freed_memory() -> bool:
         return False
     library = ctypes.CDLL(None)
     return bool(library.mallopt(MMAP_MAX, 0)) and bool(library.mallopt(TRIM_THRESHOLD, MOST_BYTES))
+
+
+def keep_some_freed_memory() -> None:
+    """Make glibc reuse up to 64 MB of freed memory, where nobody set another limit; elsewhere do nothing.
+
+    A program that predicts has its own wishes about memory, so `keep_freed_memory` is not for it. But glibc itself
+    keeps twice the largest block that was ever freed, if that has at most 32 MB: so this frees one, which was never
+    touched. Page faults took a tenth of the time of predicting with MiniLM.
+    """
+    torch.empty(LARGEST, dtype=torch.uint8)
