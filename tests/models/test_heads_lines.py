@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from transformers import (
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods.task_loss import outputs_of, target_in_rows
-from acclimate.models.heads import FIRST_POSITION, inputs_of, rows_of
+from acclimate.models.heads import FIRST_POSITION, POSITIONWISE, inputs_of, rows_of
 from acclimate.training.pieces import ROUND, Layout, pad, together
 from families import FAMILIES, VOCABULARY
 
@@ -67,6 +68,22 @@ def test_of_tokens_with_a_tag_the_head_says_what_it_says_where_all_are_computed(
     assert 3 < there.sum() < 16
     torch.testing.assert_close(outputs_of(model, piece)[there], expected[there], rtol=1e-5, atol=1e-5)
     assert computed == [ROUND]
+
+
+@pytest.mark.parametrize("layout", [together(LENGTHS), SHARED])
+@pytest.mark.parametrize("family", FIRST_POSITION)
+def test_of_a_text_whose_first_token_is_read_the_last_layer_computes_no_other(family, layout):
+    """Where rows share lines, nor asks for another: a query that nobody reads is not computed."""
+    config = FAMILIES[family]().config
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    names = POSITIONWISE[family]
+    last = attrgetter(names.layers)(model.base_model)[-1]
+    [*_, output] = [module for module in last.modules() if isinstance(module, torch.nn.Linear)]
+    computed = []
+    for module in (attrgetter(names.query)(last), output):
+        module.register_forward_hook(lambda _, given, __: computed.append(given[0].shape[:-1].numel()), prepend=True)
+    outputs_of(model, pad(rows_of_tokens(config.pad_token_id or 0), layout, CPU))
+    assert computed == [4 if layout is SHARED else 36, 4]
 
 
 @pytest.mark.parametrize("alone", [False, True])
