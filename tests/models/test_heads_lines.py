@@ -15,8 +15,10 @@ from transformers import (
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods.task_loss import outputs_of, target_in_rows
-from acclimate.models.heads import FIRST_POSITION, POSITIONWISE, inputs_of, rows_of
+from acclimate.models.heads import FIRST_POSITION, POSITIONWISE, inputs_of, rows_of, states_and_masked_logits
+from acclimate.training.kernels import kernels
 from acclimate.training.pieces import ROUND, Layout, pad, together
+from acclimate.training.plan import Plan
 from families import FAMILIES, VOCABULARY
 
 LENGTHS = np.array([7, 3, 5, 9])
@@ -68,6 +70,28 @@ def test_of_tokens_with_a_tag_the_head_says_what_it_says_where_all_are_computed(
     assert 3 < there.sum() < 16
     torch.testing.assert_close(outputs_of(model, piece)[there], expected[there], rtol=1e-5, atol=1e-5)
     assert computed == [ROUND]
+
+
+@pytest.mark.parametrize("family", FIRST_POSITION)
+def test_gradients_are_those_of_rows_alone_also_where_a_token_is_read_more_than_once(family):
+    """The filling of predicted positions repeats a place, and a first token may be predicted."""
+    model = FAMILIES[family]()
+    batch, picked = rows_of_tokens(model.config.pad_token_id or 0), [(0, 2), (3, 0), (0, 2), (3, 8), (3, 0)]
+    found = []
+    for layout in (together(LENGTHS), SHARED):
+        piece, row = pad(batch, layout, CPU), {int(row): place for place, row in enumerate(layout.rows_R)}
+        firsts = piece["firsts"][[row[number] for number in range(4)]]
+        positions = torch.stack([firsts[number] + column for number, column in picked])
+        model.zero_grad()
+        with kernels(Plan(), CPU):
+            states, logits = states_and_masked_logits(model, piece, firsts, positions)
+        (states.square().sum() + logits.square().sum()).backward()
+        found.append({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
+    alone, shared = found
+    assert len(alone) > 10
+    within = 1e-5 * float(max(gradient.abs().max() for gradient in alone.values()))
+    for name, gradient in alone.items():
+        torch.testing.assert_close(shared[name], gradient, atol=within, rtol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize("layout", [together(LENGTHS), SHARED])

@@ -67,10 +67,12 @@ def rows_on_lines() -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     return row[:, None, :, None] == row[:, None, None, :], firsts, lengths
 
 
+@pytest.mark.parametrize("tokens", [0, 20, 1_000])  # above which a row in bfloat16 goes by products of matrices
 @pytest.mark.parametrize(("precision", "within"), [("float32", 1e-5), ("bfloat16", 0.05)])
 def test_rows_that_attend_one_by_one_have_the_values_and_gradients_of_torchs_attention_under_the_mask(
-    precision, within
+    precision, within, tokens, monkeypatch
 ):
+    monkeypatch.setattr(kernels, "LONG", tokens * D)
     mask, firsts, lengths = rows_on_lines()
     real = torch.zeros(100, dtype=torch.bool)
     for first, length in zip(firsts, lengths, strict=True):

@@ -8,7 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from acclimate.training.row_attention import LEVELS, RowsOfCpu, attention_by_row
 
 HEADS, WIDTH = 3, 60
-FIRSTS, LENGTHS = np.array([0, 9, 40, 60, 61, 78, 103]), np.array([9, 31, 17, 1, 16, 25, 8])  # of 120 tokens
+FIRSTS, LENGTHS = np.array([0, 9, 40, 60, 61, 78, 103]), np.array([9, 31, 16, 1, 16, 25, 8])  # of 120 tokens
 ROWS = RowsOfCpu(FIRSTS, LENGTHS)
 REAL = np.concatenate([np.arange(first, first + length) for first, length in zip(FIRSTS, LENGTHS, strict=True)])
 SOME = torch.tensor([0, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 60, 80, 110])  # none of two rows
@@ -58,6 +58,18 @@ def test_values_and_gradients_are_torchs(kind, within, size, asked):
         torch.testing.assert_close(ours, theirs, atol=2 * within, rtol=within)
 
 
+def test_bfloat16_is_rounded_to_the_nearest_number():
+    given = tensors(32, torch.bfloat16)
+    found, exact = attend(*given), by_torch(*given).bfloat16()
+    assert float((found == exact)[REAL].float().mean()) > 0.95
+
+
+def test_inputs_may_lie_anyhow():
+    given = tensors(8)
+    fused = torch.cat(given, -1).transpose(1, 2).contiguous().transpose(1, 2)
+    torch.testing.assert_close(attend(*fused.split(8, -1)), attend(*given))
+
+
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_dropout_drops_the_share_and_gradients_pass_what_stays(share):
     query, key, value = tensors(32)
@@ -82,6 +94,13 @@ def test_dropout_drops_the_share_and_gradients_pass_what_stays(share):
         )
         measured = ((ahead - behind) * direction).sum() / 2
         assert float((gradient * moved).sum()) == pytest.approx(float(measured), rel=0.01, abs=1e-4)
+
+
+def test_each_head_and_each_row_is_dropped_by_noise_of_its_own():
+    _, key, value = tensors(8)
+    equal = attend(torch.zeros_like(key), key, torch.ones_like(value), dropout=0.3).unflatten(-1, (HEADS, 8))[..., 0]
+    assert not torch.equal(equal[:9, 0], equal[:9, 1])
+    assert not torch.equal(equal[40:56, 0], equal[61:77, 0])  # of one length, so without noise the same
 
 
 def test_a_number_that_is_none_reaches_the_result_and_the_gradient_of_its_row_alone():

@@ -74,6 +74,7 @@ from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, place
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
 from acclimate.training.kernels import arithmetic
+from acclimate.training.loop import keep_some_freed_memory
 from acclimate.training.pieces import pad
 from acclimate.training.plan import Plan, Precision, device
 
@@ -260,6 +261,7 @@ def states_of(
         for name in read_outs
     }
     pieces = pieces_to_read(encoder, rows.lengths)
+    keep_some_freed_memory()
     with arithmetic(Plan(precision=precision), where, frozen=len(pieces) > 1):
         for layout in counted(pieces, watch, "probe", total=len(pieces), unit="batches", every=1):
             piece = pad(rows, layout, where)

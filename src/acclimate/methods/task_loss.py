@@ -311,6 +311,7 @@ def _outputs(
     outputs = np.zeros(shape, np.int64 if each_alone else np.float32)
     model.train(False)
     pieces = pieces_to_read(model, rows.lengths)
+    keep_some_freed_memory()
     with kernels(Plan(), where, frozen=len(pieces) > 1):
         for piece in counted(pieces, watch, "test", total=len(pieces), unit="batches", every=1):
             padded = pad(rows, piece, where)
@@ -330,10 +331,8 @@ def _outputs(
 def pieces_to_read(model: PreTrainedModel, lengths: np.ndarray) -> list[Layout]:
     """Return the pieces in which a model reads rows without being trained: on a CPU rows share lines."""
     where, most = model.device, piece_tokens(Plan(), model.device)
-    if where.type != "cpu" or not keeps_rows_apart(model):
-        return pieces_of_rows(lengths, most)
-    keep_some_freed_memory()
-    return pack(lengths, most, by_row=True)
+    shared = where.type == "cpu" and keeps_rows_apart(model)
+    return pack(lengths, most, by_row=True) if shared else pieces_of_rows(lengths, most)
 
 
 def _sequences(

@@ -93,7 +93,7 @@ class LayerNames:
     """A family's names of its layers, and in a layer of two modules.
 
     after  the first one that gets nothing but states (L, W, D) of positions that meet no other from there on
-    query  the linear map that makes the queries of attention; needed where rows can share lines (FIRST_POSITION)
+    query  the linear map that makes the queries of attention, of families whose rows can share lines (FIRST_POSITION)
     """
 
     layers: str
@@ -199,14 +199,14 @@ def select_in_last_layer(
         return flat.index_copy(0, asked, queries_1MO[0]).view(*shape, -1)
 
     def tell(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        return tuple(map(told, given)), {name: told(each) for name, each in named.items()}
+        def told(each: Any) -> Any:
+            if not isinstance(each, Tensor) or each.dim() != 4:
+                return each  # not the mask, (L, 1, W, W)
+            mask = each.view_as(each)
+            vars(mask).update(vars(each), **{ASKED: asked})
+            return mask
 
-    def told(each: Any) -> Any:
-        if not isinstance(each, Tensor) or each.dim() != 4:
-            return each  # not the mask, (L, 1, W, W)
-        mask = each.view_as(each)
-        vars(mask).update(vars(each), **{ASKED: asked})
-        return mask
+        return tuple(map(told, given)), {name: told(each) for name, each in named.items()}
 
     query = attrgetter(names.query)(last)
     return [

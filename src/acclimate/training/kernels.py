@@ -41,6 +41,7 @@ BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # bytes of a number -> 
 HIDDEN = -1e30  # score of a key that a query may not see; bfloat16 has it
 ROWS = "rows_that_see_themselves"  # attribute of a mask
 GRAIN = 8  # widths are multiples of it, so that there are few shapes, for which the CPU's kernels are made once
+LONG = 4_096  # tokens of a row times numbers of a head, above which PyTorch's products are faster than loops
 LEAST_PRODUCT = 2**22  # multiplications of a product that is worth another kernel
 SPREAD = 128  # tokens: the longest row of a GPU's is stated as a multiple, so that compiled code meets few
 FLASH_SIZES = range(8, 257, 8)  # numbers of a head that the kernel of FlashAttention takes
@@ -160,19 +161,52 @@ def attention(  # noqa: PLR0917  torch's signature
     kind = torch.get_autocast_dtype("cpu") if narrow else query.dtype
     query, key, value = query.to(kind), key.to(kind), value.to(kind)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    if isinstance(rows, RowsOfCpu):
-        asked = getattr(attn_mask, ASKED, None)
-        return attention_by_row(query, key, value, rows, asked=asked, dropout_p=dropout_p, scale=scale)
     with torch.autocast("cpu", enabled=False):
-        scores_BHQK = (query * scale).contiguous() @ key.contiguous().transpose(2, 3)
-        if attn_mask is not None:
-            if attn_mask.dtype == torch.bool:
-                attn_mask = torch.zeros(attn_mask.shape, dtype=kind).masked_fill_(~attn_mask, HIDDEN)
-            scores_BHQK = scores_BHQK.add_(attn_mask.to(kind))  # in place: no gradient needs the scores before
-        weights_BHQK = scores_BHQK.softmax(-1)
-        if dropout_p:
-            weights_BHQK = dropout(weights_BHQK, dropout_p)
-        return weights_BHQK @ value.contiguous()
+        if isinstance(rows, RowsOfCpu):
+            return _attention_by_row(query, key, value, rows, getattr(attn_mask, ASKED, None), dropout_p, scale)
+        return _attention(query, key, value, attn_mask, dropout_p, scale)
+
+
+def _attention(  # noqa: PLR0917
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, scale: float
+) -> Tensor:
+    if query.dtype == torch.float32 and not dropout_p and not torch.is_grad_enabled():
+        return functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
+    scores_BHQK = (query * scale).contiguous() @ key.contiguous().transpose(2, 3)
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            mask = torch.zeros(mask.shape, dtype=query.dtype).masked_fill_(~mask, HIDDEN)
+        scores_BHQK = scores_BHQK.add_(mask.to(query.dtype))  # in place: no gradient needs the scores before
+    weights_BHQK = scores_BHQK.softmax(-1)
+    if dropout_p:
+        weights_BHQK = dropout(weights_BHQK, dropout_p)
+    return weights_BHQK @ value.contiguous()
+
+
+def _attention_by_row(  # noqa: PLR0917
+    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, asked: Tensor | None, dropout_p: float, scale: float
+) -> Tensor:
+    """Return what each row sees of itself, by compiled loops, which compute in float32. Long rows go by PyTorch where
+    it is faster: in bfloat16, and by its fused kernel. asked: as of `attention_by_row`
+    """
+    fused = not dropout_p and not torch.is_grad_enabled()
+    long_R = rows.lengths_R * query.shape[-1] > LONG
+    if asked is not None or not (fused or query.dtype == torch.bfloat16) or not long_R.any():
+        return attention_by_row(query, key, value, rows, asked=asked, dropout_p=dropout_p, scale=scale)
+    others = RowsOfCpu(rows.firsts_R[~long_R], rows.lengths_R[~long_R])
+    found = attention_by_row(query, key, value, others, asked=None, dropout_p=dropout_p, scale=scale)
+    lines, heads, width, size = query.shape
+    firsts = rows.firsts_R[long_R]
+    bounds = np.unique(np.concatenate([[0, lines * width], firsts, firsts + rows.lengths_R[long_R]]))
+    flat = (each.transpose(1, 2).reshape(lines * width, heads, size) for each in (query, key, value, found))
+    parts = []
+    for first, *of_part in zip(bounds, *(torch.split(each, np.diff(bounds).tolist()) for each in flat), strict=False):
+        if first in firsts:
+            q, k, v = (each.transpose(0, 1)[None] for each in of_part[:3])
+            parts.append(_attention(q, k, v, None, dropout_p, scale)[0].transpose(0, 1))
+        else:
+            parts.append(of_part[3])
+    return torch.cat(parts).view(lines, width, heads, size).transpose(1, 2)
 
 
 def _attention_by_flash(
@@ -247,14 +281,14 @@ def linear(
     """Return input weight^T + bias as torch's linear does, in float32 by oneDNN. input (..., I), weight (O, I).
 
     packed  id of a weight -> the weight, and the same in the order in which oneDNN multiplies it, which is else made
-            anew in each product; added to here. None: weights change
+            anew in each product; added to here. It takes as much memory again. None: weights change
     """
     plain = type(input) is Tensor and type(weight) in {Tensor, torch.nn.Parameter}
     exact = plain and input.dtype == weight.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     large = input.numel() * len(weight) >= LEAST_PRODUCT
     if not (exact and large and input.device.type == "cpu" and hasattr(torch.ops.mkldnn, "_linear_pointwise")):
         return functional.linear(input, weight, bias)
-    if packed is None or type(weight) is Tensor:
+    if packed is None or torch.is_grad_enabled() or type(weight) is Tensor:
         product: Tensor = _Linear.apply(input, weight, bias)  # type: ignore[no-untyped-call]
         return product
     if id(weight) not in packed:

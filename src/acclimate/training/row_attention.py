@@ -12,10 +12,10 @@ and with G, the gradient of O:
 PyTorch has these products for batches of matrices of one size. Rows of text would have to be sorted into groups of
 about one length, padded and copied there and back, and products of matrices so small reach a quarter of a processor's
 speed: attention over 35 tokens took a fifth of a step of fine-tuning in bfloat16, though it is 2% of the
-multiplications. Here compiled loops read each row where it lies. Products go by tiles whose sums stay in registers,
-in float32, and softmax runs along the keys of all queries at once, so that it needs no sum across a register. For the
-backward pass P is kept, negative where it was dropped: the rest is computed again (Dao et al., 2022,
-"FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", has the rowsum).
+multiplications. Here compiled loops read each row where it lies, a head at a time. Products go by tiles
+whose sums stay in registers, in float32, and softmax runs along the keys of all queries at once, so that it needs no
+sum across a register. For the backward pass P is kept, negative where it was dropped: the rest is computed again (Dao
+et al., 2022, "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", has the rowsum).
 
 Shape suffixes: N tokens, C numbers of all heads, D numbers of a head, Q queries of a row and K keys, both rounded up to
 a multiple of SIDE with what is never read from there on; R rows, M queries of all rows.
@@ -34,7 +34,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from llvmlite import ir
-from numba.core import types
+from numba.core import types  # an intrinsic needs what numba itself is made of
 from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 from torch import Tensor
@@ -82,7 +82,7 @@ def attention_by_row(
 ) -> Tensor:
     """Return what each row sees of itself, (L, H, W, D), as a view of (L, W, H, D); 0 for tokens of no row.
 
-    query, key, value  (L, H, W, D), of one type
+    query, key, value  (L, H, W, D), of one type; what is neither float32 nor bfloat16 is computed in float32
     asked              (M,) int64, ascending: the tokens of the flattened (L * W) whose queries are answered, while
                        others get 0; None: all
     dropout_p          the share of weights that is dropped, rounded to a multiple of 1/65,536
@@ -91,7 +91,7 @@ def attention_by_row(
     work = _work(rows, None if asked is None else asked.numpy(), heads)
     q_NC, k_NC, v_NC = (each.transpose(1, 2).reshape(lines * width, heads * size) for each in (query, key, value))
     kind = query.dtype if query.dtype in {torch.float32, torch.bfloat16} else torch.float32
-    given = (each.to(kind) for each in (q_NC, k_NC, v_NC))
+    given = (each.to(kind).contiguous() for each in (q_NC, k_NC, v_NC))
     found_NC: Tensor = _ByRow.apply(*given, work, round(dropout_p * LEVELS), scale)  # type: ignore[no-untyped-call]
     return found_NC.to(query.dtype).view(lines, width, heads, size).transpose(1, 2)
 
@@ -148,15 +148,15 @@ def _bits(tensor: Tensor) -> np.ndarray:
 
 
 def _by_threads(loop: Callable[..., Any], work: _Work, *given: Any) -> None:
-    """Run a loop over all rows, in as many threads as torch has."""
-    parts = min(torch.get_num_threads(), len(work.lengths_R))
+    """Run a loop over all heads of all rows, in as many threads as torch has."""
+    threads = torch.get_num_threads()
     places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
-    if parts <= 1:
-        loop(0, len(work.lengths_R), *places, *given)
+    if threads == 1 or not len(work.lengths_R):
+        loop(0, len(work.lengths_R) * work.heads, *places, *given)
         return
-    done_R = np.concatenate([[0], np.cumsum(work.kept_R[1:] - work.kept_R[:-1])])
-    bounds = np.searchsorted(done_R, np.linspace(0, done_R[-1], parts + 1)).tolist()
-    running = [_pool(parts).submit(loop, first, last, *places, *given) for first, last in pairwise(bounds)]
+    done = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
+    bounds = [0, *(np.searchsorted(done, done[-1:] * share / threads)[0] + 1 for share in range(1, threads)), len(done)]
+    running = [_pool(threads).submit(loop, int(one), int(next_), *places, *given) for one, next_ in pairwise(bounds)]
     for each in running:
         each.result()
 
@@ -384,8 +384,8 @@ def _to_scores(weights: Any, stays: Any, sums_Q: Any, gradient: Any) -> None:
 
 @partial(compiled, fastmath=FAST)
 def _forward(  # noqa: PLR0917
-    row: Any,
-    last: Any,
+    begin: Any,
+    end: Any,
     heads: Any,
     firsts_R: Any,
     lengths_R: Any,
@@ -402,20 +402,22 @@ def _forward(  # noqa: PLR0917
     dropped: Any,
     stays: Any,
 ) -> Any:
-    """Write O of the rows from `row` to `last` to found_NC, and P to `kept`, unless that is empty.
+    """Write O of heads of rows to found_NC, and P to `kept`, unless that is empty.
+
+    begin, end  counts of heads, those of the first row first
 
     What it returns keeps the compiler from leaving `_stream` out.
     """
     seen = np.uint32(0)
-    if row >= last:
+    if begin >= end:
         return seen
-    size = q_NC.shape[1] // heads
+    row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
     wide, longest = _up(size), _up(lengths_R[row:last].max())
     most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
     q_DQ, found_DQ = np.zeros(wide * most, np.float32), np.empty(wide * most, np.float32)
     k_KD, v_DK = np.zeros(longest * wide, np.float32), np.zeros(wide * longest, np.float32)
     weights, exponents = np.empty(longest * most, np.float32), np.empty(longest * most, np.int32)
-    words = np.empty(longest * most // LANES, np.uint64)
+    words = np.empty(longest * most // LANES if dropped else 0, np.uint64)
     token_D, highest_Q, sums_Q = np.empty(size, np.float32), np.empty(most, np.float32), np.empty(most, np.float32)
     for r in range(row, last):
         of_keys = np.arange(firsts_R[r], firsts_R[r] + lengths_R[r])
@@ -426,11 +428,11 @@ def _forward(  # noqa: PLR0917
             continue
         for array_NC in (q_NC, k_NC, v_NC, found_NC):
             seen ^= _stream(array_NC, of_keys)
-        for head in range(heads):
-            begin, end = head * size, (head + 1) * size
-            _read_rows(k_NC, of_keys, begin, end, k_KD)
-            _read_turned(v_NC, of_keys, begin, end, ONE, v_DK, token_D)
-            _read_turned(q_NC, of_queries, begin, end, scale, q_DQ, token_D)
+        for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
+            from_, to = head * size, (head + 1) * size
+            _read_rows(k_NC, of_keys, from_, to, k_KD)
+            _read_turned(v_NC, of_keys, from_, to, ONE, v_DK, token_D)
+            _read_turned(q_NC, of_queries, from_, to, scale, q_DQ, token_D)
             _product(k_KD, wide, 1, q_DQ, queries, weights, queries, keys, size, queries)
             _softmax(weights, keys, queries, highest_Q, sums_Q, exponents)
             of_head, start = weights[:number], kept_R[r] + head * number
@@ -443,14 +445,14 @@ def _forward(  # noqa: PLR0917
             if dropped:
                 _left(of_head, stays, of_head)
             _product(v_DK, _up(keys), 1, weights, queries, found_DQ, queries, size, keys, queries)
-            _write_turned(found_DQ, ONE, found_NC, of_queries, begin, end, token_D)
+            _write_turned(found_DQ, ONE, found_NC, of_queries, from_, to, token_D)
     return seen
 
 
 @partial(compiled, fastmath=FAST)
 def _backward(  # noqa: PLR0917
-    row: Any,
-    last: Any,
+    begin: Any,
+    end: Any,
     heads: Any,
     firsts_R: Any,
     lengths_R: Any,
@@ -469,11 +471,11 @@ def _backward(  # noqa: PLR0917
     scale: Any,
     stays: Any,
 ) -> Any:
-    """Write the gradients of the rows from `row` to `last`, from what `_forward` found and kept; returns as it does."""
+    """Write the gradients of heads of rows, from what `_forward` found and kept; takes and returns as it does."""
     seen = np.uint32(0)
-    if row >= last:
+    if begin >= end:
         return seen
-    size = q_NC.shape[1] // heads
+    row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
     wide, longest = _up(size), _up(lengths_R[row:last].max())
     most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
     k_DK, v_KD = np.zeros(wide * longest, np.float32), np.zeros(longest * wide, np.float32)
@@ -492,14 +494,14 @@ def _backward(  # noqa: PLR0917
         for array_NC in (q_NC, k_NC, v_NC, found_NC, gradient_NC, to_q_NC, to_k_NC, to_v_NC):
             seen ^= _stream(array_NC, of_keys)
         sums_Q = np.zeros(queries, np.float32)
-        for head in range(heads):
-            begin, end = head * size, (head + 1) * size
-            _read_rows(v_NC, of_keys, begin, end, v_KD)
-            _read_turned(k_NC, of_keys, begin, end, ONE, k_DK, token_D)
-            _read_rows(q_NC, of_queries, begin, end, q_QD)
-            _read_rows(gradient_NC, of_queries, begin, end, g_QD)
-            _read_turned(gradient_NC, of_queries, begin, end, ONE, g_DQ, token_D)
-            _read_rows(found_NC, of_queries, begin, end, found_QD)
+        for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
+            from_, to = head * size, (head + 1) * size
+            _read_rows(v_NC, of_keys, from_, to, v_KD)
+            _read_turned(k_NC, of_keys, from_, to, ONE, k_DK, token_D)
+            _read_rows(q_NC, of_queries, from_, to, q_QD)
+            _read_rows(gradient_NC, of_queries, from_, to, g_QD)
+            _read_turned(gradient_NC, of_queries, from_, to, ONE, g_DQ, token_D)
+            _read_rows(found_NC, of_queries, from_, to, found_QD)
             for query in range(len(of_queries)):
                 total = ZERO
                 for d in range(query * wide, query * wide + size):
@@ -510,9 +512,9 @@ def _backward(  # noqa: PLR0917
             _to_scores(weights, stays, sums_Q, to_scores)
             _left(weights, stays, left)
             _product(k_DK, _up(keys), 1, to_scores, queries, to_q_DQ, queries, size, keys, queries)
-            _write_turned(to_q_DQ, scale, to_q_NC, of_queries, begin, end, token_D)
+            _write_turned(to_q_DQ, scale, to_q_NC, of_queries, from_, to, token_D)
             _product(to_scores, queries, 1, q_QD, wide, to_KD, wide, keys, len(of_queries), wide)
-            _write_rows(to_KD, scale, to_k_NC, of_keys, begin, end)
+            _write_rows(to_KD, scale, to_k_NC, of_keys, from_, to)
             _product(left, queries, 1, g_QD, wide, to_KD, wide, keys, len(of_queries), wide)
-            _write_rows(to_KD, ONE, to_v_NC, of_keys, begin, end)
+            _write_rows(to_KD, ONE, to_v_NC, of_keys, from_, to)
     return seen
