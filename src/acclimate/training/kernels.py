@@ -170,6 +170,7 @@ def attention(  # noqa: PLR0917  torch's signature
 def _attention(  # noqa: PLR0917
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, scale: float
 ) -> Tensor:
+    """Return what `attention` does, of rows that have lines of their own."""
     if query.dtype == torch.float32 and not dropout_p and not torch.is_grad_enabled():
         return functional.scaled_dot_product_attention(query, key, value, mask, scale=scale)
     scores_BHQK = (query * scale).contiguous() @ key.contiguous().transpose(2, 3)

@@ -373,10 +373,8 @@ def _to_scores(weights: Any, stays: Any, sums_Q: Any, gradient: Any) -> None:
     """gradient (keys, queries), flat: G v^T becomes dS. sums_Q: rowsum(G * O)"""
     queries = len(sums_Q)
     for key in range(len(weights) // queries):
-        of_key, of_weights = (
-            gradient[key * queries : (key + 1) * queries],
-            weights[key * queries : (key + 1) * queries],
-        )
+        of_key = gradient[key * queries : (key + 1) * queries]
+        of_weights = weights[key * queries : (key + 1) * queries]
         for query in range(queries):
             weight, total = of_weights[query], sums_Q[query]
             of_key[query] = weight * total if weight < ZERO else weight * (of_key[query] * stays - total)
