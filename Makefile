@@ -66,7 +66,7 @@ docs: .venv/made-for-docs
 # torch goes first, as below, and what only its CUDA builds need is left out. Old versions warn where newer ones are installed.
 LOWEST := tests/test_start.py tests/models/test_encoder.py tests/models/test_heads.py tests/text/test_corpus.py \
   tests/text/test_filters.py tests/text/test_vocabulary.py tests/methods/test_baselines.py tests/methods/test_finetune_lora.py \
-  tests/methods/test_mlm.py tests/races/test_optuna.py
+  tests/methods/test_mlm.py tests/races/test_optuna.py tests/training/test_row_attention.py
 lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" uv setuptools
