@@ -163,7 +163,7 @@ def attention(  # noqa: PLR0917  torch's signature
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     with torch.autocast("cpu", enabled=False):
         if isinstance(rows, RowsOfCpu):
-            return _attention_by_row(query, key, value, rows, getattr(attn_mask, ASKED, None), dropout_p, scale)
+            return _attention_by_length(query, key, value, rows, getattr(attn_mask, ASKED, None), dropout_p, scale)
         return _attention(query, key, value, attn_mask, dropout_p, scale)
 
 
@@ -184,7 +184,7 @@ def _attention(  # noqa: PLR0917
     return weights_BHQK @ value.contiguous()
 
 
-def _attention_by_row(  # noqa: PLR0917
+def _attention_by_length(  # noqa: PLR0917
     query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, asked: Tensor | None, dropout_p: float, scale: float
 ) -> Tensor:
     """Return what each row sees of itself, by compiled loops, which compute in float32. Long rows go by PyTorch where
