@@ -84,7 +84,9 @@ class Stage:
     kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
     start    of the seconds, those before the first step that only a model's first fine-tuning has
-    apart    of the seconds, those that a fine-tuning takes however few its steps are: loading, and a look at dev
+    apart    of the seconds, those that training takes however few its steps are: loading, and a look at dev
+    updates  of the seconds, those that the steps of adapting take however few tokens they have. steps: their number;
+             batch: rows of each
     dearer   share by which gradient caching makes a step dearer, where a batch is more than one piece; else 0
     least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
              job does not stop early
@@ -99,6 +101,9 @@ class Stage:
     reading: float = 0.0
     start: float = 0.0
     apart: float = 0.0
+    updates: float = 0.0
+    steps: int = 0
+    batch: int = 1
     dearer: float = 0.0
     least: Stage | None = None
     most: Stage | None = None
@@ -106,7 +111,7 @@ class Stage:
     def slowed(self, busy: float) -> Stage:
         """Return the stage on a machine on which everything takes so many times as long."""
         least, most = (stage and stage.slowed(busy) for stage in (self.least, self.most))
-        slower = {name: busy * getattr(self, name) for name in ("seconds", "reading", "start", "apart")}
+        slower = {name: busy * getattr(self, name) for name in ("seconds", "reading", "start", "apart", "updates")}
         return replace(self, **slower, least=least, most=most)
 
     def whole(self, unit: Literal["seconds", "flops"]) -> float:
@@ -184,7 +189,8 @@ def costs_of(
             # in full, so that what is planned fits; what stops early leaves more to the last round (fit.affordable)
             amount = (stage.most or stage).whole(unit) if trains else 0.0
             if stage.kind in once:
-                once[stage.kind].append(CostOfJob(amount, names))
+                timed = (stage.apart, stage.updates) if unit == "seconds" else (0.0, 0.0)
+                once[stage.kind].append(CostOfJob(amount, names, *timed, stage.steps, stage.batch))
                 continue
             for name in names:
                 repeated[stage.kind].setdefault(name, []).append(amount)
@@ -391,14 +397,17 @@ class SpeedTest:
             number *= 2 if looks.get("sub_words") else 1
             reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
-        updates = (plan.steps + (earlier / tokens * plan.steps if tokens else 0.0)) * speed.step
+        updates = plan.steps * speed.step
         # in passes of masked language modelling, which are shorter than whole ones
         passes = method.passes(recipe) + (longer - 1) * method.whole_passes(recipe)
-        passed = tokens * (passes + longer * again) + longer * earlier * passes_earlier
-        seconds = before + self.loading + passed * speed.seconds + updates + reading + self._writing(1)
+        apart = before + self.loading + self._writing(1)
+        apart += longer * earlier * passes_earlier * speed.seconds
+        apart += earlier / tokens * updates if tokens else 0.0  # in pieces of as many tokens
+        seconds = apart + tokens * (passes + longer * again) * speed.seconds + updates + reading
         dearer = longer * again / passes
         amounts = (tokens + earlier, trained * speed.flops, seconds)
-        return Stage(job.label, "adapting", *amounts, reading=reading, dearer=dearer)
+        counts = {"apart": apart, "updates": updates, "steps": plan.steps, "batch": plan.batch}
+        return Stage(job.label, "adapting", *amounts, reading=reading, **counts, dearer=dearer)
 
     def tuning(self, job: Job, share: float) -> Stage:
         """Return the stage of the first share of a fine-tuning; 1: the whole job. It may stop early."""

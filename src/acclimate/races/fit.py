@@ -38,15 +38,33 @@ SHORTEST = (0.5, 0.25, 0.125)  # shares of the steps of fine-tuning that are tri
 BEFORE_PLAN = 10.0  # seconds more that the next race may take until it is planned
 FEWEST_STEPS = 30  # to which it is halved further; a fine-tuning of fewer steps learns nothing
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
+LEAST_SHARE = 1e-4  # of the rows that the recipe states, to which adapting is shortened
 ENOUGH = 3  # seeds that are worth more than other settings, contestants and steps: two establish next to nothing
 
 
 @dataclass(frozen=True)
 class CostOfJob:
-    """What a job costs that is done once. contestants: those that need it; it is done if one of them races"""
+    """What a job costs that is done once.
+
+    contestants  those that need it; it is done if one of them races
+    apart        of the amount, what it takes however few its steps are
+    updates      of the amount, what its steps take however few tokens they have
+    steps        of its plan, if it adapts; batch: rows of a step
+    """
 
     amount: float
     contestants: tuple[str, ...] = (UNTOUCHED,)
+    apart: float = 0.0
+    updates: float = 0.0
+    steps: int = 0
+    batch: int = 1
+
+    def shortened(self, share: float) -> float:
+        """Return what it takes with a share of its rows, of which a step has fewer: more updates than that share."""
+        if share >= 1:
+            return self.amount
+        steps = _fewer_steps(self.steps, self.batch, share)[0] / self.steps if self.steps else share
+        return self.apart + steps * self.updates + share * (self.amount - self.apart - self.updates)
 
 
 @dataclass(frozen=True)
@@ -84,6 +102,22 @@ class Costs:
         """Return what all of adapting takes, and all that is fixed."""
         return sum(job.amount for job in self.adapting), sum(job.amount for job in self.fixed)
 
+    def shortened(self, most: float) -> tuple[float, float]:
+        """Return the share of its rows with which adapting takes at most so much, and what it takes then.
+
+        LEAST_SHARE of them may take more.
+        """
+
+        def taken(share: float) -> float:
+            return sum(job.shortened(share) for job in self.adapting)
+
+        fits, share = LEAST_SHARE, 1.0
+        for _ in range(40 if taken(share) > most else 0):
+            middle = math.sqrt(fits * share)
+            fits, share = (middle, share) if taken(middle) <= most else (fits, middle)
+        share = share if taken(share) <= most else fits
+        return share, taken(share)
+
     def dearest(self) -> list[str]:
         """Return the contestants: the untouched model, then those whose fine-tunings and tests cost most."""
         rivals = _rivals(self.tuning)
@@ -117,6 +151,7 @@ class Costs:
 
     def as_record(self) -> dict[str, Any]:
         """Return the costs as they are written down, of which `Costs.of_record` makes them again."""
+        # what adapting takes if it is shortened is not asked again once the recipe is cut
         jobs = {kind: [[job.amount, *job.contestants] for job in getattr(self, kind)] for kind in ("adapting", "fixed")}
         return {**jobs, **{name: dict(getattr(self, name)) for name in ("tuning", "test", "start", "apart")}}
 
@@ -199,9 +234,9 @@ def cut_to_budget(
         length = least_length
         part = costs.part([UNTOUCHED, *names[:kept]], length)
         adapting, fixed = part.before()
-        share = min(1.0, most * budget.amount / adapting) if adapting else 1.0
+        share, shorter = part.shortened(most * budget.amount)
         cut = _cut(recipe, share, tried, seeds, texts)
-        room = budget.usable - spent - fixed - share * adapting
+        room = budget.usable - spent - fixed - shorter
         if part.searching(cut.settings(), seeds) <= room:
             if length < 1:  # then the longest that fits, up to twice as long
                 taken = part.searching(cut.settings(), seeds)
@@ -213,7 +248,7 @@ def cut_to_budget(
             shortened = f"{share:.1%} of what the recipe states, which would take {budget.as_text(adapting)}"
             notes = _notes(recipe, cut, budget, shortened if share < 1 else "")
             whole = costs.part([UNTOUCHED, *names[:kept]]).searching(cut.settings(), max(seeds, fewest_seeds))
-            enough = 1.05 * _enough(fixed + spent + whole, adapting, RESERVE[budget.unit], LITTLE)
+            enough = 1.05 * _enough(fixed + spent + whole, part, RESERVE[budget.unit], LITTLE)
             notes += _last_resorts(names, kept, cut, length, budget.as_text(enough))
             all_again = costs.part([UNTOUCHED, *names[:kept]], length * (1 + RETRY_STEPS))
             if cut.finetune.retry and all_again.searching(cut.settings(), seeds) > room:
@@ -226,7 +261,7 @@ def cut_to_budget(
     # part and its amounts are those of the last plan, the smallest
     least = fixed + spent + part.searching(settings[:1], 2)
     cuts = f", and fine-tuning with {length:.1%} of its steps" if length < 1 else ""
-    enough = 1.05 * _enough(least, adapting, RESERVE[budget.unit], LEAST)
+    enough = 1.05 * _enough(least, part, RESERVE[budget.unit], LEAST)
     enough += BEFORE_PLAN if budget.unit == "seconds" else 0.0
     stated = "fewer epochs (search.epochs), fewer training rows (--rows), " if recipe.search.epochs else ""
     idle = f". The machine is busy: when idle, {budget.as_text(enough / costs.busy)} would do" if busy else ""
@@ -284,10 +319,10 @@ def _last_resorts(names: Sequence[str], kept: int, cut: RaceRecipe, length: floa
     return notes
 
 
-def _enough(least: float, adapting: float, reserve: float, share: float) -> float:
-    """Return the smallest budget in which `least` fits beside adapting, which may be shortened to that share of it."""
+def _enough(least: float, costs: Costs, reserve: float, share: float) -> float:
+    """Return the smallest budget in which `least` fits beside adapting, which is shortened to that share of it."""
     shortened = least / (1 - reserve - share)
-    return shortened if share * shortened < adapting else (least + adapting) / (1 - reserve)
+    return (least + costs.shortened(share * shortened)[1]) / (1 - reserve)
 
 
 def affordable(budget: Budget, costs: Costs, names: Sequence[str], seeds: int, spent: float) -> int:
@@ -353,11 +388,17 @@ def _shortened(stated: Any, share: float, texts: int) -> Any:
 def _fewer(plan: Plan, share: float) -> Plan:
     if share >= 1:
         return plan
-    seen = plan.steps * plan.batch * share
-    steps = max(min(LEAST_STEPS, plan.steps), round(plan.steps * share))
-    batch = min(plan.batch, max(LEAST_BATCH, round(seen / steps)))
+    steps, batch = _fewer_steps(plan.steps, plan.batch, share)
     rate = plan.rate * math.sqrt(batch / plan.batch)
-    return replace(plan, batch=batch, rate=rate, steps=max(1, round(seen / batch)))
+    return replace(plan, batch=batch, rate=rate, steps=steps)
+
+
+def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
+    """Return the steps, and the rows of each, in which a share of the rows is seen."""
+    seen = steps * batch * share
+    fewer = max(min(LEAST_STEPS, steps), round(steps * share))
+    rows = min(batch, max(LEAST_BATCH, round(seen / fewer)))
+    return max(1, round(seen / rows)), rows
 
 
 def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -> list[str]:
