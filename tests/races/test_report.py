@@ -209,7 +209,9 @@ def test_facts_read_naturally(report: RaceReport) -> None:
     bare = studies.bare(report, task=facts)
     shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
-    assert shown == expected | {"sizes": "train 1,200"}
+    none = "none: no encoder of this race has learnt the task"
+    assert shown == expected | {"sizes": "train 1,200", "winner": none}
+    assert '<dt dir="auto">winner</dt><dd dir="auto">DAPT, chosen on dev</dd>' in render(report)
 
 
 def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:

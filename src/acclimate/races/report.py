@@ -237,6 +237,9 @@ def race_page(report: RaceReport) -> Page:
         Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
         for name, pairs in report.predictions.items()
     ]
+    winner = f"none: {report.outcome.no_winner}"
+    if report.facts.winner:
+        winner = f"{ALONE if report.outcome.alone else report.facts.winner}, chosen on dev"
     return Page(
         report.outcome.title,
         report.verdict,
@@ -244,7 +247,7 @@ def race_page(report: RaceReport) -> Page:
         figures={**path_figures(report.outcome), "Plots": _plots(report), "Gold against predicted": scatters},
         alerts=report.alerts,
         remarks=report.remarks,
-        facts=report.facts.task,
+        facts={"winner": winner, **report.facts.task},
     )
 
 
