@@ -20,6 +20,7 @@ from contestants import EPSILON, WEIGHT_DECAY, Contestant, median, now
 from page import head, spread, table, tell, write
 from peer import STRATEGIES, CountingTrainer, trainer_arguments
 from transformers import DataCollatorForTokenClassification, DataCollatorWithPadding, TrainerCallback
+from turns import ladder
 
 from acclimate.core.types import TAGS, Batch
 from acclimate.methods.finetune import FinetuneRecipe, training_rows
@@ -45,6 +46,7 @@ THEIRS = [
     Contestant("Trainer", "sorted", "float32"),
 ]
 DUELS = [(OURS[0], THEIRS[place]) for place in (0, 2, 4, 1)] + [(OURS[1], THEIRS[place]) for place in (1, 3, 5)]
+LADDERS = [(*THEIRS[place::2], OURS[place]) for place in range(2)]  # from Trainer as it comes to ours
 SCORED = (OURS[0], THEIRS[0])  # these train to the end, the others for --short steps
 WARMUP = 0.1
 
@@ -133,7 +135,9 @@ def _section(name: str, given: argparse.Namespace, directory: Path) -> str:
         f"{work.steps:,} steps of {work.batch} rows, rate {work.rate:g}; scored on {len(work.task.examples('dev')):,} "
         f"rows of dev, {work.task.metric.name}."
     )
-    return "\n\n".join([f"## {name}", shape, _speeds(runs), "### Ours by theirs", _duels(runs), _scores(runs)])
+    return "\n\n".join(
+        [f"## {name}", shape, _speeds(runs), "### Ours by theirs", _duels(runs), *_ladders(runs), _scores(runs)]
+    )
 
 
 def prepared(name: str, given: argparse.Namespace, directory: Path) -> Work:
@@ -294,6 +298,12 @@ def _duels(runs: dict[Contestant, list[Run]]) -> str:
             ratios = [mine.tokens / mine.seconds / (other.tokens / other.seconds) for mine, other in pairs]
             rows.append((_name(ours), _name(theirs), spread(ratios, ".2f")))
     return table(("ours", "theirs", "real tokens/s by real tokens/s within a round: median (least to most)"), rows)
+
+
+def _ladders(runs: dict[Contestant, list[Run]]) -> list[str]:
+    whole = [names for names in LADDERS if all(each in runs for each in names)]
+    speeds = [{_name(each): [run.tokens / run.seconds for run in runs[each]] for each in names} for names in whole]
+    return ["### What closes the gap", *map(ladder, speeds)] if speeds else []
 
 
 def _scores(runs: dict[Contestant, list[Run]]) -> str:

@@ -19,6 +19,7 @@ from contestants import Contestant, Measurement, Setting, matrix_peak, measure_o
 from material import Material, how, lengths_line, prepare
 from page import head, spread, table, tell, write
 from peer import measure_trainer
+from turns import ladder
 
 OURS = [
     Contestant("acclimate", "pieces", "float32"),
@@ -49,6 +50,11 @@ DUELS = [
     ("bf16, theirs tuned by an expert", EQUAL_BF16, lambda other: other == TUNED[1]),
     ("ours at its best, theirs at its best with the recipe's dropout", BEST, lambda other: other.attention_dropout > 0),
     ("ours at its best, theirs at its best without attention dropout", BEST, lambda other: True),
+]
+# from Trainer as it comes to ours: what closes the gap
+LADDERS = [
+    (THEIRS[0], THEIRS[1], TUNED[0], EQUAL_FP32),
+    (THEIRS[3], THEIRS[4], TUNED[1], EQUAL_BF16),
 ]
 
 Rounds = dict[Contestant, list[Measurement]]
@@ -107,6 +113,7 @@ def _section(size: str, given: argparse.Namespace, material: Material) -> str:
         _speeds(rounds, peaks),
         "### Ours against the best of theirs",
         _duels(rounds),
+        *_ladders(rounds),
         f"Trainer's data loader: {tried}.",
         "Matrix peak, the most of all rounds: "
         + ", ".join(f"{name} {peak / 1e9:,.0f} GFLOP/s" for name, peak in peaks.items())
@@ -182,6 +189,12 @@ def _duels(rounds: Rounds) -> str:
         ratios = [mine.speed / theirs.speed for mine, theirs in pairs]
         rows.append((sentence, ours.name, rival.name, spread(ratios, ".2f")))
     return table(("compared", "ours", "the best of theirs", "ratio within a round: median (least to most)"), rows)
+
+
+def _ladders(rounds: Rounds) -> list[str]:
+    whole = [names for names in LADDERS if all(each in rounds for each in names)]
+    speeds = [{each.name: [seen.speed for seen in rounds[each]] for each in names} for names in whole]
+    return ["### What closes the gap", *map(ladder, speeds)] if speeds else []
 
 
 def _method(given: argparse.Namespace) -> str:

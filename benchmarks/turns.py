@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
-from page import tell
+from page import spread, table, tell
 
 from acclimate.training.loop import Step
 from acclimate.training.plan import autocast_type, device
@@ -51,6 +52,21 @@ def median_ratio(first: list[float], second: list[float], form: str = ".3f") -> 
     """`ratio_interval` as text."""
     median, low, high = ratio_interval(first, second)
     return f"{median:{form}} [{low:{form}}, {high:{form}}]"
+
+
+def ladder(speeds: Mapping[str, Sequence[float]]) -> str:
+    """A table of what each contestant gains by the one before it, and of the gap between the first and the last.
+
+    speeds  name -> its speed in each round. A share is one of the logarithms of the ratios, which add up
+    """
+    names = [*speeds]
+    whole = np.log(np.divide(speeds[names[-1]], speeds[names[0]]))
+    rows = []
+    for before, name in pairwise(names):
+        ratios = np.divide(speeds[name], speeds[before])
+        shares = np.log(ratios) / whole
+        rows.append((before, name, spread(ratios, ".2f"), spread(shares, ".0%")))
+    return table(("from", "to", "times as fast within a round: median (least to most)", "share of the gap"), rows)
 
 
 def precision_name(precision: str) -> str:

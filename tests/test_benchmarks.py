@@ -98,6 +98,8 @@ def test_mlm_speed_writes_speeds_and_ratios(report_of, corpus, tmp_path):
     assert "| acclimate, fp32, attention dropout 0.1 |" in report
     assert "| Trainer chunks, fp32, attention dropout 0.1 |" in report
     assert "| equal settings, fp32 |" in report
+    last = "| Trainer grouped with a masked head, fp32, attention dropout 0.1 | acclimate, fp32, attention dropout 0.1 |"
+    assert last in report.partition("### What closes the gap")[2]
     assert "Matrix peak" in report
 
 
@@ -283,7 +285,10 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
     options += ["--max-tokens", "32", "--batch", "4", "--epochs", "1", "--rounds", "2", "--short", "3"]
     report = report_of("finetune_speed.py", tmp_path / "speed.md", *options, "--warm-up", "1", "--threads", "1")
     assert "12 rows of " in report
-    assert report.count("| Trainer grouped, bf16 |") == 2
+    assert report.partition("### Ours by theirs")[0].count("| Trainer grouped, bf16 |") == 1
+    gap = report.partition("### What closes the gap")[2]
+    assert "| Trainer padded, bf16 | Trainer grouped, bf16 |" in gap
+    assert "| Trainer sorted, fp32 | acclimate, fp32 |" in gap
     assert "| acclimate, bf16 | Trainer padded, fp32 |" in report
     assert "standard deviation over seeds" in report
 
