@@ -46,7 +46,7 @@ THEIRS = [
     Contestant("Trainer", "sorted", "float32"),
 ]
 DUELS = [(OURS[0], THEIRS[place]) for place in (0, 2, 4, 1)] + [(OURS[1], THEIRS[place]) for place in (1, 3, 5)]
-LADDERS = [(*THEIRS[place::2], OURS[place]) for place in range(2)]  # from Trainer as it comes to ours
+LADDERS = [(*THEIRS[place::2], OURS[place]) for place in range(2)]  # from a Trainer that knows no trick to ours
 SCORED = (OURS[0], THEIRS[0])  # these train to the end, the others for --short steps
 WARMUP = 0.1
 

@@ -13,6 +13,8 @@ from page import spread, table, tell
 from acclimate.training.loop import Step
 from acclimate.training.plan import autocast_type, device
 
+GAP = 0.05  # logarithm of a ratio of speeds, below which shares of it say nothing
+
 
 @dataclass
 class Clock:
@@ -55,18 +57,20 @@ def median_ratio(first: list[float], second: list[float], form: str = ".3f") -> 
 
 
 def ladder(speeds: Mapping[str, Sequence[float]]) -> str:
-    """A table of what each contestant gains by the one before it, and of the gap between the first and the last.
+    """A table of what each contestant gains by the one before it, and how much of the gap from first to last that is.
 
-    speeds  name -> its speed in each round. A share is one of the logarithms of the ratios, which add up
+    speeds  name -> its speed in each round. A share is one of the logarithm of the ratio, which adds up in a round;
+            there are none where the gap of some round is below GAP
     """
     names = [*speeds]
     whole = np.log(np.divide(speeds[names[-1]], speeds[names[0]]))
     rows = []
-    for before, name in pairwise(names):
+    for before, name in [*pairwise(names), (names[0], names[-1])]:
         ratios = np.divide(speeds[name], speeds[before])
-        shares = np.log(ratios) / whole
-        rows.append((before, name, spread(ratios, ".2f"), spread(shares, ".0%")))
-    return table(("from", "to", "times as fast within a round: median (least to most)", "share of the gap"), rows)
+        shares = spread(np.log(ratios) / whole, ".0%") if abs(whole).min() >= GAP else "-"
+        rows.append((before, name, spread(ratios, ".2f"), shares))
+    named = "share of the gap from first to last, of its logarithm"
+    return table(("from", "to", "times as fast within a round: median (least to most)", named), rows)
 
 
 def precision_name(precision: str) -> str:

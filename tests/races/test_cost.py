@@ -17,17 +17,18 @@ from acclimate.jobs.workers import Where, working
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races import dry_run as dry_runs
 from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.contestants import enter
-from acclimate.races.cost import Stage, costs_of, estimate, notes_on
+from acclimate.races.contestants import enter, rows_of
+from acclimate.races.cost import SpeedTest, Stage, costs_of, estimate, notes_on
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
-from acclimate.races.fit import CostOfJob, Costs
+from acclimate.races.fit import CostOfJob, Costs, _cut
 from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen_of, left
 from acclimate.reports.table import UNTOUCHED
 from acclimate.training import trials
 from acclimate.training.checkpoint import read_log
+from acclimate.training.plan import Plan
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +122,33 @@ def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race, t
     assert adapted["DAPT+TAPT"] > adapted["DAPT"] > adapted["random weights"] > 0
     assert costs.before()[0] == adapted["DAPT+TAPT"]
     assert min(costs.tuning.values()) > 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1, 0.02])
+def test_what_is_planned_for_shortened_adapting_is_what_the_cut_recipe_is_forecast_to_take(
+    toy_race, tmp_path, monkeypatch, share
+):
+    """An update is as dear as 2,000 tokens, so that smaller batches are dear; TAPTER's looks do not get fewer."""
+    speeds = {"training": vars(trials.Speed(1e-3, 1e6, 2.0)), "whole": 1.2, "shares_lines": True}
+    monkeypatch.setattr(SpeedTest, "_speed", lambda *given: speeds)
+    monkeypatch.setattr(trials, "busy_of_late", lambda: 1.5)
+    monkeypatch.setattr(SpeedTest, "tokens", lambda *given, **others: 1e7)  # of a look
+    names = ("TAPT", "TAPTER", "DAPT", "DGA")
+    recipe = replace(toy_race.recipe, contestants=names)
+    plan = replace(recipe.dapt.plan, steps=500, batch=64)
+    groups = {name: replace(getattr(recipe, name), plan=plan) for name in ("tapter", "dapt", "dga")}
+    recipe = replace(recipe, tapt=replace(recipe.tapt, plan=Plan(batch=64), epochs=100), **groups)
+    materials = toys.materials_in(tmp_path, toy_race.inputs)
+    costs = costs_of("seconds")(recipe, materials, tmp_path)
+    rows = rows_of(recipe, materials, costs.rows)
+    assert rows["dapt"] >= len(materials.domain)
+    cut = _cut(recipe, share, 1, 2, rows)
+    again = costs_of("seconds")(cut, materials, tmp_path)
+    for planned, forecast in zip(costs.adapting, again.adapting, strict=True):
+        assert planned.shortened(share) == pytest.approx(forecast.amount, rel=0.02), planned.contestants
+        assert planned.shortened(share) > 1.2 * share * planned.amount or share == 0.5, "updates do not count"
+    apart, apart_again = (sum(job.amount for job in each.fixed) for each in (costs, again))
+    assert apart == pytest.approx(apart_again, rel=0.05)
 
 
 def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_made(toy_race, tmp_path):

@@ -693,10 +693,12 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
             raise ValueError(f"{group}.model = {stated!r}, but no model is given. Add --model {stated}")
 
 
-def texts_of(recipe: RaceRecipe, materials: Materials) -> dict[str, int]:
-    """Return group of settings -> documents that adapting with these settings sees."""
+def rows_of(recipe: RaceRecipe, materials: Materials, counted: Mapping[Path, int]) -> dict[str, int]:
+    """Return group of settings -> rows that adapting with these settings sees. counted: those of a corpus; where it
+    was not counted, each document is taken for one
+    """
     corpora = {"task": materials.task_text, "domain": materials.domain, "general": materials.general}
     seen = {"pretrain": materials.general}
     for method, contestant in contestants_of(recipe.methods).values():
         seen[method.group(contestant)] = corpora[contestant.needs]
-    return {group: len(corpus) for group, corpus in seen.items() if corpus is not None}
+    return {group: counted.get(corpus.path, len(corpus)) for group, corpus in seen.items() if corpus is not None}

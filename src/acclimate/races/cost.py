@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -84,8 +84,9 @@ class Stage:
     kind     what it counts as in a budget (fit.Costs)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
     start    of the seconds, those before the first step that only a model's first fine-tuning has
-    apart    of the seconds, those that training takes however few its steps are: loading, and a look at dev
-    updates  of the seconds, those that the steps of adapting take however few tokens they have. steps: their number;
+    apart    of the seconds, those that training takes however few its steps are: loading, corpus and tokenizer,
+             what precedes the first step, and looks of which there are as many. apart_flops: the same of the FLOPs
+    updates  of the seconds, those that the steps of adapting take however few rows they have. steps: their number;
              batch: rows of each
     dearer   share by which gradient caching makes a step dearer, where a batch is more than one piece; else 0
     least    the same of a fine-tuning that stops as soon as its patience allows; most: that runs in full. None: this
@@ -101,6 +102,7 @@ class Stage:
     reading: float = 0.0
     start: float = 0.0
     apart: float = 0.0
+    apart_flops: float = 0.0
     updates: float = 0.0
     steps: int = 0
     batch: int = 1
@@ -126,12 +128,14 @@ class Estimate:
     """What jobs take. memory and disk in bytes.
 
     busy  how many times as long everything takes as on the machine when idle, at least 1; the stages include it
+    rows  corpus that is adapted on -> rows that its documents come to
     """
 
     stages: tuple[Stage, ...]
     memory: float
     disk: float
     busy: float = 1.0
+    rows: Mapping[Path, int] = field(default_factory=dict)
 
 
 def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
@@ -168,7 +172,7 @@ def estimate_of_jobs(
     checkpoints = sum(not job.work.opens_test for job, _ in jobs) + 1
     # a checkpoint holds the weights; the run at hand also two states of weights and both moments
     disk = 4.0 * weights * (checkpoints + 2 * 3)
-    return Estimate(tuple(stage.slowed(busy) for stage in planned), peak, disk, busy)
+    return Estimate(tuple(stage.slowed(busy) for stage in planned), peak, disk, busy, trial.rows)
 
 
 def costs_of(
@@ -189,8 +193,11 @@ def costs_of(
             # in full, so that what is planned fits; what stops early leaves more to the last round (fit.affordable)
             amount = (stage.most or stage).whole(unit) if trains else 0.0
             if stage.kind in once:
-                timed = (stage.apart, stage.updates) if unit == "seconds" else (0.0, 0.0)
-                once[stage.kind].append(CostOfJob(amount, names, *timed, stage.steps, stage.batch))
+                apart, updates = (stage.apart, stage.updates) if unit == "seconds" else (stage.apart_flops, 0.0)
+                if stage.kind == "adapting":
+                    once["fixed"].append(CostOfJob(apart, names))
+                    amount -= apart
+                once[stage.kind].append(CostOfJob(amount, names, updates, stage.steps, stage.batch))
                 continue
             for name in names:
                 repeated[stage.kind].setdefault(name, []).append(amount)
@@ -202,7 +209,8 @@ def costs_of(
         # of a contestant whose fine-tunings or tests all are done, as much as of the others
         usual = {kind: float(np.mean([*of.values()])) if of else 0.0 for kind, of in means.items()}
         each = {kind: {name: of.get(name, usual[kind]) for name in entries.models} for kind, of in means.items()}
-        return Costs(tuple(once["adapting"]), tuple(once["fixed"]), **each, start=starts, busy=busy)
+        adapting, fixed = (tuple(jobs) for jobs in once.values())
+        return Costs(adapting, fixed, each["tuning"], each["test"], starts, each["apart"], busy, estimate.rows)
 
     return costs
 
@@ -322,6 +330,7 @@ class SpeedTest:
             set()
         )  # what models' fine-tunings were counted with the probe that their head begins as
         self.lengths: dict[tuple[Any, ...], np.ndarray] = {}
+        self.rows: dict[Path, int] = {}  # as of `Estimate`
         self.trials: dict[str, Mapping[str, Any]] = {}
 
     @property
@@ -375,39 +384,50 @@ class SpeedTest:
         prompt = self.prompt(job)
         lengths = self._lengths(corpus, recipe.max_tokens) + prompt
         rows = len(lengths) / sampled_share(corpus)
+        self.rows[corpus.path] = round(rows)
         plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(rows))
         tokens = plan.steps * plan.batch * float(np.mean(lengths))
         rows_earlier, passes_earlier = method.earlier(recipe, rows)
         earlier = rows_earlier * float(np.mean(lengths))
-        found, reading = self._speed(recipe, method, lengths, plan, prompt), 0.0
+        found = self._speed(recipe, method, lengths, plan, prompt)
         speed, longer = Speed(**found["training"]), found["whole"]
         pieces = _coupled_pieces(plan, lengths, shares_lines=found["shares_lines"])
         kept = 1 / pieces if ranks.world() == 1 else 0.0  # goes through the model once
         again = method.caching(recipe) * (1 - kept) if pieces > 1 else 0.0
+        reading, further = 0.0, 0.0  # further: by looks of which more steps have more
         if method.looked and "dev" in job.places:
             looked = min(recipe.looks, plan.steps) * self.tokens(job.places["dev"], recipe.max_tokens, method.looked)
             reading = looked * self.tried(self.recipe.finetune).reading.seconds
         if looks := job.settings.get("looks"):
-            number = 2 + (plan.steps - 1) // looks["every"]
             read = [
                 self.tokens(place, looks["max_tokens"], HELDOUT_SEGMENTS, more=prompt)
                 for name, place in job.places.items()
                 if name.endswith("_heldout")
             ]
-            number *= 2 if looks.get("sub_words") else 1
-            reading += number * sum(read) * self.tried(self.recipe.finetune).reading.seconds
+            times = 2 if looks.get("sub_words") else 1
+            look = times * sum(read) * self.tried(self.recipe.finetune).reading.seconds
+            reading, further = reading + 2 * look, (plan.steps - 1) // looks["every"] * look
         trained = tokens * method.passes(recipe) + earlier * passes_earlier
-        updates = plan.steps * speed.step
+        updates = plan.steps * speed.step + further
         # in passes of masked language modelling, which are shorter than whole ones
         passes = method.passes(recipe) + (longer - 1) * method.whole_passes(recipe)
-        apart = before + self.loading + self._writing(1)
+        apart = before + self.loading + self._writing(1) + reading
         apart += longer * earlier * passes_earlier * speed.seconds
-        apart += earlier / tokens * updates if tokens else 0.0  # in pieces of as many tokens
-        seconds = apart + tokens * (passes + longer * again) * speed.seconds + updates + reading
+        seconds = apart + tokens * (passes + longer * again) * speed.seconds + updates
         dearer = longer * again / passes
         amounts = (tokens + earlier, trained * speed.flops, seconds)
-        counts = {"apart": apart, "updates": updates, "steps": plan.steps, "batch": plan.batch}
-        return Stage(job.label, "adapting", *amounts, reading=reading, **counts, dearer=dearer)
+        return Stage(
+            job.label,
+            "adapting",
+            *amounts,
+            reading=reading + further,
+            apart=apart,
+            apart_flops=earlier * passes_earlier * speed.flops,
+            updates=updates,
+            steps=plan.steps,
+            batch=plan.batch,
+            dearer=dearer,
+        )
 
     def tuning(self, job: Job, share: float) -> Stage:
         """Return the stage of the first share of a fine-tuning; 1: the whole job. It may stop early."""

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from acclimate.core.figures import listed
@@ -47,37 +48,36 @@ class CostOfJob:
     """What a job costs that is done once.
 
     contestants  those that need it; it is done if one of them races
-    apart        of the amount, what it takes however few its steps are
-    updates      of the amount, what its steps take however few tokens they have
-    steps        of its plan, if it adapts; batch: rows of a step
+    updates      of the amount, what its steps take however few rows they have
+    steps        of its plan, if it can be shortened; batch: rows of a step
     """
 
     amount: float
     contestants: tuple[str, ...] = (UNTOUCHED,)
-    apart: float = 0.0
     updates: float = 0.0
     steps: int = 0
     batch: int = 1
 
     def shortened(self, share: float) -> float:
-        """Return what it takes with a share of its rows, of which a step has fewer: more updates than that share."""
+        """Return what the job takes with a share of its rows. Batches get smaller first, so steps fall less."""
         if share >= 1:
             return self.amount
         steps = _fewer_steps(self.steps, self.batch, share)[0] / self.steps if self.steps else share
-        return self.apart + steps * self.updates + share * (self.amount - self.apart - self.updates)
+        return steps * self.updates + share * (self.amount - self.updates)
 
 
 @dataclass(frozen=True)
 class Costs:
     """Estimated, in the budget's unit.
 
-    adapting  the jobs before fine-tuning that can be shortened
-    fixed     the other jobs that are done once
+    adapting  the jobs before fine-tuning that can be shortened, without what they take however short they are
+    fixed     that, and the other jobs that are done once
     tuning    contestant -> one of its fine-tunings in full; the untouched model first
     test      contestant -> one look of it at the test set
     start     contestant -> what goes before its first fine-tuning beside that: the probe that a head begins as
     apart     contestant -> of a fine-tuning in full, what it takes however few its steps are
     busy      how many times as long everything takes now as on the machine when idle, which all amounts include
+    rows      corpus -> rows that its documents come to
     """
 
     adapting: tuple[CostOfJob, ...]
@@ -87,6 +87,7 @@ class Costs:
     start: Mapping[str, float] = field(default_factory=dict)
     apart: Mapping[str, float] = field(default_factory=dict)
     busy: float = 1.0
+    rows: Mapping[Path, int] = field(default_factory=dict)
 
     def part(self, kept: Sequence[str], length: float = 1.0) -> Costs:
         """Return the costs if only these contestants race, with that share of the steps of fine-tuning."""
@@ -105,7 +106,7 @@ class Costs:
     def shortened(self, most: float) -> tuple[float, float]:
         """Return the share of its rows with which adapting takes at most so much, and what it takes then.
 
-        LEAST_SHARE of them may take more.
+        If even LEAST_SHARE of them takes more, it is that share.
         """
 
         def taken(share: float) -> float:
@@ -151,7 +152,7 @@ class Costs:
 
     def as_record(self) -> dict[str, Any]:
         """Return the costs as they are written down, of which `Costs.of_record` makes them again."""
-        # what adapting takes if it is shortened is not asked again once the recipe is cut
+        # without what shortening needs, because adapting is shortened once
         jobs = {kind: [[job.amount, *job.contestants] for job in getattr(self, kind)] for kind in ("adapting", "fixed")}
         return {**jobs, **{name: dict(getattr(self, name)) for name in ("tuning", "test", "start", "apart")}}
 
@@ -211,7 +212,7 @@ def cut_to_budget(
     """Return what of the recipe fits into the budget, of which `spent` is gone.
 
     costs    of all contestants that are fine-tuned; of those beside the untouched model the first ones stay longest
-    texts    documents that each of `adapting_groups` sees
+    texts    rows that each of `adapting_groups` sees
     rows     number of training rows; 0: unknown
     besides  contestants that are not fine-tuned, which stay
 

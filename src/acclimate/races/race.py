@@ -33,7 +33,7 @@ from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, clocked, parse_budget, session_of
 from acclimate.races.compare import Against
-from acclimate.races.contestants import MEASURED, Entries, enter, texts_of
+from acclimate.races.contestants import MEASURED, Entries, enter, rows_of
 from acclimate.races.cost import costs_of
 from acclimate.races.design import Design, Search, WithinBudget
 from acclimate.races.dry_run import DryRun, how_long
@@ -366,7 +366,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
             budget,
             costs,
             besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
-            texts=texts_of(recipe, materials),
+            texts=rows_of(recipe, materials, costs.rows),
             rows=materials.task.sizes["train"],
             # what was fine-tuned already is planned for again, not twice
             spent=budget.spent(run, searching=False) + (session_of(run) if budget.unit == "seconds" else 0.0),
