@@ -103,6 +103,15 @@ def test_mlm_speed_writes_speeds_and_ratios(report_of, corpus, tmp_path):
     assert "Matrix peak" in report
 
 
+def test_what_closes_the_gap_adds_up_and_is_left_out_where_there_is_none(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    turns = importlib.import_module("turns")
+    told = turns.ladder({"given": [1.0, 3.0], "tuned": [2.0, 6.0], "ours": [4.0, 12.0]})
+    assert "| given | tuned | 2.00 (2.00 to 2.00) | 50% (50% to 50%) |" in told
+    assert "| given | ours | 4.00 (4.00 to 4.00) | 100% (100% to 100%) |" in told
+    assert "| given | ours | 1.01 (1.01 to 1.01) | - |" in turns.ladder({"given": [1.0], "ours": [1.01]})
+
+
 def test_mlm_curve_writes_held_out_losses(report_of, corpus, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     options = ["--size", "1x16", "--steps", "4", "--seeds", "2"]
