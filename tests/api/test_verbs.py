@@ -124,6 +124,7 @@ def test_a_study_has_verdict_table_winner_and_a_short_repr(raced, capsys):
     assert len(repr(study).splitlines()) <= 5
     assert len(repr(study)) < 700
     assert str(study).startswith("Race on table")
+    assert str(study).endswith(f"report: {study.path / 'report.html'}")
     assert acclimate.report(given["out"]).verdict == study.verdict
     assert (study.path / "study.lock.json").exists()
     assert recorded(study.path).race.commands[0].startswith("acclimate.race(..., text='abstract', label='topic', ")

@@ -41,15 +41,20 @@ class Study:
     followed: str = ""
 
     def __str__(self) -> str:
-        return self.text
+        return "\n".join([self.text, *self._places()])
 
     def __repr__(self) -> str:
         lines = [f"Study in {self.path}"]
         if self.report is None:
             return "\n".join([*lines, *self.text.splitlines()[:3]])
-        lines += [self.verdict, *(f"warning: {each}" for each in self.warnings)]
-        lines.append(f"winner: {self.winner} ({self.path / 'winner'})" if self.winner else "winner: none")
-        return "\n".join([*lines, f"report: {self.path / 'report.html'}"])
+        return "\n".join([*lines, self.verdict, *(f"warning: {each}" for each in self.warnings), *self._places()])
+
+    def _places(self) -> list[str]:
+        """Return in words where winner and report of a race are."""
+        if self.report is None:
+            return []
+        winner = f"winner: {self.winner} ({self.path / 'winner'})" if self.winner else "winner: none"
+        return [winner, f"report: {self.path / 'report.html'}"]
 
     def _repr_html_(self) -> str:
         """Return verdict and table for a notebook."""
