@@ -206,7 +206,7 @@ def test_where_differences_may_be_chance_the_race_says_that_it_could_not_tell() 
     difference = f"{100 * design.detectable():.1f} points"
     detects = f"with 3 seeds it detects a true difference of {difference} with a probability of 80%"
     assert verdict(outcome) == (
-        f"{COULD_NOT}: {detects}; the largest difference, DAPT's +0.8 points of macro-F1, is within noise (95% "
+        f"{COULD_NOT}: {detects}; the largest gain, DAPT's +0.8 points of macro-F1, is within noise (95% "
         "interval -1.1 to 2.7; p = .34 after Holm)."
     )
     assert difference in reach(outcome)
@@ -266,7 +266,7 @@ def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell(
     assert tapt.comparison is not None
     fewer = replace(tapt, comparison=replace(tapt.comparison, seeds=2))
     assert verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34), fewer])) == (
-        f"{COULD_NOT}, by up to 5.1 points: the largest difference, DAPT's +0.8 points of macro-F1, is within noise "
+        f"{COULD_NOT}, by up to 5.1 points: the largest gain, DAPT's +0.8 points of macro-F1, is within noise "
         "(95% interval -1.1 to 2.7; p = .34 after Holm)."
     )
 
@@ -282,7 +282,7 @@ def test_an_interval_without_zero_does_not_outweigh_the_corrected_test() -> None
     said = verdict(race_of([untouched(), rival("DAPT", 0.02, p=0.12), rival("TAPT", 0.001, p=0.9)]))
     assert said.startswith(COULD_NOT)
     assert said.endswith(
-        "; the largest difference, DAPT's +2.0 points of macro-F1, may be chance, all comparisons counted (95% "
+        "; the largest gain, DAPT's +2.0 points of macro-F1, may be chance, all comparisons counted (95% "
         "interval 0.1 to 3.9; p = .12 after Holm)."
     )
 

@@ -271,7 +271,8 @@ def cut_to_budget(
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LEAST:.0%} of a budget, {RESERVE[budget.unit]:.0%} is kept back, and a little is added to be sure. Give a "
         f"--budget of at least {budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), or a smaller "
-        f"--model. Without a budget, --probe-only with 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing{idle}"
+        f"--model. Without a budget, --probe-only with 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing"
+        f"{idle}"
     )
 
 

@@ -470,7 +470,7 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
     if gain > 0:
         # one interval may exclude zero although the test over all comparisons is not significant
         doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
-        finding = f"the largest difference, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
+        finding = f"the largest gain, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
     else:
         where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
         finding = f"no contestant that learnt the task scores above it, and the nearest, {nearest.contestant}, {where}"
