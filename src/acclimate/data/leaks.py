@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import get_args
 
 from acclimate.core.types import Example, Label, Split
@@ -202,7 +202,8 @@ def _strongest(matches: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
             if item not in best or _weakness(match) < _weakness(best[item]):
                 best[item] = match
     ordered = sorted(best, key=lambda item: (*_weakness(best[item]), item))
-    return [replace(best[item], reference=str(item)) for item in ordered]
+    found = ((best[item], str(item)) for item in ordered)
+    return [Match(match.kind, match.id, reference, match.similarity, match.excerpt) for match, reference in found]
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:

@@ -177,15 +177,20 @@ class References:
             for kind, negative, reference in matches
             for other in self._owners[reference]
         )
+        beginning = normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
         return [
-            Match(KINDS[kind], name, self._ids[other], -negative, self._excerpt(text, kept[reference]))
+            Match(
+                KINDS[kind],
+                name,
+                self._ids[other],
+                -negative,
+                self._run(kept[reference][2]) if KINDS[kind] == "13-gram" else beginning,
+            )
             for kind, negative, other, reference in order
         ]
 
-    def _excerpt(self, text: str, evidence: Evidence) -> str:
-        kind, _, gram = evidence
-        if KINDS[kind] != "13-gram":
-            return normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
+    def _run(self, gram: int) -> str:
+        """Return the beginning of a shared run."""
         points = self._index.symbols[self._index.gram_begins[gram] : self._index.gram_ends[gram]]
         return points[:_EXCERPT].tobytes().decode("utf-32-le", "surrogatepass")
 
