@@ -272,7 +272,7 @@ def test_without_a_common_design_the_interval_says_what_the_race_could_not_tell(
 
 
 def test_a_race_that_detects_nothing_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    design = SimpleNamespace(detectable=lambda: 1.4)
+    design = SimpleNamespace(detectable=lambda: 1.4, seeds=3)
     monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
     said = verdict(race_of([untouched(), rival("DAPT", 0.008, p=0.34)]))
     assert said.startswith(f"{COULD_NOT}: it could not detect even the largest possible difference; the largest")
@@ -333,9 +333,19 @@ def test_a_verdict_says_at_once_that_the_budget_cut_fine_tuning() -> None:
 
 
 def test_a_race_that_can_tell_nothing_from_chance_says_so_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    design = SimpleNamespace(detectable=lambda: 1.4)
+    design = SimpleNamespace(detectable=lambda: 1.4, seeds=3)
     monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
     assert "could not tell even the largest possible difference from chance. Take more seeds" in reach(race_of([]))
+
+
+def test_of_two_seeds_no_detectable_difference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be one of 48 points beside an interval of 3."""
+    design = SimpleNamespace(detectable=lambda: 0.478, seeds=2)
+    monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
+    assert reach(race_of([])) == "2 seeds seldom establish a difference. Take 3, or a larger budget."
+    two = rival("DAPT", 0.008, p=0.34)
+    two = replace(two, comparison=replace(two.comparison, seeds=2))
+    assert verdict(race_of([untouched(), two])).startswith(f"{COULD_NOT}: 2 seeds seldom establish a difference; the")
 
 
 def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:

@@ -31,6 +31,7 @@ NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 FAR_FROM_DEV = 0.1  # by which a winner's score on test may lie below that on dev before it is told
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
+LEAST_SEEDS = 3  # with fewer, what Student's t with one degree of freedom detects is no figure to plan with
 COMMON = 20  # labels that are tried as the same answer to every text
 
 
@@ -152,9 +153,12 @@ def spread(outcome: Outcome) -> PowerDesign | None:
 
 def reach(outcome: Outcome) -> str:
     """Return in a sentence which difference another such race would detect; "" if this one does not show it."""
+    design = next_race(outcome)
     least = _detectable(outcome)
-    if least is None:
+    if design is None or least is None:
         return ""
+    if design.seeds < LEAST_SEEDS:
+        return f"{amount(design.seeds, 'seed')} seldom establish a difference. Take {LEAST_SEEDS}, or a larger budget."
     if least >= 1:
         between = " between encoders" if outcome.baselines else ""
         return (
@@ -459,7 +463,9 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if doubtful:
         opening = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
-        if least is None:
+        if _comparison(nearest).seeds < LEAST_SEEDS:
+            opening += f": {amount(_comparison(nearest).seeds, 'seed')} seldom establish a difference"
+        elif least is None:
             opening += f", by up to {points(max(doubtful))} points"
         elif least < 1:
             seeds = amount(_comparison(nearest).seeds, "seed")
