@@ -21,7 +21,7 @@ from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
 from acclimate.statistics.power import POWER, PowerDesign, measured_in_race, of_items, probed
-from acclimate.statistics.significance import LEVEL, ONE_ADAPTATION, Comparison
+from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
 
@@ -31,7 +31,6 @@ NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 FAR_FROM_DEV = 0.1  # by which a winner's score on test may lie below that on dev before it is told
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
-LEAST_SEEDS = 3  # with fewer, what Student's t with one degree of freedom detects is no figure to plan with
 COMMON = 20  # labels that are tried as the same answer to every text
 
 
@@ -157,8 +156,8 @@ def reach(outcome: Outcome) -> str:
     least = _detectable(outcome)
     if design is None or least is None:
         return ""
-    if design.seeds < LEAST_SEEDS:
-        return f"{amount(design.seeds, 'seed')} seldom establish a difference. Take {LEAST_SEEDS}, or a larger budget."
+    if design.seeds < FEWEST_SEEDS:
+        return f"{amount(design.seeds, 'seed')} seldom establish a difference. Take {FEWEST_SEEDS}, or a larger budget."
     if least >= 1:
         between = " between encoders" if outcome.baselines else ""
         return (
@@ -463,7 +462,7 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if doubtful:
         opening = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
-        if _comparison(nearest).seeds < LEAST_SEEDS:
+        if _comparison(nearest).seeds < FEWEST_SEEDS:
             opening += f": {amount(_comparison(nearest).seeds, 'seed')} seldom establish a difference"
         elif least is None:
             opening += f", by up to {points(max(doubtful))} points"
