@@ -252,6 +252,11 @@ def test_overlap_finds_what_it_planted_and_writes_speeds(report_of, corpus, tmp_
     assert "flag the same ones" in report
 
 
+def test_templates_makes_rows_that_the_doctor_finds_again(report_of, tmp_path):
+    report = report_of("templates.py", tmp_path / "templates.md", "--templates", "3", "--sizes", "60", "120")
+    assert report.count("| 12 of 12 |") == report.count("| 24 of 24 |") == 2
+
+
 @pytest.mark.slow
 def test_budgeted_race_compares_its_winner_with_the_grids(report_of, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")

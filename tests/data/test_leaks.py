@@ -174,6 +174,14 @@ def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
     assert found.leaking == {"test": {"same"}}
 
 
+def test_a_text_without_words_leaks_into_another_one_without():
+    train = [Example("same", "?", "acid"), Example("words", text("words"), "acid")]
+    test = [Example("item", "?!", "acid"), Example("again", "...", "base"), *examples("test", 3)]
+    found = found_in_rows("train", train, Sealed({"dev": [], "test": test}))
+    assert found.leaking == {"test": {"same"}}
+    assert [(leak.kind, leak.references, leak.same_label) for leak in found.leaks()] == [("exact", 2, 1)]
+
+
 def test_copies_of_pairs_are_those_of_both_texts():
     first, second = text("first"), text("second")
     rows = [pair("a", first, second), pair("b", second, first), pair("c", first, text("else")), Example("d", first, "")]

@@ -22,7 +22,7 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
-from acclimate.text.overlap.references import GRAM, Match, References, normalised_words
+from acclimate.text.overlap.references import GRAM, Item, Match, References, normalised_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
@@ -38,7 +38,7 @@ Met = dict[int, Match]  # indexed text -> how a text matches it
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
     source_leaks = SourceLeaks(source, sealed)
-    for row, matches in sealed.in_rows(rows):
+    for row, matches in sealed.in_rows(rows, besides=source):
         if matches:
             source_leaks.take(row.id, text_and_pair(row), matches, label=row.label)
     return source_leaks
@@ -142,16 +142,38 @@ class Sealed:
         for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
-    def in_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
-        """Yield each row with the matches of the items that it contains, in order."""
-        texts = ((row.id, text) for row in rows for text in _parts(row))
-        scanned = self._references.scan(texts, most=MOST_PARTS)
+    def in_rows(self, rows: Sequence[Example], *, besides: Split = "train") -> Iterator[tuple[Example, list[Match]]]:
+        """Yield each row with matches of the items that it contains, in order.
+
+        A row without a pair has only matches that tell something new (`References.cover`), and none of a split
+        `besides`, in which the rows themselves stand. What `SourceLeaks` counts is what all matches would give.
+        """
+        labels: dict[Label, int] = {}
+        groups = {split: 1 << place for place, split in enumerate(SEALED)}
+        sought: dict[str, list[Item]] = {}
+        for number, items in self._alone.items():
+            for item in items:
+                split, example = self.items[item]
+                label = labels.setdefault(example.label, len(labels))
+                if split != besides:
+                    sought.setdefault(str(number), []).append((item, groups[split], label))
+        alone = ((row.id, row.text, labels.get(row.label, -1)) for row in rows if not row.pair)
+        parts = ((row.id, text) for row in rows if row.pair for text in (row.text, row.pair))
+        covered = self._references.cover(alone, sought, share=MOST_OF_IT)
+        scanned = self._references.scan(parts, most=MOST_PARTS)
         for row in rows:
-            first, *others = (self._met(text, next(scanned)) for text in _parts(row))
-            if others:
-                yield row, _strongest(self._paired(first, others[0]))
+            if row.pair:
+                first, second = (self._met(text, next(scanned)) for text in (row.text, row.pair))
+                yield row, _strongest(self._paired(first, second))
             else:
-                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
+                yield row, next(covered) or self._without_words(row.text, sought)
+
+    def _without_words(self, text: str, sought: Mapping[str, Sequence[Item]]) -> list[Match]:
+        """Return the items without words if the text has none either."""
+        number = self._numbers.get("")
+        if number is None or normalised_words(text):
+            return []
+        return [Match("exact", "", str(item), 1.0, "") for item, _, _ in sought.get(str(number), ())]
 
     def _number(self, text: str, item: int) -> int:
         number = self._numbers.setdefault(normalised_words(text), len(self._holders))
@@ -184,10 +206,6 @@ def leak_kind(match: Match) -> LeakKind:
 def text_and_pair(example: Example) -> str:
     """Return the whole text of an example, with its pair."""
     return f"{example.text} {example.pair}" if example.pair else example.text
-
-
-def _parts(row: Example) -> tuple[str, ...]:
-    return (row.text, row.pair) if row.pair else (row.text,)
 
 
 def _weakness(match: Match) -> tuple[int, float]:

@@ -379,3 +379,62 @@ def test_hashes_are_equal_where_the_words_are():
     first, second, third, none = text_hashes(["A cell, dividing.", "a CELL dividing", "a cell", "..."]).tolist()
     assert first == second != third
     assert none == 0
+
+
+def told_in_all(found, owners, labels, groups):
+    """What counts of (kind, text, item, ...) matches: groups of a text, kinds of an item, those with the same label."""
+    by_text = {(name, groups[item], kind) for kind, name, item in found}
+    by_item = {(item, kind) for kind, _, item in found}
+    same = {(item, kind) for kind, name, item in found if labels[name] == owners[item]}
+    return by_text, by_item, same
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cover_tells_of_texts_and_items_what_all_matches_tell(seed, monkeypatch):
+    generator = random.Random(seed)
+    texts = random_texts(generator, 240)
+    generator.shuffle(texts)
+    references, scanned = numbered(texts[:80], "r"), numbered(texts[80:], "s")
+    held = {name: [2 * number, 2 * number + 1][: 1 + number % 2] for number, (name, _) in enumerate(references)}
+    owners = {str(item): generator.randrange(2) for items in held.values() for item in items}
+    groups = {item: generator.choice((1, 2)) for item in owners}
+    labels = {name: generator.randrange(3) for name, _ in scanned}
+    expected = [
+        ("passage" if kind == "13-gram" and similarity < 0.5 else kind, name, str(item))
+        for kind, name, other, similarity in naive(references, scanned)
+        for item in held[other]
+    ]
+    assert {kind for kind, *_ in expected} == {"exact", "near", "13-gram", "passage"}
+    items = {
+        other: [(item, groups[str(item)], owners[str(item)]) for item in numbers] for other, numbers in held.items()
+    }
+    labelled = [(name, each, labels[name]) for name, each in scanned]
+    index = References(references)
+    for batch, threads in ((1 << 20, 1), (1000, 1), (1000, 3)):
+        monkeypatch.setattr(overlap, "_BATCH", batch)
+        lists = list(index.cover(labelled, items, share=0.5, threads=threads))
+        assert len(lists) == len(scanned)
+        found = [
+            ("passage" if match.kind == "13-gram" and match.similarity < 0.5 else match.kind, match.id, match.reference)
+            for each in lists
+            for match in each
+        ]
+        assert set(found) < set(expected)  # each as what it is, and fewer of them
+        assert told_in_all(found, owners, labels, groups) == told_in_all(expected, owners, labels, groups)
+
+
+def test_texts_of_one_template_are_compared_with_few_of_the_items_alike():
+    """Each of 600 texts is nearly the same as each of 600 items, and shares runs with it."""
+    made = [text(0, 30) + f" number{place} " + text(30, 60) for place in range(1200)]
+    scanned = [(f"s{place}", each, place % 2) for place, each in enumerate(made[:600])]
+    items = {f"r{place}": [(place, 1 + place % 2, place % 3)] for place in range(600)}
+    lists = list(References(numbered(made[600:], "r")).cover(scanned, items, share=0.5))
+    found = [("near", match.id, match.reference) for each in lists for match in each]
+    assert {match.kind for each in lists for match in each} == {"near"}
+    assert {(name, int(item) % 2) for _, name, item in found} == {
+        (f"s{n}", half) for n in range(600) for half in (0, 1)
+    }
+    assert {item for _, _, item in found} == {str(place) for place in range(600)}
+    same = {int(item) for _, name, item in found if int(name[1:]) % 2 == int(item) % 3}
+    assert same == {place for place in range(600) if place % 3 < 2}
+    assert len(found) < 600 * 2 + 600 * 2

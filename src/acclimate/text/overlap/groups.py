@@ -166,10 +166,14 @@ def band_pairs(
     while one < len(order):
         first = order[one]
         key = bands[first, band]
+        in_one_group = other == one + 1
         while key != ZERO and other < len(order) and bands[order[other], band] == key:
             second = order[other]
             other += 1
-            if root(parents, first) == root(parents, second) or shared_before(bands[first], bands[second], band):
+            if root(parents, first) == root(parents, second):
+                continue
+            in_one_group = False
+            if shared_before(bands[first], bands[second], band):
                 continue
             if agreeing(signatures[first], signatures[second]) >= least:
                 pairs[pairs_found, 0], pairs[pairs_found, 1] = first, second
@@ -177,7 +181,8 @@ def band_pairs(
                 if pairs_found == len(pairs):
                     cursor[0], cursor[1] = one, other
                     return pairs_found
-        one += 1
+        # where all later texts with this band are of its group, their pairs need no look: thousands may be alike
+        one = other if in_one_group else one + 1
         other = one + 1
     cursor[0] = len(order)
     return pairs_found

@@ -18,15 +18,19 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from acclimate.core.machines import in_turn, processors
+
+if TYPE_CHECKING:
+    from acclimate.text.overlap.search import Holders
 
 GRAM = 13  # consecutive words that two texts must share to count as copied
 SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
@@ -34,10 +38,12 @@ MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
-_KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
 NamedTexts = Sequence[tuple[str, str]]
+Scanned = TypeVar("Scanned", tuple[str, str], tuple[str, str, int])
+Item = tuple[int, int, int]  # number, bit of its group (1 to 128), label
 MatchKind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[MatchKind, ...] = ("exact", "near", "13-gram")  # from the strongest on
+_KINDS_OF_COVER: tuple[MatchKind, ...] = (*KINDS, "13-gram")  # as overlap/search.py numbers them
 Evidence = tuple[int, float, int]  # number of the kind, similarity, first shared run or -1
 
 
@@ -63,8 +69,8 @@ class Match:
 class References:
     """Texts to look for in others, indexed once.
 
-    Memory: some 20 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB a thread,
-    however much is scanned (a text of more than a million characters takes 20 bytes a character).
+    Memory: some 30 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB and 1 KB a reference
+    a thread, however much is scanned (a text of more than a million characters takes 20 bytes a character).
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
@@ -73,8 +79,7 @@ class References:
         Raises ValueError unless `near` is between 0 and 1. The first use in a process loads the compiled loops, or
         compiles them if no earlier process did.
         """
-        from acclimate.text.overlap.kernels import different_shingles
-        from acclimate.text.overlap.search import build
+        from acclimate.text.overlap.search import build, shingles_of_texts
 
         check_similarity(near)
         self._least = near
@@ -88,7 +93,7 @@ class References:
         self._owners = list(owners.values())
         self._texts = list(owners)
         self._index, self._grams = build(self._texts, near)
-        self._shingles = lru_cache(_KEPT)(lambda reference: different_shingles(self._texts[reference]))
+        self._sets = shingles_of_texts(self._index, near)
 
     def scan(
         self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
@@ -108,6 +113,83 @@ class References:
         reported = np.zeros(len(self._texts), bool)
         for batch, result in in_turn(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, result, reported, most)
+
+    def cover(
+        self,
+        texts: Iterable[tuple[str, str, int]],
+        items: Mapping[str, Sequence[Item]],
+        *,
+        share: float,
+        threads: int | None = None,
+    ) -> Iterator[list[Match]]:
+        """Yield matches of each scanned text with items, a cover of all its matches, in the order of the texts.
+
+        texts    (id, text, label) triples, read ahead by a few million characters. A label is any number.
+        items    id of a reference text -> the items that hold it
+        share    of an item's runs of 13 words: matches with less count as a kind of their own
+        threads  None: as many as this process may use. The result does not depend on it.
+
+        A match is left out if it tells nothing new: the text matches another item of the group in this kind, and an
+        earlier text matched the item in this kind, and one with the item's label if this text has it. So what is
+        counted from the matches (texts that match a group, items that are matched, those with the same label) is what
+        all matches would give, and thousands of texts that are nearly alike take seconds.
+
+        Two bounds keep it short. Of a text at most 1,000 candidates are compared that prove not to be nearly the same.
+        And once it is nearly the same as 100 items of which that tells nothing new, it is compared with no more of
+        them: should it share no more than runs with one of them, that is not told.
+
+        The reference of a match is the number of its item. The order of a text's matches is that of `scan`, with those
+        that share less than `share` last.
+        """
+        holders, numbers = self._holders(items)
+        covered = np.zeros(len(numbers), np.uint8)
+        look = partial(self._look_for, holders=holders, share=share)
+        for batch, every, similar in in_turn(look, _batches(texts), threads or processors()):
+            labels = np.array([label for _, _, label in batch], np.int64)
+            # a batch knows nothing of those before it: what they told of an item is not told again
+            bits = (1 << every[:, 2]) * np.where(labels[every[:, 0]] == holders.labels[every[:, 1]], 17, 1)
+            new = (every[:, 4] > 0) | (covered[every[:, 1]] & bits != bits)
+            np.bitwise_or.at(covered, every[:, 1], bits.astype(np.uint8))
+            found, similarities = every[new], similar[new]
+            order = np.lexsort((numbers[found[:, 1]], -similarities, found[:, 2], found[:, 0]))
+            told = zip(found[order].tolist(), similarities[order].tolist(), strict=True)
+            of_texts = {text: list(those) for text, those in itertools.groupby(told, key=lambda each: each[0][0])}
+            for place, (name, scanned, _) in enumerate(batch):
+                those = of_texts.get(place, ())
+                beginning = _beginning(scanned) if those else ""
+                yield [
+                    Match(
+                        _KINDS_OF_COVER[kind],
+                        name,
+                        str(numbers[item]),
+                        similarity,
+                        beginning if gram < 0 else self._run(gram),
+                    )
+                    for (_, item, kind, gram, _), similarity in those
+                ]
+
+    def _holders(self, items: Mapping[str, Sequence[Item]]) -> tuple[Holders, np.ndarray]:
+        """Return the items of each indexed text, and their numbers."""
+        from acclimate.text.overlap.search import Holders
+
+        held = [[item for owner in owners for item in items.get(self._ids[owner], ())] for owners in self._owners]
+        every = np.array([item for of_text in held for item in of_text], np.int64).reshape(-1, 3)
+        begins = np.cumsum([0, *map(len, held)])
+        groups = every[:, 1].astype(np.uint8)
+        return Holders(begins, groups, int(np.bitwise_or.reduce(groups)), every[:, 2].copy()), every[:, 0].copy()
+
+    def _look_for(
+        self, batch: Sequence[tuple[str, str, int]], *, holders: Holders, share: float
+    ) -> tuple[Sequence[tuple[str, str, int]], np.ndarray, np.ndarray]:
+        """Return the batch and what `cover_texts` finds in it. Several threads run this at a time."""
+        from acclimate.text.overlap.search import cover_texts, folding_table, pack_texts
+
+        packed = pack_texts([text for _, text, _ in batch])
+        labels = np.array([label for _, _, label in batch], np.int64)
+        found, similarities = cover_texts(
+            *packed, folding_table(), labels, self._index, self._grams, self._sets, holders, share
+        )
+        return batch, found, similarities
 
     def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
@@ -146,7 +228,11 @@ class References:
         from acclimate.text.overlap.kernels import different_shingles, similarity
 
         pieces = different_shingles(normalised_words(text))
-        similar = {reference: similarity(pieces, self._shingles(reference)) for reference in candidates.tolist()}
+        hashes, begins = self._sets.hashes, self._sets.begins
+        similar = {
+            reference: similarity(pieces, hashes[begins[reference] : begins[reference + 1]])
+            for reference in candidates.tolist()
+        }
         return {reference: (1, share, -1) for reference, share in similar.items() if share >= self._least}
 
     def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:
@@ -177,7 +263,7 @@ class References:
             for kind, negative, reference in matches
             for other in self._owners[reference]
         )
-        beginning = normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
+        beginning = _beginning(text)
         return [
             Match(
                 KINDS[kind],
@@ -229,12 +315,16 @@ def check_similarity(near: float) -> None:
         )
 
 
-def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    batch: list[tuple[str, str]] = []
+def _beginning(text: str) -> str:
+    return normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
+
+
+def _batches(texts: Iterable[Scanned]) -> Iterator[list[Scanned]]:
+    batch: list[Scanned] = []
     size = 0
-    for name, text in texts:
-        batch.append((name, text))
-        size += len(text) + 1
+    for scanned in texts:
+        batch.append(scanned)
+        size += len(scanned[1]) + 1
         if size >= _BATCH:
             yield batch
             batch, size = [], 0

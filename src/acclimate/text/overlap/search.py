@@ -30,12 +30,17 @@ from acclimate.text.overlap.kernels import (
     read_words,
     same,
     shingle_hashes,
+    similarity,
     sketch,
     sketch_texts,
+    sorted_shingles,
 )
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
+_IN_VAIN = 100  # near-duplicates of one text that tell nothing new, after which only those are sought that may do
+EXACT, NEAR, RUNS, FEW_RUNS = range(4)  # kinds of matches: FEW_RUNS has less than a given share of the text's runs
+SAME_LABEL = 4  # bits by which the mark of a kind is shifted where both have the same label
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 _CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
@@ -81,12 +86,34 @@ class ReferenceIndex(NamedTuple):
     least: int
 
 
+class Shingles(NamedTuple):
+    """U texts as sets of SHINGLE characters: that of text u is hashes[begins[u] : begins[u + 1]], ascending."""
+
+    hashes: np.ndarray
+    begins: np.ndarray
+    near: float
+
+
 class Grams(NamedTuple):
     """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
 
     begins: np.ndarray
     texts: np.ndarray
     counts: np.ndarray  # (U,) different runs of a text
+
+
+class Holders(NamedTuple):
+    """The N items that hold the index's U texts: those of text u are begins[u] to begins[u + 1] (U + 1).
+
+    groups   (N,) uint8: the bit of the item's group
+    every    the bits of all groups
+    labels   (N,) int64
+    """
+
+    begins: np.ndarray
+    groups: np.ndarray
+    every: int
+    labels: np.ndarray
 
 
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
@@ -179,6 +206,22 @@ def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(size, np.uint64), np.zeros(size, np.int64)
 
 
+def shingles_of_texts(index: ReferenceIndex, near: float) -> Shingles:
+    """Return the sets of the index's texts. near: least Jaccard similarity of a near-duplicate"""
+    hashes, begins = different_shingles_of_texts(index.symbols, index.text_begins)
+    return Shingles(hashes, begins, near)
+
+
+@compiled
+def different_shingles_of_texts(symbols: Any, text_begins: Any) -> Any:
+    hashes, begins = np.empty(len(symbols), np.uint64), np.zeros(len(text_begins), np.int64)
+    for text in range(len(text_begins) - 1):
+        pieces = sorted_shingles(symbols[text_begins[text] : text_begins[text + 1]])
+        begins[text + 1] = begins[text] + len(pieces)
+        hashes[begins[text] : begins[text + 1]] = pieces
+    return hashes[: begins[-1]].copy(), begins
+
+
 @compiled
 def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
     """Put each entry into the hash table with its number; equal entries follow one another."""
@@ -261,10 +304,9 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, pair
     lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
-        slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
-        if index.band_keys[slot] == ZERO:
+        number = number_of_band(signature, band, index)
+        if number < 0:
             continue
-        number = index.band_numbers[slot]
         for place in range(index.band_begins[number], index.band_begins[number + 1]):
             other = index.band_texts[place]
             if seen[other] == text + 1:
@@ -278,6 +320,286 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, pair
                 if candidates == CANDIDATES:
                     return pair_count
     return pair_count
+
+
+@part
+def number_of_band(signature: Any, band: int, index: Any) -> Any:
+    """Return the number of a sketch's band, -1 if none of the index's texts has it."""
+    slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
+    return index.band_numbers[slot] if index.band_keys[slot] != ZERO else np.int64(-1)
+
+
+class Told(NamedTuple):
+    """What the matches so far tell.
+
+    covered   (N,) uint8: the kinds of an item's matches; SAME_LABEL bits above, of those with its label
+    reached   (4,) uint8: the groups that the text at hand has matched, by kind
+    """
+
+    covered: np.ndarray
+    reached: np.ndarray
+
+
+class Marks(NamedTuple):
+    """What `cover_texts` notes of the index's U texts for the text at hand, (U,) int64 each.
+
+    seen, alike   the last text, counted from 1, with which it was compared, and with which it may not be told again
+    shared        runs that both share; first: the first of them
+    sharing       the texts that share runs; mates: those that may be nearly the same
+    """
+
+    seen: np.ndarray
+    alike: np.ndarray
+    shared: np.ndarray
+    first: np.ndarray
+    sharing: np.ndarray
+    mates: np.ndarray
+
+
+class Bands(NamedTuple):
+    """The texts of each band, reordered: from open_ends on stand those of which near-duplicates tell nothing new.
+
+    numbers   (bands,) the bands of the text at hand, -1 where no text of the index has it
+    """
+
+    numbers: np.ndarray
+    texts: np.ndarray
+    open_ends: np.ndarray
+
+
+@compiled
+def cover_texts(
+    data: Any, begins: Any, fold: Any, labels: Any, index: Any, grams: Any, shingles: Any, holders: Any, share: float
+) -> Any:
+    """Return matches of D texts with the items of `holders`: only those that tell something new, a cover of them all.
+
+    A match tells something new if the text matched no item of that group in that kind before, or the item matched no
+    text in that kind, or none with the item's label. Of a thousand items alike a text is compared with those that no
+    earlier text matched, and with few others: so the time grows with the texts and with the items, not with the
+    product of both. Only where they share runs, too, each pair is looked at, though not compared.
+
+    labels    (D,)
+    shingles  the index's texts as sets of runs of characters
+    share     least share of an item's runs of words for the kind RUNS; with less it is FEW_RUNS
+
+    Returns found (F, 5), text, item, kind, first run, 1 if it is the text's first of that group and kind; and (F,)
+    the similarities.
+    """
+    longest = longest_text(begins)
+    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
+    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
+    hits, size = np.empty((longest // 2 + 2, 2), np.int64), len(index.text_begins)
+    marks = Marks(
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.zeros(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+    bands = Bands(np.empty(BINS // index.rows, np.int64), index.band_texts.copy(), index.band_begins[1:].copy())
+    told = Told(np.zeros(len(holders.groups), np.uint8), np.zeros(4, np.uint8))
+    found, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), 0
+    for text in range(len(labels)):
+        told.reached[:] = 0
+        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
+        words = read_words(symbols, 0, length, values, word_begins)
+        exact = find_exact(symbols, length, hash_of_text(values, words), index) if words else np.int64(-1)
+        hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, 0)
+        sharers = share_runs(hits, hit_count, grams, marks)
+        if exact >= 0:
+            marks.alike[exact] = text + 1
+            match = (text, exact, EXACT, -1, 1.0)
+            found, similarities, count = tell(match, labels[text], holders, told, found, similarities, count)
+        if index.least and length >= SHINGLE:
+            sketch(values, shingle_hashes(symbols, 0, length, values), signature)
+            for band in range(len(bands.numbers)):
+                bands.numbers[band] = number_of_band(signature, band, index)
+            found, similarities, count = compare(
+                text,
+                symbols[:length],
+                signature,
+                labels[text],
+                sharers,
+                index,
+                grams,
+                shingles,
+                holders,
+                share,
+                marks,
+                bands,
+                told,
+                found,
+                similarities,
+                count,
+            )
+        for other in marks.sharing[:sharers]:
+            if marks.alike[other] != text + 1:
+                kind, runs = kind_of_runs(other, marks, grams, share), marks.shared[other] / grams.counts[other]
+                match = (text, other, kind, marks.first[other], runs)
+                found, similarities, count = tell(match, labels[text], holders, told, found, similarities, count)
+            marks.shared[other] = 0
+    return found[:count].copy(), similarities[:count].copy()
+
+
+@part
+def compare(
+    text: int,
+    symbols: Any,
+    signature: Any,
+    label: int,
+    sharers: int,
+    index: Any,
+    grams: Any,
+    shingles: Any,
+    holders: Any,
+    share: float,
+    marks: Any,
+    bands: Any,
+    told: Any,
+    found: Any,
+    similarities: Any,
+    count: int,
+) -> Any:
+    """Tell the near-duplicates of one text, and mark them as alike; return the arrays of matches, grown."""
+    lowest, pieces = np.empty(BINS, np.uint8), np.empty(0, np.uint64)
+    lowest_bytes(signature, lowest)
+    failed, in_vain = 0, 0
+    for turn in range(-1, len(bands.numbers)):
+        if turn < 0:
+            mates = open_mates(text, sharers, index, holders, marks, bands, told)
+        elif told.reached[NEAR] == holders.every or failed == CANDIDATES:
+            break
+        else:  # only groups are sought now, that the text has not met
+            mates = closed_mates(text, bands.numbers[turn], index, marks, bands)
+        for other in marks.mates[:mates]:
+            # one that is alike has the same words; after the first turn only what the text lacks is sought
+            if marks.alike[other] == text + 1 or (turn >= 0 and told.reached[NEAR] == holders.every):
+                continue
+            tells = tells_new(other, NEAR, label, holders, told)
+            kind = kind_of_runs(other, marks, grams, share)
+            if not tells and not (marks.shared[other] and tells_new(other, kind, label, holders, told)):
+                continue
+            if failed == CANDIDATES or (not tells and in_vain == _IN_VAIN):
+                marks.alike[other] = text + 1  # perhaps; it is not told as shared runs either
+                continue
+            if agreeing(lowest, index.signatures[other]) < index.least:
+                continue
+            if not len(pieces):
+                pieces = sorted_shingles(symbols)
+            jaccard = similarity(pieces, shingles.hashes[shingles.begins[other] : shingles.begins[other + 1]])
+            if jaccard < shingles.near:
+                failed += 1
+                continue
+            in_vain += not tells
+            marks.alike[other] = text + 1
+            match = (text, other, NEAR, -1, jaccard)
+            found, similarities, count = tell(match, label, holders, told, found, similarities, count)
+    return found, similarities, count
+
+
+@part
+def open_mates(text: int, sharers: int, index: Any, holders: Any, marks: Any, bands: Any, told: Any) -> Any:
+    """Note as mates the texts of the bands of which a near-duplicate may tell something new, and the sharers of runs.
+
+    Moves those of which all is known to the end of their band. Returns the number of mates.
+    """
+    count, known = 0, 1 << NEAR | 1 << NEAR + SAME_LABEL
+    for number in bands.numbers:
+        place = index.band_begins[number] if number >= 0 else 0
+        while number >= 0 and place < bands.open_ends[number]:
+            other, opens = bands.texts[place], False
+            for item in range(holders.begins[other], holders.begins[other + 1]):
+                opens |= told.covered[item] & known != known
+            if opens:
+                count, place = note_mate(text, other, marks, count), place + 1
+            else:
+                bands.open_ends[number] -= 1
+                bands.texts[place] = bands.texts[bands.open_ends[number]]
+                bands.texts[bands.open_ends[number]] = other
+    for other in marks.sharing[:sharers]:
+        count = note_mate(text, other, marks, count)
+    return count
+
+
+@part
+def closed_mates(text: int, number: int, index: Any, marks: Any, bands: Any) -> Any:
+    """Note as mates the other texts of a band; return their number."""
+    count = 0
+    if number >= 0:
+        for place in range(bands.open_ends[number], index.band_begins[number + 1]):
+            count = note_mate(text, bands.texts[place], marks, count)
+    return count
+
+
+@part
+def note_mate(text: int, other: int, marks: Any, count: int) -> int:
+    if marks.seen[other] == text + 1:
+        return count
+    marks.seen[other], marks.mates[count] = text + 1, other
+    return count + 1
+
+
+@part
+def share_runs(hits: Any, hit_count: int, grams: Any, marks: Any) -> Any:
+    """Note which of the index's texts share runs with one text, how many and the first; return their number."""
+    different, sharers = np.ones(hit_count, np.bool_), 0
+    order = np.argsort(hits[:hit_count, 1], kind="mergesort")
+    for place in range(1, hit_count):  # of equal runs the first counts: the order is stable
+        different[order[place]] = hits[order[place], 1] != hits[order[place - 1], 1]
+    for hit in range(hit_count):
+        gram = hits[hit, 1]
+        for place in range(grams.begins[gram], grams.begins[gram + 1] if different[hit] else 0):
+            other = grams.texts[place]
+            if not marks.shared[other]:
+                marks.first[other], marks.sharing[sharers] = gram, other
+                sharers += 1
+            marks.shared[other] += 1
+    return sharers
+
+
+@part
+def kind_of_runs(other: int, marks: Any, grams: Any, share: float) -> Any:
+    return RUNS if marks.shared[other] >= share * grams.counts[other] else FEW_RUNS
+
+
+@part
+def tells_new(other: int, kind: int, label: int, holders: Any, told: Any) -> bool:
+    """Return True if a match with the index's text would tell something new of an item, or of the text at hand."""
+    for item in range(holders.begins[other], holders.begins[other + 1]):
+        bits = bits_of(kind, label, item, holders)
+        if told.covered[item] & bits != bits or not told.reached[kind] & holders.groups[item]:
+            return True
+    return False
+
+
+@part
+def bits_of(kind: int, label: int, item: int, holders: Any) -> Any:
+    return 1 << kind | 1 << kind + SAME_LABEL if label == holders.labels[item] else 1 << kind
+
+
+@part
+def tell(match: Any, label: int, holders: Any, told: Any, found: Any, similarities: Any, count: int) -> Any:
+    """Add a match, for each item that holds the index's text and of which it tells something new.
+
+    match  text, text of the index, kind, first run and similarity
+
+    Returns the arrays of matches, grown.
+    """
+    text, other, kind, gram, share = match
+    for item in range(holders.begins[other], holders.begins[other + 1]):
+        bits, first = bits_of(kind, label, item, holders), not told.reached[kind] & holders.groups[item]
+        if told.covered[item] & bits == bits and not first:
+            continue
+        if count == len(found):
+            found = np.concatenate((found, np.empty_like(found)))
+            similarities = np.concatenate((similarities, np.empty_like(similarities)))
+        found[count, 0], found[count, 1], found[count, 2], found[count, 3] = text, item, kind, gram
+        found[count, 4], similarities[count] = first, share
+        count += 1
+        told.reached[kind] |= holders.groups[item]
+        told.covered[item] |= bits
+    return found, similarities, count
 
 
 def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
