@@ -69,8 +69,8 @@ class Match:
 class References:
     """Texts to look for in others, indexed once.
 
-    Memory: some 30 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB and 1 KB a reference
-    a thread, however much is scanned (a text of more than a million characters takes 20 bytes a character).
+    Memory: some 30 bytes a character of the references and 3 KB a reference; while scanning, for each thread some 20 MB
+    and 1 KB a reference, however much is scanned (a text of more than a million characters takes 20 bytes a character).
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
