@@ -125,12 +125,12 @@ def shingle_hashes(symbols: Any, first: int, last: int, hashes: Any) -> int:
 
 def different_shingles(words: str) -> Any:
     """Return the hashes of the different runs of SHINGLE characters of a normalised text, ascending, uint64."""
-    hashes: Any = sorted_shingles(np.frombuffer(words.encode("utf-32-le", "surrogatepass"), np.uint32))
+    hashes: Any = _sorted_shingles(np.frombuffer(words.encode("utf-32-le", "surrogatepass"), np.uint32))
     return hashes
 
 
 @compiled
-def sorted_shingles(symbols: Any) -> Any:
+def _sorted_shingles(symbols: Any) -> Any:
     hashes = np.empty(max(len(symbols) - SHINGLE + 1, 0), np.uint64)
     count = shingle_hashes(symbols, 0, len(symbols), hashes)
     hashes.sort()

@@ -22,7 +22,7 @@ import itertools
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ import numpy as np
 from acclimate.core.machines import in_turn, processors
 
 if TYPE_CHECKING:
-    from acclimate.text.overlap.search import Holders
+    from acclimate.text.overlap.search import Holders, Shingles
 
 GRAM = 13  # consecutive words that two texts must share to count as copied
 SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
@@ -38,6 +38,7 @@ MOST = 100  # different reference texts that are reported for one scanned text
 WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
+_KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
 NamedTexts = Sequence[tuple[str, str]]
 Scanned = TypeVar("Scanned", tuple[str, str], tuple[str, str, int])
 Item = tuple[int, int, int]  # number, bit of its group (1 to 128), label
@@ -69,8 +70,9 @@ class Match:
 class References:
     """Texts to look for in others, indexed once.
 
-    Memory: some 30 bytes a character of the references and 3 KB a reference; while scanning, for each thread some 20 MB
-    and 1 KB a reference, however much is scanned (a text of more than a million characters takes 20 bytes a character).
+    Memory: some 20 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB a thread,
+    however much is scanned (a text of more than a million characters takes 20 bytes a character). A cover takes 8 bytes
+    a character of the references more, and for each thread 1 KB a reference.
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
@@ -79,7 +81,8 @@ class References:
         Raises ValueError unless `near` is between 0 and 1. The first use in a process loads the compiled loops, or
         compiles them if no earlier process did.
         """
-        from acclimate.text.overlap.search import build, shingles_of_texts
+        from acclimate.text.overlap.kernels import different_shingles
+        from acclimate.text.overlap.search import build
 
         check_similarity(near)
         self._least = near
@@ -93,7 +96,7 @@ class References:
         self._owners = list(owners.values())
         self._texts = list(owners)
         self._index, self._grams = build(self._texts, near)
-        self._sets = shingles_of_texts(self._index, near)
+        self._shingles = lru_cache(_KEPT)(lambda reference: different_shingles(self._texts[reference]))
 
     def scan(
         self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
@@ -141,9 +144,12 @@ class References:
         The reference of a match is the number of its item. The order of a text's matches is that of `scan`, with those
         that share less than `share` last.
         """
+        from acclimate.text.overlap.search import Shingles, different_shingles_of_texts
+
         holders, numbers = self._holders(items)
         covered = np.zeros(len(numbers), np.uint8)
-        look = partial(self._look_for, holders=holders, share=share)
+        hashes, begins = different_shingles_of_texts(self._index.symbols, self._index.text_begins)
+        look = partial(self._look_for, shingles=Shingles(hashes, begins, self._least), holders=holders, share=share)
         for batch, every, similar in in_turn(look, _batches(texts), threads or processors()):
             labels = np.array([label for _, _, label in batch], np.int64)
             # a batch knows nothing of those before it: what they told of an item is not told again
@@ -179,7 +185,7 @@ class References:
         return Holders(begins, groups, int(np.bitwise_or.reduce(groups)), every[:, 2].copy()), every[:, 0].copy()
 
     def _look_for(
-        self, batch: Sequence[tuple[str, str, int]], *, holders: Holders, share: float
+        self, batch: Sequence[tuple[str, str, int]], *, shingles: Shingles, holders: Holders, share: float
     ) -> tuple[Sequence[tuple[str, str, int]], np.ndarray, np.ndarray]:
         """Return the batch and what `cover_texts` finds in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import cover_texts, folding_table, pack_texts
@@ -187,7 +193,7 @@ class References:
         packed = pack_texts([text for _, text, _ in batch])
         labels = np.array([label for _, _, label in batch], np.int64)
         found, similarities = cover_texts(
-            *packed, folding_table(), labels, self._index, self._grams, self._sets, holders, share
+            *packed, folding_table(), labels, self._index, self._grams, shingles, holders, share
         )
         return batch, found, similarities
 
@@ -228,11 +234,7 @@ class References:
         from acclimate.text.overlap.kernels import different_shingles, similarity
 
         pieces = different_shingles(normalised_words(text))
-        hashes, begins = self._sets.hashes, self._sets.begins
-        similar = {
-            reference: similarity(pieces, hashes[begins[reference] : begins[reference + 1]])
-            for reference in candidates.tolist()
-        }
+        similar = {reference: similarity(pieces, self._shingles(reference)) for reference in candidates.tolist()}
         return {reference: (1, share, -1) for reference, share in similar.items() if share >= self._least}
 
     def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:

@@ -22,6 +22,7 @@ from acclimate.text.overlap.kernels import (
     ZERO,
     agreeing,
     band_key,
+    distinct,
     find_slot,
     hash_of_text,
     longest_text,
@@ -30,16 +31,16 @@ from acclimate.text.overlap.kernels import (
     read_words,
     same,
     shingle_hashes,
-    similarity,
     sketch,
     sketch_texts,
-    sorted_shingles,
 )
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 _IN_VAIN = 100  # near-duplicates of one text that tell nothing new, after which only those are sought that may do
-EXACT, NEAR, RUNS, FEW_RUNS = range(4)  # kinds of matches: FEW_RUNS has less than a given share of the text's runs
+# kinds of matches, FEW_RUNS with less than a given share of the runs; numba would compile `tell` for each Python number
+EXACT, NEAR, RUNS, FEW_RUNS = np.arange(4)
+NO_RUN = np.int64(-1)
 SAME_LABEL = 4  # bits by which the mark of a kind is shifted where both have the same label
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
@@ -87,7 +88,10 @@ class ReferenceIndex(NamedTuple):
 
 
 class Shingles(NamedTuple):
-    """U texts as sets of SHINGLE characters: that of text u is hashes[begins[u] : begins[u + 1]], ascending."""
+    """U texts as sets of runs of SHINGLE characters: that of text u is hashes[begins[u] : begins[u + 1]], each once.
+
+    near  least Jaccard similarity of near-duplicates
+    """
 
     hashes: np.ndarray
     begins: np.ndarray
@@ -206,19 +210,16 @@ def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(size, np.uint64), np.zeros(size, np.int64)
 
 
-def shingles_of_texts(index: ReferenceIndex, near: float) -> Shingles:
-    """Return the sets of the index's texts. near: least Jaccard similarity of a near-duplicate"""
-    hashes, begins = different_shingles_of_texts(index.symbols, index.text_begins)
-    return Shingles(hashes, begins, near)
-
-
 @compiled
 def different_shingles_of_texts(symbols: Any, text_begins: Any) -> Any:
+    """Return the arrays of `Shingles` for texts of normalised code points."""
     hashes, begins = np.empty(len(symbols), np.uint64), np.zeros(len(text_begins), np.int64)
+    values = np.empty(longest_text(text_begins), np.uint64)
     for text in range(len(text_begins) - 1):
-        pieces = sorted_shingles(symbols[text_begins[text] : text_begins[text + 1]])
-        begins[text + 1] = begins[text] + len(pieces)
-        hashes[begins[text] : begins[text + 1]] = pieces
+        count = distinct(values, shingle_hashes(symbols, text_begins[text], text_begins[text + 1], values))
+        begins[text + 1] = begins[text] + count
+        for place in range(count):
+            hashes[begins[text] + place] = values[place]
     return hashes[: begins[-1]].copy(), begins
 
 
@@ -379,7 +380,7 @@ def cover_texts(
     product of both. Only where they share runs, too, each pair is looked at, though not compared.
 
     labels    (D,)
-    shingles  the index's texts as sets of runs of characters
+    shingles  of the index's texts
     share     least share of an item's runs of words for the kind RUNS; with less it is FEW_RUNS
 
     Returns found (F, 5), text, item, kind, first run, 1 if it is the text's first of that group and kind; and (F,)
@@ -399,9 +400,10 @@ def cover_texts(
     )
     bands = Bands(np.empty(BINS // index.rows, np.int64), index.band_texts.copy(), index.band_begins[1:].copy())
     told = Told(np.zeros(len(holders.groups), np.uint8), np.zeros(4, np.uint8))
-    found, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), 0
+    found, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), np.int64(0)
     for text in range(len(labels)):
-        told.reached[:] = 0
+        for kind in range(4):
+            told.reached[kind] = 0
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
         words = read_words(symbols, 0, length, values, word_begins)
         exact = find_exact(symbols, length, hash_of_text(values, words), index) if words else np.int64(-1)
@@ -409,8 +411,9 @@ def cover_texts(
         sharers = share_runs(hits, hit_count, grams, marks)
         if exact >= 0:
             marks.alike[exact] = text + 1
-            match = (text, exact, EXACT, -1, 1.0)
-            found, similarities, count = tell(match, labels[text], holders, told, found, similarities, count)
+            found, similarities, count = tell(
+                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, told, found, similarities, count
+            )
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
             for band in range(len(bands.numbers)):
@@ -436,8 +439,10 @@ def cover_texts(
         for other in marks.sharing[:sharers]:
             if marks.alike[other] != text + 1:
                 kind, runs = kind_of_runs(other, marks, grams, share), marks.shared[other] / grams.counts[other]
-                match = (text, other, kind, marks.first[other], runs)
-                found, similarities, count = tell(match, labels[text], holders, told, found, similarities, count)
+                gram = marks.first[other]
+                found, similarities, count = tell(
+                    text, other, kind, gram, runs, labels[text], holders, told, found, similarities, count
+                )
             marks.shared[other] = 0
     return found[:count].copy(), similarities[:count].copy()
 
@@ -459,10 +464,10 @@ def compare(
     told: Any,
     found: Any,
     similarities: Any,
-    count: int,
+    count: Any,
 ) -> Any:
     """Tell the near-duplicates of one text, and mark them as alike; return the arrays of matches, grown."""
-    lowest, pieces = np.empty(BINS, np.uint8), np.empty(0, np.uint64)
+    lowest, table, size = np.empty(BINS, np.uint8), np.empty(0, np.uint64), 0
     lowest_bytes(signature, lowest)
     failed, in_vain = 0, 0
     for turn in range(-1, len(bands.numbers)):
@@ -485,17 +490,43 @@ def compare(
                 continue
             if agreeing(lowest, index.signatures[other]) < index.least:
                 continue
-            if not len(pieces):
-                pieces = sorted_shingles(symbols)
-            jaccard = similarity(pieces, shingles.hashes[shingles.begins[other] : shingles.begins[other + 1]])
+            if not size:
+                table, size = table_of(symbols)
+            jaccard = similarity_to(table, size, other, shingles)
             if jaccard < shingles.near:
                 failed += 1
                 continue
             in_vain += not tells
             marks.alike[other] = text + 1
-            match = (text, other, NEAR, -1, jaccard)
-            found, similarities, count = tell(match, label, holders, told, found, similarities, count)
+            found, similarities, count = tell(
+                text, other, NEAR, NO_RUN, jaccard, label, holders, told, found, similarities, count
+            )
     return found, similarities, count
+
+
+@part
+def table_of(symbols: Any) -> Any:
+    """Return a hash table of the different shingles of one text, and their number."""
+    values, size = np.empty(len(symbols), np.uint64), 16
+    count = shingle_hashes(symbols, 0, len(symbols), values)
+    while size < 2 * count:
+        size *= 2
+    table, different = np.zeros(size, np.uint64), 0
+    for place in range(count):
+        key = max(values[place], ONE)
+        slot = find_slot(table, key)
+        different += table[slot] == ZERO
+        table[slot] = key
+    return table, different
+
+
+@part
+def similarity_to(table: Any, size: int, other: int, shingles: Any) -> Any:
+    """Return the Jaccard similarity of the set in a table to that of an index's text."""
+    begin, end, both = shingles.begins[other], shingles.begins[other + 1], 0
+    for place in range(begin, end):
+        both += table[find_slot(table, shingles.hashes[place])] != ZERO
+    return both / (size + end - begin - both)
 
 
 @part
@@ -543,18 +574,20 @@ def note_mate(text: int, other: int, marks: Any, count: int) -> int:
 @part
 def share_runs(hits: Any, hit_count: int, grams: Any, marks: Any) -> Any:
     """Note which of the index's texts share runs with one text, how many and the first; return their number."""
-    different, sharers = np.ones(hit_count, np.bool_), 0
-    order = np.argsort(hits[:hit_count, 1], kind="mergesort")
-    for place in range(1, hit_count):  # of equal runs the first counts: the order is stable
-        different[order[place]] = hits[order[place], 1] != hits[order[place - 1], 1]
+    size, sharers = 2, 0
+    while size < 2 * hit_count:
+        size *= 2
+    table = np.zeros(size, np.uint64)  # of the runs, since a text may have one more than once
     for hit in range(hit_count):
         gram = hits[hit, 1]
-        for place in range(grams.begins[gram], grams.begins[gram + 1] if different[hit] else 0):
+        slot = find_slot(table, np.uint64(gram + 1))
+        for place in range(grams.begins[gram], grams.begins[gram + 1] if table[slot] == ZERO else 0):
             other = grams.texts[place]
             if not marks.shared[other]:
                 marks.first[other], marks.sharing[sharers] = gram, other
                 sharers += 1
             marks.shared[other] += 1
+        table[slot] = np.uint64(gram + 1)
     return sharers
 
 
@@ -564,7 +597,7 @@ def kind_of_runs(other: int, marks: Any, grams: Any, share: float) -> Any:
 
 
 @part
-def tells_new(other: int, kind: int, label: int, holders: Any, told: Any) -> bool:
+def tells_new(other: int, kind: Any, label: int, holders: Any, told: Any) -> bool:
     """Return True if a match with the index's text would tell something new of an item, or of the text at hand."""
     for item in range(holders.begins[other], holders.begins[other + 1]):
         bits = bits_of(kind, label, item, holders)
@@ -574,26 +607,36 @@ def tells_new(other: int, kind: int, label: int, holders: Any, told: Any) -> boo
 
 
 @part
-def bits_of(kind: int, label: int, item: int, holders: Any) -> Any:
+def bits_of(kind: Any, label: int, item: int, holders: Any) -> Any:
     return 1 << kind | 1 << kind + SAME_LABEL if label == holders.labels[item] else 1 << kind
 
 
 @part
-def tell(match: Any, label: int, holders: Any, told: Any, found: Any, similarities: Any, count: int) -> Any:
-    """Add a match, for each item that holds the index's text and of which it tells something new.
-
-    match  text, text of the index, kind, first run and similarity
-
-    Returns the arrays of matches, grown.
-    """
-    text, other, kind, gram, share = match
+def tell(
+    text: int,
+    other: Any,
+    kind: Any,
+    gram: Any,
+    share: float,
+    label: int,
+    holders: Any,
+    told: Any,
+    found: Any,
+    similarities: Any,
+    count: Any,
+) -> Any:
+    """Add a match for each item of the index's text of which it tells something new; return the arrays, grown."""
     for item in range(holders.begins[other], holders.begins[other + 1]):
         bits, first = bits_of(kind, label, item, holders), not told.reached[kind] & holders.groups[item]
         if told.covered[item] & bits == bits and not first:
             continue
         if count == len(found):
-            found = np.concatenate((found, np.empty_like(found)))
-            similarities = np.concatenate((similarities, np.empty_like(similarities)))
+            more, more_similarities = np.empty((2 * count, 5), np.int64), np.empty(2 * count, np.float64)
+            for place in range(count):  # a slice takes three seconds to compile
+                for column in range(5):
+                    more[place, column] = found[place, column]
+                more_similarities[place] = similarities[place]
+            found, similarities = more, more_similarities
         found[count, 0], found[count, 1], found[count, 2], found[count, 3] = text, item, kind, gram
         found[count, 4], similarities[count] = first, share
         count += 1
