@@ -34,7 +34,7 @@ from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.pubmedbert import EXTEND
 from acclimate.studies.tlm import STAGE_1
 
-TEXTS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
+TEXT_ROWS = {"pretrain": 1000, "tapt": 1000, "dapt": 1000}
 WIDE = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 5e-5)))
 RIVALS = ("TAPT", "DAPT", "random weights")
 
@@ -80,7 +80,7 @@ def test_what_is_no_budget_is_refused_with_examples(text):
 
 
 def test_a_large_budget_leaves_the_recipe_as_it_is():
-    fitted = cut_to_budget(WIDE, parse_budget("10h"), COSTS, texts=TEXTS)
+    fitted = cut_to_budget(WIDE, parse_budget("10h"), COSTS, text_rows=TEXT_ROWS)
     assert fitted.recipe.seeds == WIDE.seeds
     assert fitted.recipe.settings() == WIDE.settings()
     assert fitted.recipe.dapt.plan == WIDE.dapt.plan
@@ -90,7 +90,7 @@ def test_a_large_budget_leaves_the_recipe_as_it_is():
 def test_what_is_planned_never_costs_more_than_the_budget():
     for minutes in range(8, 60):
         budget = Budget(minutes * 60.0, "seconds", f"{minutes}min")
-        fitted = cut_to_budget(WIDE, budget, COSTS, texts=TEXTS)
+        fitted = cut_to_budget(WIDE, budget, COSTS, text_rows=TEXT_ROWS)
         share = min(1.0, ADAPTING * budget.amount / 600.0)
         recipe_fitted = fitted.recipe
         tuning = COSTS.searching(recipe_fitted.settings(), recipe_fitted.seeds)
@@ -101,7 +101,7 @@ def test_what_is_planned_never_costs_more_than_the_budget():
 
 
 def test_seeds_outlive_settings():
-    tight = cut_to_budget(WIDE, parse_budget("8min"), COSTS, texts=TEXTS)
+    tight = cut_to_budget(WIDE, parse_budget("8min"), COSTS, text_rows=TEXT_ROWS)
     assert tight.recipe.seeds == 3
     assert len(tight.recipe.settings()) < 3
     assert any("settings" in note for note in tight.notes)
@@ -110,12 +110,12 @@ def test_seeds_outlive_settings():
 
 def test_a_budget_that_lowers_the_number_of_adaptations_says_so():
     several = replace(WIDE, seeds=5, adapt_seeds=5)
-    tight = cut_to_budget(several, parse_budget("8min"), COSTS, texts=TEXTS)
+    tight = cut_to_budget(several, parse_budget("8min"), COSTS, text_rows=TEXT_ROWS)
     assert tight.recipe.adapt_seeds == tight.recipe.seeds == 3
     assert "3 adaptations in place of 5, to fit the budget." in tight.notes
     [seeds] = [note for note in tight.notes if note.startswith("3 seeds in place of 5, to fit the budget")]
     assert seeds.endswith("what the doctor says of detectable differences is for 5 seeds.")
-    fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, texts=TEXTS)
+    fits = cut_to_budget(replace(several, adapt_seeds=2), parse_budget("8min"), COSTS, text_rows=TEXT_ROWS)
     assert fits.recipe.adapt_seeds == 2
     assert not any("adaptations" in note for note in fits.notes)
 
@@ -123,7 +123,7 @@ def test_a_budget_that_lowers_the_number_of_adaptations_says_so():
 def test_adapting_is_shortened_by_one_factor_and_in_smaller_batches():
     recipe = for_model()
     costs = costs_alike(60_000, 10, 5, 1, RIVALS[:2])
-    fitted = cut_to_budget(recipe, parse_budget("20min"), costs, texts={"tapt": 5000, "dapt": 9000}).recipe
+    fitted = cut_to_budget(recipe, parse_budget("20min"), costs, text_rows={"tapt": 5000, "dapt": 9000}).recipe
     share = 0.5 * 1200 / 60_000
     assert fitted.dapt.plan.steps * fitted.dapt.plan.batch == pytest.approx(share * 2500 * 256, rel=0.02)
     assert fitted.dapt.plan.steps == pytest.approx(400, rel=0.02)
@@ -141,14 +141,14 @@ def test_the_updates_of_smaller_batches_are_planned_with(seconds):
     adapted = CostOfJob(6250.0, ("DAPT",), updates=0.1 * before.steps, steps=before.steps, batch=before.batch)
     assert (before.steps, before.batch) == (2500, 256)
     costs = replace(costs_alike(0.0, 3.0, 2.0, 1.0, ["DAPT"]), adapting=(adapted,))
-    plan = cut_to_budget(recipe, Budget(seconds, "seconds", f"{seconds}s"), costs, texts=TEXTS).recipe.dapt.plan
+    plan = cut_to_budget(recipe, Budget(seconds, "seconds", f"{seconds}s"), costs, text_rows=TEXT_ROWS).recipe.dapt.plan
     assert plan.batch < before.batch
     takes = 0.1 * plan.steps + 6000.0 * plan.steps * plan.batch / (before.steps * before.batch)
     assert 0.9 * ADAPTING * seconds < takes < 1.01 * ADAPTING * seconds  # a batch has a whole number of rows
 
 
 def test_contestants_leave_before_fine_tuning_is_shortened_and_both_are_said():
-    given = {"texts": TEXTS, "besides": ["TF-IDF"]}
+    given = {"text_rows": TEXT_ROWS, "besides": ["TF-IDF"]}
     costs = costs_alike(adapting=60.0, fixed=0.0, tuning=100.0, test=1.0)
     fewer = cut_to_budget(WIDE, parse_budget("13min"), costs, **given)
     assert fewer.recipe.contestants == ("TAPT", "DAPT", "TF-IDF")
@@ -180,7 +180,7 @@ def test_what_a_short_fine_tuning_takes_besides_its_steps_is_not_shortened():
     assert part.tuning == dict.fromkeys(names, 20.0)
     assert part.searching(WIDE.settings()[:1], 2) == 4 * 20.0 + 4 * 1.0 + 2 * 20.0
     length = (0.9 * 180 - 4 * 1.0 - 2 * 20.0 - 4 * 10.0) / (4 * 100.0)
-    fitted = cut_to_budget(WIDE, parse_budget("3min"), costs, texts=TEXTS)
+    fitted = cut_to_budget(WIDE, parse_budget("3min"), costs, text_rows=TEXT_ROWS)
     assert fitted.recipe.finetune.epochs == pytest.approx(length * WIDE.finetune.epochs)
     assert (fitted.costs.start, fitted.costs.apart) == (costs.start, costs.apart)
     assert Costs.of_record(json.loads(json.dumps(fitted.costs.as_record()))) == fitted.costs
@@ -199,7 +199,7 @@ def test_a_shortened_fine_tuning_is_never_longer_than_stated_and_fits(seconds, t
     costs = replace(costs, apart=dict.fromkeys(names, apart))
     budget = Budget(float(seconds), "seconds", f"{seconds}s")
     try:
-        fitted = cut_to_budget(WIDE, budget, costs, texts=TEXTS, rows=700)
+        fitted = cut_to_budget(WIDE, budget, costs, text_rows=TEXT_ROWS, rows=700)
     except ValueError:
         assert seconds < 145
         return
@@ -213,24 +213,24 @@ def test_second_attempts_are_left_out_where_the_budget_does_not_pay_for_all_of_t
     """One takes twice as long as the first attempt, and which fine-tunings need one is not known before."""
     costs = costs_alike(adapting=0.0, fixed=0.0, tuning=10.0, test=0.0)
     whole = costs.searching(WIDE.settings(), WIDE.seeds)
-    ample = cut_to_budget(WIDE, parse_budget(f"{4 * whole:.0f}s"), costs, texts=TEXTS)
+    ample = cut_to_budget(WIDE, parse_budget(f"{4 * whole:.0f}s"), costs, text_rows=TEXT_ROWS)
     assert ample.recipe == WIDE
     assert NO_RETRY not in ample.notes
-    tight = cut_to_budget(WIDE, parse_budget(f"{2 * whole:.0f}s"), costs, texts=TEXTS)
+    tight = cut_to_budget(WIDE, parse_budget(f"{2 * whole:.0f}s"), costs, text_rows=TEXT_ROWS)
     assert tight.recipe == replace(WIDE, finetune=replace(WIDE.finetune, retry=False))
     assert NO_RETRY in tight.notes
 
 
 def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_refused():
     costs = costs_alike(adapting=0.0, fixed=0.0, tuning=160.0, test=0.0, rivals=["TAPT"])
-    given = {"texts": TEXTS, "rows": 700}
+    given = {"text_rows": TEXT_ROWS, "rows": 700}
     with pytest.raises(ValueError, match="too small"):
-        cut_to_budget(WIDE, parse_budget("60s"), costs, texts=TEXTS)  # 80 s at an eighth of the steps
+        cut_to_budget(WIDE, parse_budget("60s"), costs, text_rows=TEXT_ROWS)  # 80 s at an eighth of the steps
     fitted = cut_to_budget(WIDE, parse_budget("60s"), costs, **given)
     assert fitted.recipe.finetune.least_steps == round(WIDE.finetune.least_steps * 54 / 640) >= FEWEST_STEPS
     assert fitted.recipe.finetune.looks == 2
     assert any("fine-tuning has 8.4% of its steps and 2 looks at dev" in note for note in fitted.notes)
-    assert cut_to_budget(WIDE, parse_budget("5s"), costs, texts=TEXTS, rows=50_000)  # 31,250 steps, cut to 61
+    assert cut_to_budget(WIDE, parse_budget("5s"), costs, text_rows=TEXT_ROWS, rows=50_000)  # 31,250 steps, cut to 61
     with pytest.raises(ValueError, match="too small") as refused:
         cut_to_budget(WIDE, parse_budget("20s"), replace(costs, busy=2.0), **given)
     assert "--rows" not in str(refused.value), "the number of steps is the same on fewer rows"
@@ -242,7 +242,7 @@ def test_fine_tuning_is_shortened_as_long_as_steps_are_left_before_a_budget_is_r
 
 def test_adapting_is_cut_to_little_before_fine_tuning_is_shortened():
     costs = costs_alike(adapting=400.0, fixed=0.0, tuning=30.0, test=1.0, rivals=["DAPT"])
-    fitted = cut_to_budget(WIDE, parse_budget("304s"), costs, texts=TEXTS)
+    fitted = cut_to_budget(WIDE, parse_budget("304s"), costs, text_rows=TEXT_ROWS)
     assert fitted.recipe.finetune == replace(WIDE.finetune, retry=False)
     assert any(f"Adapting was cut to {LITTLE * 304 / 400:.1%}" in note for note in fitted.notes)
 
@@ -263,14 +263,14 @@ def test_a_plan_that_keeps_the_dearest_contestant_costs_what_that_one_costs():
     assert costs.part([UNTOUCHED, "DGA"]).searching(setting, 2) == 2 * (10.0 + 40.0) + 2 * (1.0 + 2.0)
     # all four halfway; to the end go the untouched model and, at worst, the dearest
     assert costs.searching(setting, 2) == 2 * 50.0 + 0.5 * 20.0 + 2 * 3.0
-    dearest = cut_to_budget(WIDE, parse_budget("170s"), costs, texts=TEXTS).recipe
+    dearest = cut_to_budget(WIDE, parse_budget("170s"), costs, text_rows=TEXT_ROWS).recipe
     # of 153 seconds, 42.5 (LITTLE) go into adapting and 7 are fixed; of the 100 above with a third seed, 150, are left
     # those without nine tests: three seeds are worth more than length
     length = (153 - 42.5 - 7 - 9) / 150
     assert (dearest.contestants, dearest.finetune.epochs) == (("DGA",), pytest.approx(length * WIDE.finetune.epochs))
     assert dearest.seeds == 3
     cheap_first = replace(costs, tuning={name: costs.tuning[name] for name in (UNTOUCHED, "TAPT", "DGA")})
-    cheap = cut_to_budget(WIDE, parse_budget("120s"), cheap_first, texts=TEXTS).recipe
+    cheap = cut_to_budget(WIDE, parse_budget("120s"), cheap_first, text_rows=TEXT_ROWS).recipe
     assert (cheap.contestants, cheap.finetune) == (("TAPT",), replace(WIDE.finetune, retry=False))
     # of 161.5 seconds 111.5 are left: 17 for the untouched model, 64 for DGA, 17 for TAPT
     assert affordable(parse_budget("170s"), costs, [*costs.tuning], 2, spent=50.0) == 3
@@ -282,9 +282,9 @@ def test_a_plan_that_keeps_the_dearest_contestant_costs_what_that_one_costs():
 def test_whatever_a_refusal_proposes_is_enough(adapting, tuning):
     costs = costs_alike(adapting, 3.0, tuning, 1.0, ["TAPT"])
     with pytest.raises(ValueError, match="is too small") as told:
-        cut_to_budget(WIDE, Budget(2.0, "seconds", "2s"), costs, texts=TEXTS)
+        cut_to_budget(WIDE, Budget(2.0, "seconds", "2s"), costs, text_rows=TEXT_ROWS)
     words = str(told.value).split("at least ")[1].split(",")[0].replace(" ", "")
-    assert cut_to_budget(WIDE, _budget(words), costs, texts=TEXTS).recipe.seeds >= 2
+    assert cut_to_budget(WIDE, _budget(words), costs, text_rows=TEXT_ROWS).recipe.seeds >= 2
 
 
 def _budget(words: str) -> Budget:

@@ -204,17 +204,17 @@ def cut_to_budget(
     budget: Budget,
     costs: Costs,
     *,
-    texts: Mapping[str, int],
+    text_rows: Mapping[str, int],
     rows: int = 0,
     spent: float = 0.0,
     besides: Sequence[str] = (),
 ) -> CutRecipe:
     """Return what of the recipe fits into the budget, of which `spent` is gone.
 
-    costs    of all contestants that are fine-tuned; of those beside the untouched model the first ones stay longest
-    texts    rows that each of `adapting_groups` sees
-    rows     number of training rows; 0: unknown
-    besides  contestants that are not fine-tuned, which stay
+    costs      of all contestants that are fine-tuned; of those beside the untouched model the first ones stay longest
+    text_rows  rows of text that each of `adapting_groups` sees
+    rows       number of training rows; 0: unknown
+    besides    contestants that are not fine-tuned, which stay
 
     Raises ValueError where not even two contestants with one setting, two seeds and the shortest fine-tuning fit,
     saying how much would do.
@@ -236,7 +236,7 @@ def cut_to_budget(
         part = costs.part([UNTOUCHED, *names[:kept]], length)
         adapting, fixed = part.before()
         share, shorter = part.shortened(most * budget.amount)
-        cut = _cut(recipe, share, tried, seeds, texts)
+        cut = _cut(recipe, share, tried, seeds, text_rows)
         room = budget.usable - spent - fixed - shorter
         if part.searching(cut.settings(), seeds) <= room:
             if length < 1:  # then the longest that fits, up to twice as long
@@ -349,7 +349,7 @@ def pays_for_another(budget: Budget, costs: Costs, names: Sequence[str], seeds: 
     return sum(part.tuning[name] + (seeds + 1) * part.test[name] for name in names) <= left
 
 
-def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mapping[str, int]) -> RaceRecipe:
+def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, text_rows: Mapping[str, int]) -> RaceRecipe:
     """Return the recipe with a share of its adapting, fewer settings (the middle ones stay longest) and seeds."""
     values = {name: getattr(recipe.search, name) for name in ("rates", "epochs", "batches")}
     while math.prod(max(1, len(listed)) for listed in values.values()) > tried:
@@ -362,7 +362,7 @@ def _cut(recipe: RaceRecipe, share: float, tried: int, seeds: int, texts: Mappin
         seeds=seeds,
         adapt_seeds=min(recipe.adapt_seeds, seeds),
         search=search,
-        **{name: _shortened(getattr(recipe, name), share, texts.get(name, 0)) for name in adapting_groups(recipe)},
+        **{name: _shortened(getattr(recipe, name), share, text_rows.get(name, 0)) for name in adapting_groups(recipe)},
     )
 
 

@@ -366,7 +366,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
             budget,
             costs,
             besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
-            texts=rows_of(recipe, materials, costs.rows),
+            text_rows=rows_of(recipe, materials, costs.rows),
             rows=materials.task.sizes["train"],
             # what was fine-tuned already is planned for again, not twice
             spent=budget.spent(run, searching=False) + (session_of(run) if budget.unit == "seconds" else 0.0),
