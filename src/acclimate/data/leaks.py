@@ -142,7 +142,7 @@ class Sealed:
         for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
-    def in_rows(self, rows: Sequence[Example], *, besides: Split = "train") -> Iterator[tuple[Example, list[Match]]]:
+    def in_rows(self, rows: Sequence[Example], *, besides: Split) -> Iterator[tuple[Example, list[Match]]]:
         """Yield each row with matches of the items that it contains, in order.
 
         A row without a pair has only matches that tell something new (`References.cover`), and none of a split

@@ -144,7 +144,7 @@ class References:
         The reference of a match is the number of its item. The order of a text's matches is that of `scan`, with those
         that share less than `share` last.
         """
-        from acclimate.text.overlap.search import Shingles, different_shingles_of_texts
+        from acclimate.text.overlap.search import SAME_LABEL, Shingles, different_shingles_of_texts
 
         holders, numbers = self._holders(items)
         covered = np.zeros(len(numbers), np.uint8)
@@ -153,7 +153,8 @@ class References:
         for batch, every, similar in in_turn(look, _batches(texts), threads or processors()):
             labels = np.array([label for _, _, label in batch], np.int64)
             # a batch knows nothing of those before it: what they told of an item is not told again
-            bits = (1 << every[:, 2]) * np.where(labels[every[:, 0]] == holders.labels[every[:, 1]], 17, 1)
+            same = labels[every[:, 0]] == holders.labels[every[:, 1]]
+            bits = 1 << every[:, 2] | same << every[:, 2] + SAME_LABEL  # as `told.covered` has them
             new = (every[:, 4] > 0) | (covered[every[:, 1]] & bits != bits)
             np.bitwise_or.at(covered, every[:, 1], bits.astype(np.uint8))
             found, similarities = every[new], similar[new]

@@ -1,6 +1,7 @@
-"""The index of reference texts: `build` makes it, the compiled loop `scan_texts` looks for its texts in others.
+"""The index of reference texts: `build` makes it, and two compiled loops look for its texts in others.
 
-Hashes only find candidates; code points decide what is equal. The caller verifies the pairs whose sketches agree.
+`scan_texts` finds all; the caller verifies the pairs whose sketches agree. `cover_texts` verifies them itself, and only
+those that tell something new. Hashes only find candidates; code points decide what is equal.
 """
 
 from __future__ import annotations
