@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,16 +27,18 @@ STRIDE = np.uint64(0x9E3779B97F4A7C15)  # between the states of splitmix64
 _27, _30, _31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 
-def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
+def compiled(function: Kernel, *, fastmath: bool | set[str] = False, error_model: str = "python") -> Kernel:
     """Compile a function that Python calls, on its first call, and cache it on disk if the place is writable.
 
     numba's cache holds pickles. So it is used only where `only_ours` is True.
 
     numba renews a cached function when its file changes; after a change of this file, `touch` those that import it.
-    fastmath  as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
+    fastmath     as in numba; "reassoc" allows sums in any order, so that vector instructions can take them
+    error_model  as in numba; "numpy" divides by 0 without an exception
     """
+    compiler = partial(numba.njit, nogil=True, fastmath=fastmath, error_model=error_model)
     try:
-        cached = numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
+        cached = compiler(cache=True)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise  # else no cache directory is writable
@@ -43,7 +47,7 @@ def compiled(function: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
         if only_ours(Path(place), Path(function.__code__.co_filename)):
             return cast(Kernel, cached)
         _warn(place)
-    return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath)(function))  # every process compiles for itself
+    return cast(Kernel, compiler()(function))  # every process compiles for itself
 
 
 def only_ours(place: Path, source: Path) -> bool:
@@ -79,6 +83,24 @@ def part(function: Kernel, *, fastmath: bool | set[str] = False, inline: bool = 
     """
     how: dict[str, Any] = {**BARE, "inline": "always" if inline else "never"}
     return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath, **how)(function))
+
+
+def by_threads(loop: Callable[..., Any], bounds: Sequence[int], *given: Any) -> None:
+    """Call loop(begin, end, *given) for each pair of neighbours in `bounds`, ascending, each in a thread of its own."""
+    parts = [(int(begin), int(end)) for begin, end in pairwise(bounds) if begin < end]
+    if len(parts) == 1:
+        loop(*parts[0], *given)
+        return
+    for running in [_pool(len(bounds) - 1).submit(loop, *each, *given) for each in parts]:
+        running.result()
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="compiled")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has no threads of its parent
 
 
 @part

@@ -23,12 +23,9 @@ a multiple of SIDE with what is never read from there on; R rows, M queries of a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import pairwise
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +36,7 @@ from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 from torch import Tensor
 
-from acclimate.core.compiled import STRIDE, compiled, mix, part
+from acclimate.core.compiled import STRIDE, by_threads, compiled, mix, part
 
 LEVELS = 2**16  # of the random numbers that decide what is dropped
 LANES = 4  # such numbers in a word of 64 bits
@@ -150,23 +147,11 @@ def _bits(tensor: Tensor) -> np.ndarray:
 def _by_threads(loop: Callable[..., Any], work: _Work, *given: Any) -> None:
     """Run a loop over all heads of all rows, in as many threads as torch has."""
     threads = torch.get_num_threads()
-    places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
-    if threads == 1 or not len(work.lengths_R):
-        loop(0, len(work.lengths_R) * work.heads, *places, *given)
-        return
     done = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
-    bounds = [0, *(np.searchsorted(done, done[-1:] * share / threads)[0] + 1 for share in range(1, threads)), len(done)]
-    running = [_pool(threads).submit(loop, int(one), int(next_), *places, *given) for one, next_ in pairwise(bounds)]
-    for each in running:
-        each.result()
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="attention")
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a child process has no threads of its parent
+    shares = np.arange(1, threads) / threads
+    ends = np.searchsorted(done, shares * (done[-1] if len(done) else 0)) + 1
+    places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
+    by_threads(loop, [0, *ends.tolist(), len(done)], *places, *given)
 
 
 @intrinsic

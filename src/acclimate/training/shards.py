@@ -100,16 +100,19 @@ def gathered(value: Tensor) -> Tensor:
 def clip(parameters: Iterable[nn.Parameter], most: float) -> float:
     """Shorten the gradient to the length `most`; return its L2 norm before that, over all processes.
 
-    Without shards this calls `nn.utils.clip_grad_norm_`.
+    A sparse gradient must be coalesced. Where none is, and there are no shards, this calls `nn.utils.clip_grad_norm_`.
     """
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
-    gradients = [parameter.grad for parameter in with_gradient]
-    if not any(map(_is_cut, gradients)):
+    gradients: list[Any] = [parameter.grad for parameter in with_gradient]
+    cut = any(map(_is_cut, gradients))
+    if not cut and not any(each.is_sparse for each in gradients):
         return float(nn.utils.clip_grad_norm_(with_gradient, most))
-    parts = [cast("DTensor", gradient).to_local() for gradient in gradients]
-    norm = ranks.added(nn.utils.get_total_norm(parts) ** 2).sqrt()
-    for gradient in parts:
-        gradient.mul_((most / (norm + 1e-6)).clamp(max=1.0))
+    parts = [each.to_local() if cut else each.values() if each.is_sparse else each for each in gradients]
+    norm = nn.utils.get_total_norm(parts)
+    if cut:
+        norm = ranks.added(norm**2).sqrt()
+    for each in parts:
+        each.mul_((most / (norm + 1e-6)).clamp(max=1.0))
     return float(norm)
 
 
