@@ -338,14 +338,20 @@ def test_a_race_that_can_tell_nothing_from_chance_says_so_plainly(monkeypatch: p
     assert "could not tell even the largest possible difference from chance. Take more seeds" in reach(race_of([]))
 
 
-def test_of_two_seeds_no_detectable_difference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_seeds_or_adaptations_no_detectable_difference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be one of 48 points beside an interval of 3."""
     design = SimpleNamespace(detectable=lambda: 0.478, seeds=2)
     monkeypatch.setattr("acclimate.races.verdict.next_race", lambda outcome: design)
-    assert reach(race_of([])) == "2 seeds seldom establish a difference. Take 3, or a larger budget."
-    two = rival("DAPT", 0.008, p=0.34)
-    two = replace(two, comparison=replace(two.comparison, seeds=2))
-    assert verdict(race_of([untouched(), two])).startswith(f"{COULD_NOT}: 2 seeds seldom establish a difference; the")
+    rivals = {}
+    for what, given in (("seeds", {"seeds": 2}), ("adaptations", {"seeds": 4, "adaptations": 2})):
+        row = rival("DAPT", 0.008, p=0.34)
+        rivals[what] = replace(row, comparison=replace(row.comparison, **given))
+        outcome = race_of([untouched(), rivals[what]])
+        assert reach(outcome) == f"2 {what} seldom establish a difference. Take 3, or a larger budget."
+        assert verdict(outcome).startswith(f"{COULD_NOT}: 2 {what} seldom establish a difference; the")
+    monkeypatch.setattr(Outcome, "folds", 5)
+    repeated = race_of([untouched(), rivals["seeds"]])
+    assert "seldom" not in reach(repeated) + verdict(repeated)
 
 
 def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:

@@ -156,8 +156,8 @@ def reach(outcome: Outcome) -> str:
     least = _detectable(outcome)
     if design is None or least is None:
         return ""
-    if design.seeds < FEWEST_SEEDS:
-        return f"{amount(design.seeds, 'seed')} seldom establish a difference. Take {FEWEST_SEEDS}, or a larger budget."
+    if few := _few(outcome):
+        return f"{few} seldom establish a difference. Take {FEWEST_SEEDS}, or a larger budget."
     if least >= 1:
         between = " between encoders" if outcome.baselines else ""
         return (
@@ -190,6 +190,20 @@ def _detectable(outcome: Outcome) -> float | None:
     design = next_race(outcome)
     least = design.detectable() if design is not None else 0.0
     return least if least >= SMALLEST else None
+
+
+def _few(outcome: Outcome) -> str:
+    """Return "2 seeds", or "2 adaptations" where the nearest encoder was adapted several times: so few seldom establish
+    a difference, and what they detect is not worth naming. "" where there are more, and of a cross-validation, whose
+    repeats are not seeds.
+    """
+    encoders = [row for row in _rivals(_taught(outcome)) if row.contestant not in outcome.baselines]
+    if outcome.folds or not encoders:
+        return ""
+    nearest = _comparison(encoders[0])
+    several = nearest.adaptations > 1
+    drawn, what = (nearest.adaptations, "adaptation") if several else (nearest.seeds, "seed")
+    return amount(drawn, what) if drawn < FEWEST_SEEDS else ""
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
@@ -287,7 +301,8 @@ def _of_race(outcome: Outcome) -> str:
     cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
     taught = _taught(outcome)
     least = _detectable(outcome)
-    clauses = [_result(raced, taught, outcome.baselines, all_cut=bool(cut) and not failed, least=least)]
+    all_cut = bool(cut) and not failed
+    clauses = [_result(raced, taught, outcome.baselines, all_cut=all_cut, least=least, few=_few(outcome))]
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
@@ -369,10 +384,11 @@ def _result(
     *,
     all_cut: bool,
     least: float | None,
+    few: str,
 ) -> str:
     """Return the first clause.
 
-    taught: the rows of contestants that learnt something, baselines included; least: as of `_nothing_better`
+    taught: the rows of contestants that learnt something, baselines included; least, few: as of `_nothing_better`
     """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
@@ -396,7 +412,7 @@ def _result(
     if ahead := _ahead(simple, encoders):
         return _baseline_wins(ahead, encoders[0])
     better = [row for row in rivals if _supported(row)]
-    return _winner(better, rivals) if better else _nothing_better(rivals, least)
+    return _winner(better, rivals) if better else _nothing_better(rivals, least, few)
 
 
 def _rivals(raced: Sequence[ContestantRow]) -> list[ContestantRow]:
@@ -450,11 +466,11 @@ def _winner(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) ->
     return sentence
 
 
-def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str:
+def _nothing_better(rivals: Sequence[ContestantRow], least: float | None, few: str) -> str:
     """Return the clause of a race in which no contestant is better. Where one may be, it is not said that none is: the
     race could not tell.
 
-    least: the true difference that such a race detects; None: not known
+    least: the true difference that such a race detects; None: not known. few: as `_few` returns it
     """
     nearest = rivals[0]
     gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
@@ -462,8 +478,8 @@ def _nothing_better(rivals: Sequence[ContestantRow], least: float | None) -> str
     opening = "Nothing here beats plain fine-tuning of the untouched model"
     if doubtful:
         opening = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
-        if _comparison(nearest).seeds < FEWEST_SEEDS:
-            opening += f": {amount(_comparison(nearest).seeds, 'seed')} seldom establish a difference"
+        if few:
+            opening += f": {few} seldom establish a difference"
         elif least is None:
             opening += f", by up to {points(max(doubtful))} points"
         elif least < 1:
