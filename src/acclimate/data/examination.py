@@ -164,9 +164,9 @@ class Leak:
 
     kind        exact: equal after normalisation; near: Jaccard .8 and more; 13-gram: at least half of the item's runs
                 of 13 words; passage: fewer of them, which does not leak the item
-    scanned     number of matching texts of `found`
-    references  number of matched items of `within`; share: of all items of `within`
-    same_label  number of items that a text with the same label matches; None for corpora and passages
+    scanned     number of texts of `found` of which this is the strongest match with `within`
+    references  number of items of `within` of which this is the strongest match; share: of all items of `within`
+    same_label  how many of these items a text with the same label leaks; None for corpora and passages
     """
 
     found: str

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
@@ -46,67 +47,74 @@ def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> Sou
 
 @dataclass
 class SourceLeaks:
-    """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned."""
+    """The sealed items that a source ("train", "dev", "domain", "general") contains, counted while it is scanned.
+
+    An item has the strongest kind of all matches, a text the strongest of its own with the split.
+    """
 
     source: str
     sealed: Sealed
-    texts: dict[tuple[Split, LeakKind], int] = field(default_factory=dict)
-    items: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
-    same_label: dict[tuple[Split, LeakKind], set[int]] = field(default_factory=dict)
-    examples: dict[tuple[Split, LeakKind], list[Sighting]] = field(default_factory=dict)
+    kinds: dict[int, LeakKind] = field(default_factory=dict)  # of items that match
+    same_label: set[int] = field(default_factory=set)  # items that a text with their label leaks
+    texts: Counter[tuple[Split, LeakKind]] = field(default_factory=Counter)
+    examples: dict[tuple[Split, LeakKind], dict[int, Sighting]] = field(default_factory=dict)  # by item
     leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
 
     def take(
         self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
     ) -> None:
         """Count the matches of one scanned text. label: of a row; number: of a document, in the order of reading."""
-        mark = f"{number}" if number else name
-        kinds_met: set[tuple[Split, LeakKind]] = set()
-        for match in matches:
-            place = int(match.reference)
+        strongest: dict[Split, LeakKind] = {}
+        for match in sorted(matches, key=_weakness):
+            place, kind = int(match.reference), leak_kind(match)
             split, item = self.sealed.items[place]
             if split == self.source:
                 continue
-            where = (split, leak_kind(match))
-            kinds_met.add(where)
-            self.items.setdefault(where, set()).add(place)
-            if label is not None and label == item.label:
-                self.same_label.setdefault(where, set()).add(place)
-            if where[1] != "passage":
-                self.leaking.setdefault(split, set()).add(mark)
-            shown = self.examples.setdefault(where, [])
-            if len(shown) < EXAMPLES and all(sighting.within_id != item.id for sighting in shown):
-                shown.append(_sighting((name, text, label), split, item, match))
-        for where in kinds_met:
-            self.texts[where] = self.texts.get(where, 0) + 1
+            strongest.setdefault(split, kind)
+            if label is not None and label == item.label and kind != "passage":
+                self.same_label.add(place)
+            before = self.kinds.get(place)
+            if before is None or KINDS.index(kind) < KINDS.index(before):
+                self.kinds[place] = kind
+                shown = self.examples.setdefault((split, kind), {})
+                if len(shown) < EXAMPLES:
+                    shown[place] = _sighting((name, text, label), split, item, match)
+                if before is not None:
+                    self.examples[split, before].pop(place, None)
+        for split, kind in strongest.items():
+            self.texts[split, kind] += 1
+            if kind != "passage":
+                self.leaking.setdefault(split, set()).add(f"{number}" if number else name)
 
     def leaks(self) -> list[Leak]:
         """Return the leaks by split and kind, dev first, the strongest kind first."""
         leaks = []
-        for where in itertools.product(SEALED, KINDS):
-            if where in self.items:
-                split, kind = where
-                same = len(self.same_label.get(where, ())) if self.source in ("train", "dev") else None
+        for split, kind in itertools.product(SEALED, KINDS):
+            items = {place for place, own in self.kinds.items() if own == kind and self.sealed.items[place][0] == split}
+            if items or (self.texts[split, kind] and kind != "passage"):
+                counts_labels = self.source in ("train", "dev") and kind != "passage"
                 leaks.append(
                     Leak(
                         self.source,
                         split,
                         kind,
-                        self.texts[where],
-                        len(self.items[where]),
-                        len(self.items[where]) / self.sealed.sizes[split],
-                        None if kind == "passage" else same,
-                        tuple(self.examples[where]),
+                        self.texts[split, kind],
+                        len(items),
+                        len(items) / self.sealed.sizes[split],
+                        len(items & self.same_label) if counts_labels else None,
+                        tuple(self.examples.get((split, kind), {}).values()),
                     )
                 )
         return leaks
 
     def leaked(self, split: Split) -> set[int]:
         """Return the numbers of the items that leak; passages do not count."""
-        return set().union(*(self.items.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+        return {
+            place for place, kind in self.kinds.items() if kind != "passage" and self.sealed.items[place][0] == split
+        }
 
     def leaked_with_their_label(self, split: Split) -> set[int]:
-        return set().union(*(self.same_label.get((split, kind), set()) for kind in KINDS if kind != "passage"))
+        return self.leaked(split) & self.same_label
 
     def leaked_ids(self, split: Split) -> frozenset[str]:
         """Return the ids of the items that leak."""
@@ -145,19 +153,20 @@ class Sealed:
     def in_rows(self, rows: Sequence[Example], *, besides: Split) -> Iterator[tuple[Example, list[Match]]]:
         """Yield each row with matches of the items that it contains, in order.
 
-        A row without a pair has only matches that tell something new (`References.cover`), and none of a split
-        `besides`, in which the rows themselves stand. What `SourceLeaks` counts is what all matches would give.
+        A row without a pair has only matches that are news (`References.cover`), and none of a split `besides`, in
+        which the rows themselves stand. What `SourceLeaks` counts is what all matches would give. A row with a pair has
+        all matches of its two texts, up to 1,000 of each.
         """
-        labels: dict[Label, int] = {}
+        labels = {label: number for number, label in enumerate(dict.fromkeys(row.label for row in rows))}
         groups = {split: 1 << place for place, split in enumerate(SEALED)}
         sought: dict[str, list[Item]] = {}
         for number, items in self._alone.items():
             for item in items:
                 split, example = self.items[item]
-                label = labels.setdefault(example.label, len(labels))
                 if split != besides:
+                    label = labels.get(example.label, -1)
                     sought.setdefault(str(number), []).append((item, groups[split], label))
-        alone = ((row.id, row.text, labels.get(row.label, -1)) for row in rows if not row.pair)
+        alone = ((row.id, row.text, labels[row.label]) for row in rows if not row.pair)
         parts = ((row.id, text) for row in rows if row.pair for text in (row.text, row.pair))
         covered = self._references.cover(alone, sought, share=MOST_OF_IT)
         scanned = self._references.scan(parts, most=MOST_PARTS)

@@ -381,22 +381,27 @@ def test_hashes_are_equal_where_the_words_are():
     assert none == 0
 
 
-def told_in_all(found, owners, labels, groups):
-    """What counts of (kind, text, item, ...) matches: groups of a text, kinds of an item, those with the same label."""
-    by_text = {(name, groups[item], kind) for kind, name, item in found}
-    by_item = {(item, kind) for kind, _, item in found}
-    same = {(item, kind) for kind, name, item in found if labels[name] == owners[item]}
-    return by_text, by_item, same
+KINDS_OF_COVER = ("exact", "near", "13-gram", "passage")
+
+
+def strongest_of(found, owners, labels, groups):
+    """The strongest kind of (kind, text, item) matches: of a text in a group, of an item, of an item with its label."""
+    best = {}
+    for kind, name, item in found:
+        places = [(name, groups[item]), item, *([(item, "label")] if labels[name] == owners[item] else [])]
+        for place in places:
+            best[place] = min(best.get(place, len(KINDS_OF_COVER)), KINDS_OF_COVER.index(kind))
+    return best
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_cover_tells_of_texts_and_items_what_all_matches_tell(seed, monkeypatch):
+def test_a_cover_says_of_texts_and_items_what_all_matches_say(seed, monkeypatch):
     generator = random.Random(seed)
     texts = random_texts(generator, 240)
     generator.shuffle(texts)
     references, scanned = numbered(texts[:80], "r"), numbered(texts[80:], "s")
     held = {name: [2 * number, 2 * number + 1][: 1 + number % 2] for number, (name, _) in enumerate(references)}
-    owners = {str(item): generator.randrange(2) for items in held.values() for item in items}
+    owners = {str(item): generator.randrange(-1, 2) for items in held.values() for item in items}
     groups = {item: generator.choice((1, 2)) for item in owners}
     labels = {name: generator.randrange(3) for name, _ in scanned}
     expected = [
@@ -420,10 +425,10 @@ def test_a_cover_tells_of_texts_and_items_what_all_matches_tell(seed, monkeypatc
             for match in each
         ]
         assert set(found) < set(expected)  # each as what it is, and fewer of them
-        assert told_in_all(found, owners, labels, groups) == told_in_all(expected, owners, labels, groups)
+        assert strongest_of(found, owners, labels, groups) == strongest_of(expected, owners, labels, groups)
 
 
-def test_texts_of_one_template_are_compared_with_few_of_the_items_alike():
+def test_few_matches_cover_texts_and_items_of_one_template():
     """Each of 600 texts is nearly the same as each of 600 items, and shares runs with it."""
     made = [text(0, 30) + f" number{place} " + text(30, 60) for place in range(1200)]
     scanned = [(f"s{place}", each, place % 2) for place, each in enumerate(made[:600])]
@@ -438,3 +443,21 @@ def test_texts_of_one_template_are_compared_with_few_of_the_items_alike():
     same = {int(item) for _, name, item in found if int(name[1:]) % 2 == int(item) % 3}
     assert same == {place for place in range(600) if place % 3 < 2}
     assert len(found) < 600 * 2 + 600 * 2
+
+
+def test_beyond_the_candidates_that_are_compared_shared_runs_are_found():
+    """Each text shares 60 words with each of 1,200 items: at least half of the runs, at most .75 of the characters."""
+    generator = random.Random(0)
+    words = ["".join(generator.choices(ALPHABET, k=6)) for _ in range(3000)]
+    made = [" ".join([*words[:60], *generator.choices(words, k=11)]) for _ in range(1202)]
+    items = {f"r{place}": [(place, 1, 0)] for place in range(1200)}
+    scanned = [(name, each, 0) for name, each in numbered(made[1200:], "s")]
+    lists = list(References(numbered(made[:1200], "r")).cover(scanned, items, share=0.5))
+    assert {match.kind for each in lists for match in each} == {"13-gram"}
+    assert {match.reference for each in lists for match in each} == {str(place) for place in range(1200)}
+
+
+@pytest.mark.parametrize(("items", "said"), [({"other": [(0, 1, 0)]}, "'other'"), ({"r0": [(0, 256, 0)]}, "256")])
+def test_an_item_of_no_reference_or_group_is_refused(items, said):
+    with pytest.raises(ValueError, match=said):
+        list(References(numbered([text(0, 30)], "r")).cover([("s", text(0, 30), 0)], items, share=0.5))

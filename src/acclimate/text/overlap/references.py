@@ -41,7 +41,8 @@ _EXCERPT = 160  # characters
 _KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
 NamedTexts = Sequence[tuple[str, str]]
 Scanned = TypeVar("Scanned", tuple[str, str], tuple[str, str, int])
-Item = tuple[int, int, int]  # number, bit of its group (1 to 128), label
+Item = tuple[int, int, int]  # number, bit of its group, label
+GROUPS = tuple(1 << bit for bit in range(8))
 MatchKind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[MatchKind, ...] = ("exact", "near", "13-gram")  # from the strongest on
 _KINDS_OF_COVER: tuple[MatchKind, ...] = (*KINDS, "13-gram")  # as overlap/search.py numbers them
@@ -72,7 +73,7 @@ class References:
 
     Memory: some 20 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB a thread,
     however much is scanned (a text of more than a million characters takes 20 bytes a character). A cover takes 8 bytes
-    a character of the references more, and for each thread 1 KB a reference.
+    a character of the references more, and for each thread up to 2 KB a reference.
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
@@ -127,40 +128,42 @@ class References:
     ) -> Iterator[list[Match]]:
         """Yield matches of each scanned text with items, a cover of all its matches, in the order of the texts.
 
-        texts    (id, text, label) triples, read ahead by a few million characters. A label is any number.
-        items    id of a reference text -> the items that hold it
-        share    of an item's runs of 13 words: matches with less count as a kind of their own
+        texts    (id, text, label) triples, read ahead by a few million characters. A label is an integer of at least 0.
+        items    id of a reference text -> the items that hold it. A label below 0 is one that no text has.
+        share    of an item's runs of 13 words: matches with less count as a kind of their own, the weakest
         threads  None: as many as this process may use. The result does not depend on it.
 
-        A match is left out if it tells nothing new: the text matches another item of the group in this kind, and an
-        earlier text matched the item in this kind, and one with the item's label if this text has it. So what is
-        counted from the matches (texts that match a group, items that are matched, those with the same label) is what
-        all matches would give, and thousands of texts that are nearly alike take seconds.
+        A match is left out if it is no news: if the text has one as strong with another item of the group, and an
+        earlier text has one as strong with the item, and one with the item's label if this text has it. So what these
+        matches say of the strongest kind of a text in a group, and of an item, with texts of its label and with all, is
+        what all matches would say, and thousands of texts that are nearly alike take seconds. Time grows faster than
+        the texts where few of them settle what is known of the items: where an item finds no text of its label among
+        those alike, and where thousands share runs of words.
 
-        Two bounds keep it short. Of a text at most 1,000 candidates are compared that prove not to be nearly the same.
-        And once it is nearly the same as 100 items of which that tells nothing new, it is compared with no more of
-        them: should it share no more than runs with one of them, that is not told.
+        Of a text at most 1,000 candidates are compared that prove not to be nearly the same; shared runs of the others
+        are found even so.
 
         The reference of a match is the number of its item. The order of a text's matches is that of `scan`, with those
-        that share less than `share` last.
+        that share less than `share` last. Raises ValueError for an item of an unknown reference, and for a group that
+        is no single bit.
         """
-        from acclimate.text.overlap.search import SAME_LABEL, Shingles, different_shingles_of_texts
+        from acclimate.text.overlap.search import ALL_KINDS, SAME_LABEL, Shingles, different_shingles_of_texts
 
         holders, numbers = self._holders(items)
-        covered = np.zeros(len(numbers), np.uint8)
+        known = np.zeros(len(numbers), np.uint8)
         hashes, begins = different_shingles_of_texts(self._index.symbols, self._index.text_begins)
         look = partial(self._look_for, shingles=Shingles(hashes, begins, self._least), holders=holders, share=share)
         for batch, every, similar in in_turn(look, _batches(texts), threads or processors()):
             labels = np.array([label for _, _, label in batch], np.int64)
-            # a batch knows nothing of those before it: what they told of an item is not told again
-            same = labels[every[:, 0]] == holders.labels[every[:, 1]]
-            bits = 1 << every[:, 2] | same << every[:, 2] + SAME_LABEL  # as `told.covered` has them
-            new = (every[:, 4] > 0) | (covered[every[:, 1]] & bits != bits)
-            np.bitwise_or.at(covered, every[:, 1], bits.astype(np.uint8))
-            found, similarities = every[new], similar[new]
+            # a batch knows nothing of those before it: what is known of an item from them is no news
+            bits_F = ALL_KINDS << every[:, 2] & ALL_KINDS  # as `reported.items` has them
+            bits_F |= (labels[every[:, 0]] == holders.labels[every[:, 1]]) * bits_F << SAME_LABEL
+            news_F = (every[:, 4] > 0) | (known[every[:, 1]] & bits_F != bits_F)
+            np.bitwise_or.at(known, every[:, 1], bits_F.astype(np.uint8))
+            found, similarities = every[news_F], similar[news_F]
             order = np.lexsort((numbers[found[:, 1]], -similarities, found[:, 2], found[:, 0]))
-            told = zip(found[order].tolist(), similarities[order].tolist(), strict=True)
-            of_texts = {text: list(those) for text, those in itertools.groupby(told, key=lambda each: each[0][0])}
+            ordered = zip(found[order].tolist(), similarities[order].tolist(), strict=True)
+            of_texts = {text: list(those) for text, those in itertools.groupby(ordered, key=lambda each: each[0][0])}
             for place, (name, scanned, _) in enumerate(batch):
                 those = of_texts.get(place, ())
                 beginning = _beginning(scanned) if those else ""
@@ -179,11 +182,20 @@ class References:
         """Return the items of each indexed text, and their numbers."""
         from acclimate.text.overlap.search import Holders
 
+        if unknown := items.keys() - set(self._ids):
+            raise ValueError(f"no reference has the id {min(unknown)!r}. An item is held by a reference.")
+        for _, group, _ in itertools.chain.from_iterable(items.values()):
+            if group not in GROUPS:
+                raise ValueError(f"{group} is no group. Give a single bit, one of {', '.join(map(str, GROUPS))}.")
         held = [[item for owner in owners for item in items.get(self._ids[owner], ())] for owners in self._owners]
         every = np.array([item for of_text in held for item in of_text], np.int64).reshape(-1, 3)
-        begins = np.cumsum([0, *map(len, held)])
-        groups = every[:, 1].astype(np.uint8)
-        return Holders(begins, groups, int(np.bitwise_or.reduce(groups)), every[:, 2].copy()), every[:, 0].copy()
+        begins, groups = np.cumsum([0, *map(len, held)]), every[:, 1].astype(np.uint8)
+        of_texts, bands = np.zeros(len(held), np.uint8), np.zeros(0, np.uint8)
+        np.bitwise_or.at(of_texts, np.repeat(np.arange(len(held)), np.diff(begins)), groups)
+        if len(self._index.band_texts):
+            bands = np.bitwise_or.reduceat(of_texts[self._index.band_texts], self._index.band_begins[:-1])
+        numbers, _, labels = every.T.copy()
+        return Holders(begins, groups, labels, bands), numbers
 
     def _look_for(
         self, batch: Sequence[tuple[str, str, int]], *, shingles: Shingles, holders: Holders, share: float

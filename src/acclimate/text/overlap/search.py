@@ -1,7 +1,7 @@
 """The index of reference texts: `build` makes it, and two compiled loops look for its texts in others.
 
 `scan_texts` finds all; the caller verifies the pairs whose sketches agree. `cover_texts` verifies them itself, and only
-those that tell something new. Hashes only find candidates; code points decide what is equal.
+those that are news. Hashes only find candidates; code points decide what is equal.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from acclimate.text.overlap.kernels import (
 from acclimate.text.overlap.references import GRAM, SHINGLE
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
-_IN_VAIN = 100  # near-duplicates of one text that tell nothing new, after which only those are sought that may do
-# kinds of matches, FEW_RUNS with less than a given share of the runs; numba would compile `tell` for each Python number
+DISSIMILAR = 1000  # pairs of one text that a cover compares and finds not to be nearly the same, to bound the time
+# kinds of matches, FEW_RUNS with less than a given share of the runs; a Python number would be compiled for each value
 EXACT, NEAR, RUNS, FEW_RUNS = np.arange(4)
 NO_RUN = np.int64(-1)
-SAME_LABEL = 4  # bits by which the mark of a kind is shifted where both have the same label
+ALL_KINDS = 15  # a bit for each kind; an item or text that has a match has the bits of its kind and of all weaker ones
+SAME_LABEL = 4  # places by which these bits are shifted where both have the same label
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 _CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
@@ -111,14 +112,14 @@ class Holders(NamedTuple):
     """The N items that hold the index's U texts: those of text u are begins[u] to begins[u + 1] (U + 1).
 
     groups   (N,) uint8: the bit of the item's group
-    every    the bits of all groups
-    labels   (N,) int64
+    labels   (N,) int64; below 0: no scanned text has the item's label
+    bands    (bands,) uint8: the bits of the groups whose items hold a text of the band
     """
 
     begins: np.ndarray
     groups: np.ndarray
-    every: int
     labels: np.ndarray
+    bands: np.ndarray
 
 
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
@@ -331,35 +332,36 @@ def number_of_band(signature: Any, band: int, index: Any) -> Any:
     return index.band_numbers[slot] if index.band_keys[slot] != ZERO else np.int64(-1)
 
 
-class Told(NamedTuple):
-    """What the matches so far tell.
+class Reported(NamedTuple):
+    """The strongest matches so far, as bits of ALL_KINDS.
 
-    covered   (N,) uint8: the kinds of an item's matches; SAME_LABEL bits above, of those with its label
-    reached   (4,) uint8: the groups that the text at hand has matched, by kind
+    items   (N,) uint8: of an item; above SAME_LABEL those with texts of its label
+    groups  (4,) uint8: by kind, the groups with which the text at hand has a match of this kind or a stronger one
     """
 
-    covered: np.ndarray
-    reached: np.ndarray
+    items: np.ndarray
+    groups: np.ndarray
 
 
 class Marks(NamedTuple):
     """What `cover_texts` notes of the index's U texts for the text at hand, (U,) int64 each.
 
-    seen, alike   the last text, counted from 1, with which it was compared, and with which it may not be told again
-    shared        runs that both share; first: the first of them
-    sharing       the texts that share runs; mates: those that may be nearly the same
+    seen, near   the last text, counted from 1, of which it was a candidate, and with which it is equal or nearly so
+    shared       runs that both share; first: the first of them
+    sharing      the texts that share runs; candidates: those to be compared
     """
 
     seen: np.ndarray
-    alike: np.ndarray
+    near: np.ndarray
     shared: np.ndarray
     first: np.ndarray
     sharing: np.ndarray
-    mates: np.ndarray
+    candidates: np.ndarray
 
 
 class Bands(NamedTuple):
-    """The texts of each band, reordered: from open_ends on stand those of which near-duplicates tell nothing new.
+    """The texts of each band, reordered: before its end in `open_ends` stand those whose items may still be matched by
+    something stronger than before.
 
     numbers   (bands,) the bands of the text at hand, -1 where no text of the index has it
     """
@@ -373,12 +375,11 @@ class Bands(NamedTuple):
 def cover_texts(
     data: Any, begins: Any, fold: Any, labels: Any, index: Any, grams: Any, shingles: Any, holders: Any, share: float
 ) -> Any:
-    """Return matches of D texts with the items of `holders`: only those that tell something new, a cover of them all.
+    """Return matches of D texts with the items of `holders`: only those that are news, a cover of them all.
 
-    A match tells something new if the text matched no item of that group in that kind before, or the item matched no
-    text in that kind, or none with the item's label. Of a thousand items alike a text is compared with those that no
-    earlier text matched, and with few others: so the time grows with the texts and with the items, not with the
-    product of both. Only where they share runs, too, each pair is looked at, though not compared.
+    A match is news if it is the text's strongest so far with an item of that group, or the item's strongest so far, or
+    the item's strongest so far with a text of its label. Of a thousand items alike a text is compared with those that
+    no earlier text matched, and with few others. Of those that share runs with the text, each is looked at.
 
     labels    (D,)
     shingles  of the index's texts
@@ -400,20 +401,23 @@ def cover_texts(
         np.empty(size, np.int64),
     )
     bands = Bands(np.empty(BINS // index.rows, np.int64), index.band_texts.copy(), index.band_begins[1:].copy())
-    told = Told(np.zeros(len(holders.groups), np.uint8), np.zeros(4, np.uint8))
+    reported = Reported(np.zeros(len(holders.groups), np.uint8), np.zeros(4, np.uint8))
+    for item in range(len(holders.labels)):
+        if holders.labels[item] < 0:
+            reported.items[item] = ALL_KINDS << SAME_LABEL  # nothing is to be found out about its label
     found, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), np.int64(0)
     for text in range(len(labels)):
-        for kind in range(4):
-            told.reached[kind] = 0
+        for weakest in range(4):
+            reported.groups[weakest] = 0
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
         words = read_words(symbols, 0, length, values, word_begins)
         exact = find_exact(symbols, length, hash_of_text(values, words), index) if words else np.int64(-1)
         hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, 0)
         sharers = share_runs(hits, hit_count, grams, marks)
         if exact >= 0:
-            marks.alike[exact] = text + 1
-            found, similarities, count = tell(
-                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, told, found, similarities, count
+            marks.near[exact] = text + 1
+            found, similarities, count = report(
+                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, reported, found, similarities, count
             )
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
@@ -426,23 +430,21 @@ def cover_texts(
                 labels[text],
                 sharers,
                 index,
-                grams,
                 shingles,
                 holders,
-                share,
                 marks,
                 bands,
-                told,
+                reported,
                 found,
                 similarities,
                 count,
             )
         for other in marks.sharing[:sharers]:
-            if marks.alike[other] != text + 1:
-                kind, runs = kind_of_runs(other, marks, grams, share), marks.shared[other] / grams.counts[other]
-                gram = marks.first[other]
-                found, similarities, count = tell(
-                    text, other, kind, gram, runs, labels[text], holders, told, found, similarities, count
+            if marks.near[other] != text + 1:
+                runs, gram = marks.shared[other] / grams.counts[other], marks.first[other]
+                kind = RUNS if runs >= share else FEW_RUNS
+                found, similarities, count = report(
+                    text, other, kind, gram, runs, labels[text], holders, reported, found, similarities, count
                 )
             marks.shared[other] = 0
     return found[:count].copy(), similarities[:count].copy()
@@ -456,51 +458,46 @@ def compare(
     label: int,
     sharers: int,
     index: Any,
-    grams: Any,
     shingles: Any,
     holders: Any,
-    share: float,
     marks: Any,
     bands: Any,
-    told: Any,
+    reported: Any,
     found: Any,
     similarities: Any,
     count: Any,
 ) -> Any:
-    """Tell the near-duplicates of one text, and mark them as alike; return the arrays of matches, grown."""
-    lowest, table, size = np.empty(BINS, np.uint8), np.empty(0, np.uint64), 0
+    """Report the near-duplicates of one text that are news, and mark them as near; return the arrays, grown.
+
+    sharers  number of the index's texts in `marks.sharing`; count: of matches in `found` and `similarities`
+    """
+    lowest, table, size, dissimilar = np.empty(BINS, np.uint8), np.empty(0, np.uint64), 0, 0
     lowest_bytes(signature, lowest)
-    failed, in_vain = 0, 0
     for turn in range(-1, len(bands.numbers)):
         if turn < 0:
-            mates = open_mates(text, sharers, index, holders, marks, bands, told)
-        elif told.reached[NEAR] == holders.every or failed == CANDIDATES:
-            break
-        else:  # only groups are sought now, that the text has not met
-            mates = closed_mates(text, bands.numbers[turn], index, marks, bands)
-        for other in marks.mates[:mates]:
-            # one that is alike has the same words; after the first turn only what the text lacks is sought
-            if marks.alike[other] == text + 1 or (turn >= 0 and told.reached[NEAR] == holders.every):
+            candidates = open_candidates(text, sharers, index, holders, marks, bands, reported)
+        else:  # only groups are sought now, with which the text has no match yet
+            number = bands.numbers[turn]
+            if number < 0 or not holders.bands[number] & ~reported.groups[NEAR]:
                 continue
-            tells = tells_new(other, NEAR, label, holders, told)
-            kind = kind_of_runs(other, marks, grams, share)
-            if not tells and not (marks.shared[other] and tells_new(other, kind, label, holders, told)):
+            candidates = closed_candidates(text, number, index, marks, bands)
+        for other in marks.candidates[:candidates]:
+            # one that is near has the same words. If as a near-duplicate it is no news, it is none as a sharer of runs
+            if marks.near[other] == text + 1 or not is_news(other, NEAR, label, holders, reported):
                 continue
-            if failed == CANDIDATES or (not tells and in_vain == _IN_VAIN):
-                marks.alike[other] = text + 1  # perhaps; it is not told as shared runs either
-                continue
+            if dissimilar == DISSIMILAR:
+                return found, similarities, count
             if agreeing(lowest, index.signatures[other]) < index.least:
                 continue
             if not size:
                 table, size = table_of(symbols)
             jaccard = similarity_to(table, size, other, shingles)
             if jaccard < shingles.near:
-                failed += 1
+                dissimilar += 1
                 continue
-            in_vain += not tells
-            marks.alike[other] = text + 1
-            found, similarities, count = tell(
-                text, other, NEAR, NO_RUN, jaccard, label, holders, told, found, similarities, count
+            marks.near[other] = text + 1
+            found, similarities, count = report(
+                text, other, NEAR, NO_RUN, jaccard, label, holders, reported, found, similarities, count
             )
     return found, similarities, count
 
@@ -523,7 +520,7 @@ def table_of(symbols: Any) -> Any:
 
 @part
 def similarity_to(table: Any, size: int, other: int, shingles: Any) -> Any:
-    """Return the Jaccard similarity of the set in a table to that of an index's text."""
+    """Return the Jaccard similarity of a set of `size` hashes, in a table, to that of the index's text `other`."""
     begin, end, both = shingles.begins[other], shingles.begins[other + 1], 0
     for place in range(begin, end):
         both += table[find_slot(table, shingles.hashes[place])] != ZERO
@@ -531,10 +528,10 @@ def similarity_to(table: Any, size: int, other: int, shingles: Any) -> Any:
 
 
 @part
-def open_mates(text: int, sharers: int, index: Any, holders: Any, marks: Any, bands: Any, told: Any) -> Any:
-    """Note as mates the texts of the bands of which a near-duplicate may tell something new, and the sharers of runs.
+def open_candidates(text: int, sharers: int, index: Any, holders: Any, marks: Any, bands: Any, reported: Any) -> Any:
+    """Note as candidates the texts of the bands whose items a near-duplicate may match better, and the sharers of runs.
 
-    Moves those of which all is known to the end of their band. Returns the number of mates.
+    Moves the others to the end of their band. Returns the number of candidates.
     """
     count, known = 0, 1 << NEAR | 1 << NEAR + SAME_LABEL
     for number in bands.numbers:
@@ -542,33 +539,33 @@ def open_mates(text: int, sharers: int, index: Any, holders: Any, marks: Any, ba
         while number >= 0 and place < bands.open_ends[number]:
             other, opens = bands.texts[place], False
             for item in range(holders.begins[other], holders.begins[other + 1]):
-                opens |= told.covered[item] & known != known
+                opens |= reported.items[item] & known != known
             if opens:
-                count, place = note_mate(text, other, marks, count), place + 1
+                count, place = note_candidate(text, other, marks, count), place + 1
             else:
                 bands.open_ends[number] -= 1
                 bands.texts[place] = bands.texts[bands.open_ends[number]]
                 bands.texts[bands.open_ends[number]] = other
     for other in marks.sharing[:sharers]:
-        count = note_mate(text, other, marks, count)
+        count = note_candidate(text, other, marks, count)
     return count
 
 
 @part
-def closed_mates(text: int, number: int, index: Any, marks: Any, bands: Any) -> Any:
-    """Note as mates the other texts of a band; return their number."""
+def closed_candidates(text: int, number: int, index: Any, marks: Any, bands: Any) -> Any:
+    """Note as candidates the other texts of a band; return their number."""
     count = 0
-    if number >= 0:
-        for place in range(bands.open_ends[number], index.band_begins[number + 1]):
-            count = note_mate(text, bands.texts[place], marks, count)
+    for place in range(bands.open_ends[number], index.band_begins[number + 1]):
+        count = note_candidate(text, bands.texts[place], marks, count)
     return count
 
 
 @part
-def note_mate(text: int, other: int, marks: Any, count: int) -> int:
+def note_candidate(text: int, other: Any, marks: Any, count: Any) -> Any:
+    """Add one of the index's texts to the candidates, unless it was among them before; return their number."""
     if marks.seen[other] == text + 1:
         return count
-    marks.seen[other], marks.mates[count] = text + 1, other
+    marks.seen[other], marks.candidates[count] = text + 1, other
     return count + 1
 
 
@@ -593,43 +590,38 @@ def share_runs(hits: Any, hit_count: int, grams: Any, marks: Any) -> Any:
 
 
 @part
-def kind_of_runs(other: int, marks: Any, grams: Any, share: float) -> Any:
-    return RUNS if marks.shared[other] >= share * grams.counts[other] else FEW_RUNS
-
-
-@part
-def tells_new(other: int, kind: Any, label: int, holders: Any, told: Any) -> bool:
-    """Return True if a match with the index's text would tell something new of an item, or of the text at hand."""
+def is_news(other: Any, kind: Any, label: Any, holders: Any, reported: Any) -> bool:
+    """Return True if a match of this kind with the index's text is stronger than any before of an item, or of a text
+    of the item's label with it, or of the text at hand with the item's group.
+    """
     for item in range(holders.begins[other], holders.begins[other + 1]):
-        bits = bits_of(kind, label, item, holders)
-        if told.covered[item] & bits != bits or not told.reached[kind] & holders.groups[item]:
+        bits = 1 << kind | 1 << kind + SAME_LABEL if label == holders.labels[item] else 1 << kind
+        if reported.items[item] & bits != bits or not reported.groups[kind] & holders.groups[item]:
             return True
     return False
 
 
 @part
-def bits_of(kind: Any, label: int, item: int, holders: Any) -> Any:
-    return 1 << kind | 1 << kind + SAME_LABEL if label == holders.labels[item] else 1 << kind
-
-
-@part
-def tell(
+def report(
     text: int,
     other: Any,
     kind: Any,
     gram: Any,
-    share: float,
-    label: int,
+    similarity: float,
+    label: Any,
     holders: Any,
-    told: Any,
+    reported: Any,
     found: Any,
     similarities: Any,
     count: Any,
 ) -> Any:
-    """Add a match for each item of the index's text of which it tells something new; return the arrays, grown."""
+    """Add a match for each item of the index's text of which it is news; return the arrays, grown, and their length."""
     for item in range(holders.begins[other], holders.begins[other + 1]):
-        bits, first = bits_of(kind, label, item, holders), not told.reached[kind] & holders.groups[item]
-        if told.covered[item] & bits == bits and not first:
+        first = not reported.groups[kind] & holders.groups[item]
+        bits = ALL_KINDS << kind & ALL_KINDS
+        if label == holders.labels[item]:
+            bits |= bits << SAME_LABEL
+        if reported.items[item] & bits == bits and not first:
             continue
         if count == len(found):
             more, more_similarities = np.empty((2 * count, 5), np.int64), np.empty(2 * count, np.float64)
@@ -639,10 +631,11 @@ def tell(
                 more_similarities[place] = similarities[place]
             found, similarities = more, more_similarities
         found[count, 0], found[count, 1], found[count, 2], found[count, 3] = text, item, kind, gram
-        found[count, 4], similarities[count] = first, share
+        found[count, 4], similarities[count] = first, similarity
         count += 1
-        told.reached[kind] |= holders.groups[item]
-        told.covered[item] |= bits
+        for weaker in range(kind, 4):
+            reported.groups[weaker] |= holders.groups[item]
+        reported.items[item] |= bits
     return found, similarities, count
 
 
