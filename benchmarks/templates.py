@@ -50,9 +50,9 @@ def main() -> None:
         "time a row, by that of the first size",
         "test texts found in train",
     )
-    text = f"""Each row is one of {given.templates} templates of words, drawn at random, with a number of its own, and has
-one of two labels.
-Whole commands, from the start of Python on, one after the other, loops compiled before.
+    text = f"""Each row is one of {given.templates} templates of words, drawn at random, with a number of its own,
+and has one of two labels. Whole commands, from the start of
+Python on, one after the other, loops compiled before.
 
 {table(names, rows)}
 """
