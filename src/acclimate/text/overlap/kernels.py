@@ -189,12 +189,12 @@ def sketch(values: Any, count: int, signature: Any) -> None:
         if not empty:
             return
         if turn == 0 and count > _MANY:
-            count = distinct(values, count)
+            count, _ = distinct(values, count)
 
 
 @part
-def distinct(values: Any, count: int) -> int:
-    """Move one of each value in values[:count] to the front; return their number."""
+def distinct(values: Any, count: int) -> Any:
+    """Move one of each value in values[:count] to the front; return their number, and a hash table of them."""
     size = 16
     while size < 2 * count:
         size *= 2
@@ -206,7 +206,7 @@ def distinct(values: Any, count: int) -> int:
             table[slot] = max(values[place], ONE)
             values[kept] = values[place]
             kept += 1
-    return kept
+    return kept, table
 
 
 @part

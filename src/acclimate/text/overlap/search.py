@@ -218,7 +218,7 @@ def different_shingles_of_texts(symbols: Any, text_begins: Any) -> Any:
     hashes, begins = np.empty(len(symbols), np.uint64), np.zeros(len(text_begins), np.int64)
     values = np.empty(longest_text(text_begins), np.uint64)
     for text in range(len(text_begins) - 1):
-        count = distinct(values, shingle_hashes(symbols, text_begins[text], text_begins[text + 1], values))
+        count, _ = distinct(values, shingle_hashes(symbols, text_begins[text], text_begins[text + 1], values))
         begins[text + 1] = begins[text] + count
         for place in range(count):
             hashes[begins[text] + place] = values[place]
@@ -490,7 +490,8 @@ def compare(
             if agreeing(lowest, index.signatures[other]) < index.least:
                 continue
             if not size:
-                table, size = table_of(symbols)
+                values = np.empty(len(symbols), np.uint64)
+                size, table = distinct(values, shingle_hashes(symbols, 0, len(symbols), values))
             jaccard = similarity_to(table, size, other, shingles)
             if jaccard < shingles.near:
                 dissimilar += 1
@@ -500,22 +501,6 @@ def compare(
                 text, other, NEAR, NO_RUN, jaccard, label, holders, reported, found, similarities, count
             )
     return found, similarities, count
-
-
-@part
-def table_of(symbols: Any) -> Any:
-    """Return a hash table of the different shingles of one text, and their number."""
-    values, size = np.empty(len(symbols), np.uint64), 16
-    count = shingle_hashes(symbols, 0, len(symbols), values)
-    while size < 2 * count:
-        size *= 2
-    table, different = np.zeros(size, np.uint64), 0
-    for place in range(count):
-        key = max(values[place], ONE)
-        slot = find_slot(table, key)
-        different += table[slot] == ZERO
-        table[slot] = key
-    return table, different
 
 
 @part
