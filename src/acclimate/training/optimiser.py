@@ -106,9 +106,7 @@ class AdamW(torch.optim.AdamW):
         places_J[np.searchsorted(rows_J, rows_I)] = np.arange(len(rows_I))
         gradient_ID = nn.functional.pad(gradient.values(), (0, 0, 0, 1))  # the last row is of those that have none
         factors = (1 - b1, b2, 1 - b2, -(rate / (1 - b1**steps)), (1 - b2**steps) ** 0.5, group["eps"])
-        numbers = torch.tensor(
-            factors, dtype=torch.float32
-        ).numpy()  # infinite, where they overflow, as in torch's loop
+        numbers = torch.tensor(factors, dtype=torch.float32).numpy()  # too large a rate is infinite, as in torch's loop
         bounds = np.linspace(0, len(rows_J), torch.get_num_threads() + 1).astype(np.int64)
         arrays = (each.detach().numpy() for each in (matrix_VD, m_VD, v_VD, gradient_ID))
         by_threads(_move, bounds.tolist(), rows_J, places_J, *arrays, *numbers)
