@@ -361,6 +361,14 @@ def replace_notes(outcome: Outcome, notes: tuple[str, ...]) -> Outcome:
     return found
 
 
+def test_a_baseline_that_scores_the_same_is_said_to() -> None:
+    same = race_of([untouched(), rival(SIMPLE, 0.0, p=1.0, half=0.0, seconds=0)], baselines={SIMPLE})
+    assert verdict(same) == (
+        "No encoder here scores above TF-IDF + logistic regression, which needs none: the highest, the untouched "
+        "model, scores the same, 80.0 points of macro-F1."
+    )
+
+
 def test_a_baseline_on_top_by_chance_is_still_reported() -> None:
     raced = [untouched(), rival(SIMPLE, 0.004, p=0.8, seconds=0), rival("DAPT", -0.02, p=0.2)]
     assert verdict(race_of(raced, baselines={SIMPLE})) == (

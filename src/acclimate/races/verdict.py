@@ -436,16 +436,20 @@ def _ahead(simple: ContestantRow | None, encoders: Sequence[ContestantRow]) -> C
 
 def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
-    means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} points of {metric_text(simple.metric)}"
+    unit, caution = f"points of {metric_text(simple.metric)}", ""
     if encoder.score.adaptations == 1:
-        means += "; its score rests on one adaptation: another draw may give another score"
+        caution = "; its score rests on one adaptation: another draw may give another score"
+    means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} {unit}{caution}"
     if _supported(simple):
         return (
             f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, which needs no encoder, is better than the "
             f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
             f"{means}"
         )
-    ahead = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}, has {means}"
+    opening = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}"
+    if encoder.score.mean == simple.score.mean:
+        return f"{opening}, scores the same, {points(simple.score.mean)} {unit}{caution}"
+    ahead = f"{opening}, has {means}"
     if simple.comparison is None or simple.p_holm is None or encoder.contestant != UNTOUCHED:
         return ahead
     return f"{ahead}, which is not established ({_chance(simple)})"
