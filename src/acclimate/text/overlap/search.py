@@ -482,8 +482,10 @@ def compare(
                 continue
             candidates = closed_candidates(text, number, index, marks, bands)
         for other in marks.candidates[:candidates]:
-            # one that is near has the same words. If as a near-duplicate it is no news, it is none as a sharer of runs
-            if marks.near[other] == text + 1 or not is_news(other, NEAR, label, holders, reported):
+            if marks.near[other] == text + 1:  # the same words
+                continue
+            if not is_news(other, NEAR, label, holders, reported):
+                marks.near[other] = text + 1  # perhaps; as a sharer of runs it would be no news either
                 continue
             if dissimilar == DISSIMILAR:
                 return found, similarities, count
