@@ -346,7 +346,8 @@ class Reported(NamedTuple):
 class Marks(NamedTuple):
     """What `cover_texts` notes of the index's U texts for the text at hand, (U,) int64 each.
 
-    seen, near   the last text, counted from 1, of which it was a candidate, and with which it is equal or nearly so
+    seen, near   the last text, counted from 1, of which it was a candidate, and to which it is equal or nearly so, or
+                 would be no news if it were
     shared       runs that both share; first: the first of them
     sharing      the texts that share runs; candidates: those to be compared
     """
