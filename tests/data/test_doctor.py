@@ -446,6 +446,10 @@ def test_a_label_that_stands_in_its_texts_is_a_give_away():
     naming = [replace(row, text=f"{row.text} An {row.label.upper()}.") if n < 30 else row for n, row in enumerate(rows)]
     [finding] = doctor.give_aways(naming)
     assert (finding.level, "in 50% of the training texts" in finding.what) == ("note", True)
+    [of_one] = doctor.give_aways(
+        [replace(row, text=f"{row.text} acid") if row.label == "acid" else row for row in rows]
+    )
+    assert of_one.what.endswith("Most often it is 'acid', in 100% of its texts.")
     everywhere = [replace(row, text=f"{row.text} acid base salt") for row in rows]
     assert doctor.give_aways(everywhere) == []
     several = [replace(row, label=(row.label,)) for row in naming]

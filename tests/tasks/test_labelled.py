@@ -352,7 +352,8 @@ def test_no_context_stands_on_two_sides_of_our_split(tmp_path):
     assert contexts(found, "dev") & contexts(found, "test") == set()
     assert all(len(rows) % 3 == 0 for rows in found.splits.values())
     assert "questions.json at random, because no file was given for dev and test: " in found.notes[0]
-    assert "(70% / 10% / 20%), seed 0. All questions on one of the 15 contexts" in found.notes[0]
+    assert "in place of 70% / 10% / 20%, since sets of rows stay together), seed 0. All questions" in found.notes[0]
+    assert "on one of the 15 contexts" in found.notes[0]
     assert "stratified" not in found.notes[0]
     assert read_files(LabelledFiles(path)).splits == found.splits
     assert read_files(LabelledFiles(path, seed=1)).splits != found.splits

@@ -127,6 +127,8 @@ def test_numbers_are_divided_by_tenths() -> None:
 def test_no_split_is_empty_where_groups_are_few() -> None:
     examples = [example(number, "ab"[number % 2], group=f"group {number // 20}") for number in range(60)]
     assert all(len(rows) == 20 for rows in divided(examples).values())
+    _, note = split_off(examples, ("dev", "test"), kind="sequence", seed=0, where="a.csv")
+    assert "rows (33% / 33% / 33% in place of 70% / 10% / 20%, since sets of rows stay together), strat" in note
 
 
 def test_near_copies_stay_together_and_are_told() -> None:

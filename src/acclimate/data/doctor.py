@@ -634,11 +634,11 @@ def give_aways(train: Sequence[Example]) -> list[Finding]:
     if same >= 0.5:
         text = f"The text equals the id in {same:.0%} of the training rows."
         findings.append(Finding("warning", text, "Name the column that holds the text with --text."))
-    right, others = _naming(train[:LOOKED_AT])
+    right, others, most = _naming(train[:LOOKED_AT])
     if right >= 0.05 and right >= 2 * others:
         text = (
             f"The name of the label stands in {right:.0%} of the training texts that bear it, that of another label in "
-            f"{others:.1%}: a search for words would do well."
+            f"{others:.1%}: there a search for words is right. {most}"
         )
         findings.append(Finding("note", text, "If new texts will not name their label, mask the names."))
     labels_of: dict[str, Counter[object]] = defaultdict(Counter)
@@ -690,24 +690,29 @@ def _shift(train: Mapping[str, int], test: Mapping[str, int], sizes: Mapping[str
     return [Finding(_grave(distance), text, SPLIT_AGAIN)]
 
 
-def _naming(rows: Sequence[Example]) -> tuple[float, float]:
-    """Return the share of the rows' labels whose names are in the text, and that share for labels of other rows."""
+def _naming(rows: Sequence[Example]) -> tuple[float, float, str]:
+    """Return the share of the rows' labels whose names are in the text, that share for labels of other rows, and a
+    sentence on the label that is named most often.
+    """
     names = {label: f" {normalised_words(label)} " for row in rows for label in _classes(row)}
     names = {label: name for label, name in names.items() if len(name) >= SHORTEST + 2 and not name.strip().isdigit()}
     order = sorted(names)
     places = {label: place for place, label in enumerate(order)}
-    right = others = searched = searched_others = 0
+    right, rows_of = Counter[str](), Counter[str]()
+    others = searched_others = 0
     for row in rows:
         text = f" {normalised_words(row.text)} "
         for label in set(_classes(row)) & names.keys():
             place = places[label]
-            searched += 1
-            right += names[label] in text
+            rows_of[label] += 1
+            right[label] += names[label] in text
             for other_row in (order[(place + step) % len(order)] for step in range(1, min(len(order), OTHERS + 1))):
                 if other_row not in _classes(row):
                     searched_others += 1
                     others += names[other_row] in text
-    return right / max(searched, 1), others / max(searched_others, 1)
+    most = max(right, key=lambda label: right[label], default="")
+    sentence = f"Most often it is {_named(most)}, in {right[most] / rows_of[most]:.0%} of its texts." if most else ""
+    return right.total() / max(rows_of.total(), 1), others / max(searched_others, 1), sentence
 
 
 def _grave(distance: float) -> Level:

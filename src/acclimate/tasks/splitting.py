@@ -29,6 +29,7 @@ SHARES: dict[tuple[Split, ...], dict[Split, float]] = {  # missing files -> shar
 }
 STRATA: dict[Kind, str] = {"score": "the number to predict", "tokens": "the rarest tag of each sentence"}
 
+ASIDE = 0.03  # difference from a share that a note names
 Strata = Counter[str]
 Part = TypeVar("Part", bound=str)  # a split, or a fold
 
@@ -66,11 +67,22 @@ def split_off(
     note = (
         f"acclimate split {where} at random, because no file was given for {' and '.join(missing)}: "
         f"{', '.join(f'{len(rows):,} {split}' for split, rows in parts.items())} rows "
-        f"({' / '.join(f'{share:.0%}' for share in shares.values())}){strata}, seed {seed}.{on_copies}"
+        f"({_shares(shares, parts)}){strata}, seed {seed}.{on_copies}"
     )
     if groups := {example.group for example in examples} - {""}:
         note += f" Each of the {len(groups):,} groups stands on one side."
     return parts, note
+
+
+def _shares(shares: Mapping[Split, float], parts: Mapping[Split, Sequence[Example]]) -> str:
+    """Return the shares of the rows, as they were sought, and as they are where sets that stay together forbid that."""
+    rows = sum(map(len, parts.values()))
+    real = {split: len(parts[split]) / rows for split in shares}
+    sought = " / ".join(f"{share:.0%}" for share in shares.values())
+    if all(abs(real[split] - share) < ASIDE for split, share in shares.items()):
+        return sought
+    found = " / ".join(f"{share:.0%}" for share in real.values())
+    return f"{found} in place of {sought}, since sets of rows stay together"
 
 
 def divide(
