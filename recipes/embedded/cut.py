@@ -1,9 +1,8 @@
 """Cut an encoder down: some of its layers, some of its pieces, fewer positions, and a new language modelling head.
 
-python cut.py MODEL VOCABULARY LAYERS POSITIONS OUT    (LAYERS such as 0,2,5)
+python cut.py MODEL VOCABULARY LAYERS POSITIONS OUT    (VOCABULARY: a tokenizer; LAYERS such as 0,2,5)
 """
 
-import json
 import sys
 from pathlib import Path
 
@@ -13,14 +12,15 @@ from transformers import BertConfig, BertForMaskedLM
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
 
 
-def cut(model: str, vocabulary: Path, layers: list[int], positions: int) -> BertForMaskedLM:
+def cut(model: str, vocabulary: str, layers: list[int], positions: int) -> BertForMaskedLM:
     """Return the model with these layers and the pieces of the vocabulary.
 
     layers: numbers of the layers that stay, from 0. Layers, embeddings and norms are copied. The matrix of the language
     modelling head's transform starts as the identity, so its first guess is the token whose embedding is nearest.
     """
     whole = load_masked_language_model(model)
-    kept = torch.tensor(json.loads((vocabulary / "kept.json").read_text()))
+    pieces = load_tokenizer(vocabulary).get_vocab()
+    kept = torch.tensor(load_tokenizer(model).convert_tokens_to_ids(sorted(pieces, key=pieces.__getitem__)))
     config = BertConfig.from_pretrained(model)
     config.num_hidden_layers, config.vocab_size, config.max_position_embeddings = len(layers), len(kept), positions
     config.architectures = ["BertForMaskedLM"]
@@ -47,7 +47,7 @@ def cut(model: str, vocabulary: Path, layers: list[int], positions: int) -> Bert
 
 if __name__ == "__main__":
     model, vocabulary, layers, positions, out = sys.argv[1:]
-    made = cut(model, Path(vocabulary), [int(layer) for layer in layers.split(",")], int(positions))
+    made = cut(model, vocabulary, [int(layer) for layer in layers.split(",")], int(positions))
     Path(out).mkdir(parents=True, exist_ok=True)
     save_model(made, load_tokenizer(vocabulary), out)
     print(f"{sum(parameter.numel() for parameter in made.parameters()):,} parameters")

@@ -5,7 +5,7 @@ python train.py KEY=VALUE ...    (Settings below lists the keys; plan.KEY=VALUE 
 The same command resumes a run that was stopped. The run writes to `out`:
 
 log.jsonl    a line for each step
-curve.jsonl  a line for each look: loss on held-out text, and the frozen probe. Of a repeated look the last line counts
+curve.jsonl  a line for each evaluation: losses on held-out text, frozen probes. The last line of a step counts
 state-*      what the run resumes from
 latest/      a checkpoint that transformers loads, of the last look
 checkpoint/  the same, of the end
@@ -49,7 +49,7 @@ DROPOUT = 0.1  # of the checkpoint, for fine-tuning; nothing is dropped here, wh
 class Settings:
     out: Path = Path()
     text: Path = Path()  # what text.py wrote
-    docstrings: Path = Path()  # for the probe
+    tasks: Path = Path()  # labelled data, for the probes
     model: str = ""  # to start from; "": random weights of the shape that follows
     layers: int = 4
     hidden: int = 256
@@ -62,7 +62,7 @@ class Settings:
     masking: float = 0.15
     max_tokens: int = 128
     look: int = 500  # steps from one look to the next
-    heldout: int = 1200  # segments of held-out text at a look
+    heldout: int = 1200  # segments of held-out text of each domain at a look
     branch: Path = Path()  # a run to go on from, in another directory
     until: int = 0  # step to stop at for now; 0: the end of the plan
     plan: Plan = field(
@@ -79,7 +79,7 @@ class Look:
     out: Path
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    heldout: list[Batch]
+    heldout: Mapping[str, list[Batch]]  # by domain
     probe: Probe
 
     def __call__(self, step: Step) -> Mapping[str, float]:
@@ -87,7 +87,8 @@ class Look:
 
     def at(self, number: int, tokens: int = 0, flops: float = 0.0, seconds: float = 0.0) -> Mapping[str, float]:
         training, begun = self.model.training, time.perf_counter()
-        measured = {"heldout": measure(MaskedLanguageLoss(self.model), self.heldout)["mlm"]}
+        loss = MaskedLanguageLoss(self.model)
+        measured = {domain: measure(loss, batches)["mlm"] for domain, batches in self.heldout.items()}
         measured |= self.probe(self.model, self.tokenizer)
         self.model.train(training)
         line = {"step": number, "tokens": tokens, "flops": flops, "seconds": round(seconds), **measured}
@@ -161,17 +162,20 @@ def main() -> None:
     tokenizer = load_tokenizer(chosen.model or chosen.vocabulary)
     model = start_of(chosen, tokenizer)
     tokens = Corpus(chosen.text / "train").tokens(tokenizer)
-    heldout = evaluation_batches(
-        Corpus(chosen.text / "heldout").tokens(tokenizer),
-        batch=64,
-        longest=chosen.max_tokens,
-        seed=0,
-        segments_at_most=chosen.heldout,
-    )
-    look = Look(out, model, tokenizer, heldout, Probe(chosen.docstrings))
+    heldout = {
+        folder.name: evaluation_batches(
+            Corpus(folder).tokens(tokenizer),
+            batch=64,
+            longest=chosen.max_tokens,
+            seed=0,
+            segments_at_most=chosen.heldout,
+        )
+        for folder in sorted(chosen.text.glob("heldout-*"))
+    }
+    look = Look(out, model, tokenizer, heldout, Probe(chosen.tasks))
     if not (out / "baselines.json").exists():
         (out / "settings.toml").write_text(settings.to_toml(replace(chosen, until=0)))
-        baselines(tokens, heldout, out)
+        baselines(tokens, heldout["heldout-wikipedia"], out)
     if not (out / LOG).exists():
         look.at(0)
     teacher = AutoModel.from_pretrained(chosen.teacher, add_pooling_layer=False, dtype=torch.float32)
