@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from transformers import (
+    AlbertConfig,
+    AlbertForMaskedLM,
     BertConfig,
     BertForMaskedLM,
     CamembertConfig,
@@ -24,6 +26,8 @@ from transformers import (
     DistilBertForMaskedLM,
     ElectraConfig,
     ElectraForMaskedLM,
+    EuroBertConfig,
+    EuroBertForMaskedLM,
     ModernBertConfig,
     ModernBertForMaskedLM,
     MPNetConfig,
@@ -67,6 +71,7 @@ _MODERNBERT = {  # one global layer, one that sees four tokens to each side
     "cls_token_id": 1,
     "sep_token_id": 2,
 }
+_EUROBERT = {**_BERT, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 _MPNET = dict(_ROBERTA)
 _MPNET.pop("type_vocab_size")
 
@@ -114,3 +119,14 @@ FAMILIES: dict[str, Callable[..., PreTrainedModel]] = {
 
 mpnet: Callable[..., PreTrainedModel] = partial(_make, MPNetForMaskedLM, MPNetConfig, _MPNET)
 """A family without a sparse head, for the way around."""
+
+CLASSIFIED: dict[str, Callable[..., PreTrainedModel]] = {
+    **{name: make for name, make in FAMILIES.items() if "legacy" not in name},
+    "albert": partial(_make, AlbertForMaskedLM, AlbertConfig, {**_BERT, "embedding_size": 16}),
+    "eurobert": partial(_make, EuroBertForMaskedLM, EuroBertConfig, _EUROBERT, ("attention_dropout",)),
+    "modernbert": partial(  # its LayerNorm is linear to float precision from some hundred features on
+        _make, ModernBertForMaskedLM, ModernBertConfig, {**_MODERNBERT, "hidden_size": 256}, _MODERNBERT_DROPOUT
+    ),
+    "mpnet": mpnet,
+}
+"""The families whose fine-tuned models are shipped."""

@@ -17,6 +17,7 @@ from acclimate.core import machines
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
+from acclimate.models.formats import save_weights
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
 
@@ -239,7 +240,7 @@ def shape_of(
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, directory: str | Path) -> None:
-    """Write model and tokenizer as safetensors and JSON, which the Auto classes of transformers load.
+    """Write model and tokenizer as safetensors and JSON, which the Auto classes of transformers load or refuse.
 
     The same weights and vocabulary give the same bytes in every file, wherever they were loaded from and whatever the
     tokenizer was used for. Not atomic: write into a temporary directory and rename that.
@@ -252,7 +253,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, direc
         plain.backend_tokenizer.no_padding()
         plain.backend_tokenizer.no_truncation()
     with quiet():
-        model.save_pretrained(directory)
+        save_weights(model, directory)
         plain.save_pretrained(directory)
 
 

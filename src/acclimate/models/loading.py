@@ -22,6 +22,7 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.models.dropout import dropout_fields
+from acclimate.models.formats import FAMILY, VARIANT, own_weights, read_configuration
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -119,10 +120,13 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     from acclimate.models.light import with_adapters
 
     require_safetensors(where)
+    weights = own_weights(where, config)
+    source = {"variant": VARIANT} if getattr(config, FAMILY, "") else {}
     with seeded(seed):
         model, report = with_adapters(kind, config).from_pretrained(
-            where,
+            where if weights is None else None,
             config=config,
+            **(source if weights is None else {"state_dict": weights}),
             dtype=torch.float32,  # transformers would keep the checkpoint's
             use_safetensors=True,
             trust_remote_code=False,
@@ -324,11 +328,9 @@ def configuration(where: str) -> PreTrainedConfig:
     """Return the config of a checkpoint. Raises ValueError for a directory without one, and where a dropout is no
     probability or `architectures` no names, which transformers takes.
     """
-    from transformers import AutoConfig
-
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
         raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
-    config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+    config = read_configuration(where)
     needed = {"architectures": "a list of names of classes"}
     needed |= dict.fromkeys(dropout_fields(config.model_type), "a probability from 0 to below 1")
     for name, kind in needed.items():

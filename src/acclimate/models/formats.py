@@ -1,0 +1,101 @@
+"""Store models that no class of transformers computes so that transformers refuses to load them.
+
+A mean of all states, an LSTM, a CRF or adapters would be dropped in silence by transformers, which draws a random layer
+in their place. Such a model is stored under names of its own:
+
+config.json                    model_type is a sentence that names the way to load it, and appears in the error of the
+                               Auto classes; `acclimate_family` is the family's model_type
+model.acclimate.safetensors    the weights, so that a class that is named directly has no model.safetensors to read
+0_Transformer/                 only in a shipment for sentence-transformers: the encoder's weights, which the file
+                               above then lacks
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from acclimate.core.files import read_object, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+FAMILY = "acclimate_family"  # of config.json
+VARIANT = "acclimate"  # of the weights' file, as transformers names variants
+WEIGHTS, OWN_WEIGHTS = "model.safetensors", f"model.{VARIANT}.safetensors"
+ENCODER = "0_Transformer"  # folder of a shipment, by the name that sentence-transformers uses
+PREDICT = "acclimate predict"
+# fields of a config -> what they say that no class of transformers has; the values are those of transformers' classes
+_OWN_FIELDS: dict[str, Any] = {
+    "text_pooling": "pooler",
+    "sequence_layer": "linear",
+    "tag_layer": "linear",
+    "adapter_bottleneck": 0,
+}
+
+
+def own_parts(config: PreTrainedConfig) -> str:
+    """Return the parts of a model that no class of transformers has, such as "text_pooling=mean"; "" without any."""
+    parts = {name: getattr(config, name, native) for name, native in _OWN_FIELDS.items()}
+    return ", ".join(f"{name}={value}" for name, value in parts.items() if value != _OWN_FIELDS[name])
+
+
+def save_weights(model: PreTrainedModel, directory: str | Path) -> None:
+    """Write config and weights: as transformers reads them, or under names of their own if it could not."""
+    config = cast(Any, model.config)
+    if hasattr(config, FAMILY):
+        delattr(config, FAMILY)
+    parts = own_parts(config)
+    model.save_pretrained(directory, variant=VARIANT if parts else None)
+    if parts:
+        refuse_transformers(Path(directory), parts)
+
+
+def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> None:
+    """Rewrite config.json so that the Auto classes of transformers refuse it with an error that names `ways`."""
+    path = directory / "config.json"
+    config = read_object(path)
+    family = config.get(FAMILY, config["model_type"])
+    sentence = f"{family} with {parts}, which transformers cannot compute: load this directory with {ways}"
+    write_json(path, config | {FAMILY: family, "model_type": sentence})
+    if (directory / WEIGHTS).exists():
+        (directory / WEIGHTS).rename(directory / OWN_WEIGHTS)
+
+
+def family_in(config: dict[str, Any]) -> str:
+    """Return the family, as transformers names it, in the content of a config.json; "" where it is missing."""
+    return str(config.get(FAMILY) or config.get("model_type") or "")
+
+
+def read_configuration(where: str) -> PreTrainedConfig:
+    """Return the config of a directory or a hub id, in either form."""
+    from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+
+    content, _ = PreTrainedConfig.get_config_dict(where)
+    family = content.get(FAMILY)
+    if not family:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        return config
+    if family not in CONFIG_MAPPING:
+        raise ValueError(
+            f"{Path(where) / 'config.json'}: {FAMILY} = {family!r} is no family of transformers. Restore the file, or "
+            f"ship the model again"
+        )
+    config_class: Any = CONFIG_MAPPING[family]
+    config = config_class.from_dict({**content, "model_type": family})
+    config.name_or_path = where
+    return config
+
+
+def own_weights(where: str, config: PreTrainedConfig) -> dict[str, Tensor] | None:
+    """Return the weights of a shipment whose encoder is a folder of its own; None for any other directory."""
+    from safetensors.torch import load_file
+    from transformers import MODEL_MAPPING
+
+    folder = Path(where) / ENCODER
+    if not getattr(config, FAMILY, "") or not (folder / WEIGHTS).is_file():
+        return None
+    prefix = cast(Any, MODEL_MAPPING[type(config)]).base_model_prefix
+    encoder = {f"{prefix}.{name}": weight for name, weight in load_file(folder / WEIGHTS).items()}
+    return {**load_file(Path(where) / OWN_WEIGHTS), **encoder}
