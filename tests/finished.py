@@ -27,6 +27,7 @@ from acclimate.methods.baselines import TfidfRecipe, baseline_of
 from acclimate.methods.task_loss import predict
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
+from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
 from acclimate.races import work
 from acclimate.races.contestants import job_of, tested_baseline
@@ -38,7 +39,7 @@ from acclimate.tasks.prepared import open_prepared, prepare
 from acclimate.tasks.rows import SPANS, encode_rows
 from acclimate.tasks.task import Kind, Task
 from acclimate.tasks.thresholds import Threshold
-from families import FAMILIES, VOCABULARY
+from families import CLASSIFIED, VOCABULARY
 from studies import raced, recorded
 
 LABELS = ("acid", "base", "salt")
@@ -208,7 +209,7 @@ def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ..
 
 
 def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling, *, paired: bool) -> None:
-    config = FAMILIES[family]().config
+    config = CLASSIFIED[family]().config
     config.id2label = dict(enumerate(labels or (("start", "end") if kind == "span" else ("LABEL_0",))))
     config.label2id = {label: place for place, label in config.id2label.items()}
     config.problem_type = PROBLEMS.get(kind)
@@ -224,7 +225,7 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, poo
         model_max_length=MAX_TOKENS,
         **({"pad_token": "[UNK]"} if config.pad_token_id == 1 else {}),
     )
-    _spread(model.eval(), tokenizer)
+    _spread(model.eval(), tokenizer, paired=paired and kind != "span")
     job = run / "jobs" / "fine-tune-dapt-seed-1-0123456789ab"
     for directory in (job / "checkpoint", run / "winner"):
         with files.new_directory(directory) as temporary:
@@ -251,18 +252,22 @@ def write_job(directory: Path, label: str, settings: dict[str, Any] | None = Non
 
 
 @torch.no_grad()
-def _spread(model: Any, tokenizer: Any) -> None:
+def _spread(model: Any, tokenizer: Any, *, paired: bool) -> None:
     """Have the last layer say different things of different texts: each output gets mean 0 and deviation 1."""
-    texts = [example.text for example in _examples("test", 60, "score", (), paired=False)]
-    encoded = tokenizer(texts, truncation=True, padding=True, return_tensors="pt")
-    inputs = {name: encoded[name] for name in ("input_ids", "attention_mask")}
+    examples = _examples("test", 60, "score", (), paired=paired)
+    pairs = [example.pair for example in examples] if paired else None
+    encoded = tokenizer(
+        [example.text for example in examples], pairs, truncation=True, padding=True, return_tensors="pt"
+    )
+    reads_types = getattr(model.config, "type_vocab_size", 0) > 1
+    inputs = {name: encoded[name] for name in ("input_ids", "attention_mask", *["token_type_ids"] * reads_types)}
     if pooling_of(model.config) in OF_PLACES:
         return
     outputs = model(**inputs)
     both = "start_logits" in outputs
     logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if both else outputs.logits
     deviation_C, mean_C = torch.std_mean(logits.flatten(0, -2), dim=0)
-    [*_, last] = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    last = output_layer(model)
     last.weight.div_(deviation_C[:, None])
     last.bias.sub_(mean_C).div_(deviation_C)
 

@@ -139,8 +139,10 @@ def ship(
     from acclimate.shipping.ship import ship as make
 
     with session.watched() as watch:
-        make(run, to, onnx=onnx, space=space, license=license, language=language or (), watch=watch)
+        shipped = make(run, to, onnx=onnx, space=space, license=license, language=language or (), watch=watch)
     session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
+    for way in shipped.ways:
+        session.say(f"  {way.name}: {way.result}")
     if push is not None:
         session.say(f"Uploaded: {upload(to, push).address}")
 

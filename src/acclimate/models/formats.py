@@ -88,6 +88,12 @@ def read_configuration(where: str) -> PreTrainedConfig:
     return config
 
 
+def weight_files(directory: Path) -> list[Path]:
+    """Return the safetensors files of a model's directory, those of a shipment's encoder among them."""
+    own = [directory / ENCODER / WEIGHTS] if (directory / OWN_WEIGHTS).exists() else []
+    return sorted([*directory.glob("*.safetensors"), *(file for file in own if file.exists())])
+
+
 def own_weights(where: str, config: PreTrainedConfig) -> dict[str, Tensor] | None:
     """Return the weights of a shipment whose encoder is a folder of its own; None for any other directory."""
     from safetensors.torch import load_file

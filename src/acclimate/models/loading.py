@@ -22,7 +22,7 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.models.dropout import dropout_fields
-from acclimate.models.formats import FAMILY, VARIANT, own_weights, read_configuration
+from acclimate.models.formats import FAMILY, VARIANT, own_weights, read_configuration, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -243,7 +243,7 @@ def weight_headers(directory: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     from safetensors import SafetensorError, safe_open
 
     found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for file in sorted(directory.glob("*.safetensors")):
+    for file in weight_files(directory):
         try:
             with safe_open(file, framework="np") as weights:
                 for name in weights.keys():  # noqa: SIM118  # no mapping
@@ -319,7 +319,7 @@ def check_weights(model: str | Path) -> None:
     if not Path(model).is_dir():
         return
     with reading(model) as where:
-        for file in sorted(Path(where).glob("*.safetensors")):
+        for file in weight_files(Path(where)):
             with safe_open(file, framework="pt"):
                 pass
 

@@ -73,16 +73,20 @@ def native_classifier(model: PreTrainedModel) -> PreTrainedModel | None:
 
 
 def _with_encoder_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
-    candidate: PreTrainedModel = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
-    cast(nn.Module, candidate.base_model).load_state_dict(cast(nn.Module, model.base_model).state_dict(), strict=False)
-    return candidate.eval()
+    auto: Any = AutoModelForSequenceClassification
+    candidate: PreTrainedModel = auto.from_config(config, dtype=torch.float32)
+    candidate.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
+    candidate.train(False)
+    return candidate
 
 
 def _head_layers(model: PreTrainedModel) -> list[nn.Module]:
     """Return the layers between the encoder's states and the logits, in the order in which the class names them."""
     prefix = f"{model.base_model_prefix}."
     return [
-        layer for name, layer in model.named_modules() if not name.startswith(prefix) or name.startswith(f"{prefix}pooler")
+        layer
+        for name, layer in model.named_modules()
+        if not name.startswith(prefix) or name.startswith(f"{prefix}pooler")
     ]
 
 
@@ -124,7 +128,7 @@ def _through_difference(
     dense: nn.Linear, output: nn.Linear, norms: list[nn.LayerNorm], weight_CD: Tensor, bias_C: Tensor
 ) -> bool:
     """Fill the layers; return False if they have no room."""
-    count, hidden = weight_CD.shape
+    count = len(weight_CD)
     if 2 * count + len(norms) > dense.out_features or dense.bias is None:
         return False
     unit_CD, norm_C = _rows(weight_CD)

@@ -71,6 +71,8 @@ def _metadata(score: Score, task: Prepared, license: str, language: tuple[str, .
         metric_name=figures.metric_text(score.metric),
     )
     return ModelCardData(
+        library_name="acclimate",
+        pipeline_tag="token-classification" if task.kind == "tokens" else "text-classification",
         license=license or None,
         language=list(language) or None,
         tags=["acclimate", score.contestant.lower().replace(" ", "-"), task.kind],

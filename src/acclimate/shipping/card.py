@@ -20,9 +20,8 @@ from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.jobs.lock import WINNER
-from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
-from acclimate.models.task_layers import OF_MENTIONS, Pooling, pooling_of
+from acclimate.models.task_layers import OF_MENTIONS, pooling_of
 from acclimate.races.leakage import without
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
@@ -35,11 +34,12 @@ from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_te
 from acclimate.shipping import markdown
 from acclimate.shipping.check import Loaded
 from acclimate.shipping.onnx import FILE, WHOLE, Int8
+from acclimate.shipping.ways import SENTENCE_TRANSFORMERS, Way
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Kind
 from acclimate.training.energy import Energy, energy_of
 
-WEIGHTS = "model.safetensors"
+OURS = "acclimate"
 LOW = 0.5  # the card warns of labels whose F1 is below this
 FEW = 10  # the card warns of labels that have fewer test items
 HUB_METRICS = {"macro_f1": "f1", "micro_f1": "f1", "pearson": "pearsonr", "spearman": "spearmanr"}  # ours -> the hub's
@@ -101,8 +101,8 @@ class Card:
     seconds          of all jobs of the race
     energy           what they took; None: it was not measured
     cut              number of test texts that are longer than max_tokens
-    adapters         width of the encoder's adapters, which transformers alone does not load; 0: it has none
-    pooling          what the last layer reads of a text (models/task_layers.py); "pooler": as transformers' classes do
+    ways             what takes the directory, and what refuses it (shipping/ways.py)
+    mentions         whether the model reads two mentions of a text
     rounding         number of test texts whose prediction rounding alone changed
     beyond           why transformers alone does not load the classifier (shipping/check.py); "": it does
     license, language  as the user states them
@@ -145,8 +145,8 @@ class Card:
     environment: Mapping[str, Fact] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     cut: int = 0
-    adapters: int = 0
-    pooling: Pooling = "pooler"
+    ways: Sequence[Way] = ()
+    mentions: bool = False
     rounding: int = 0
     beyond: str = ""
     license: str = ""
@@ -179,6 +179,8 @@ class Shipment:
     rounding: int = 0
     int8: Int8 | None = None
     beyond: str = ""
+    ways: Sequence[Way] = ()
+    hashes: Mapping[str, str] = field(default_factory=dict)
     license: str = ""
     language: tuple[str, ...] = ()
 
@@ -228,10 +230,10 @@ def card_of(shipment: Shipment) -> Card:
         commands=facts.commands,
         versions=facts.versions,
         environment=facts.environment,
-        hashes={**facts.hashes, "weights that are shipped": files.read_json(run / WINNER / files.MANIFEST)[WEIGHTS]},
+        hashes={**facts.hashes, **shipment.hashes},
         cut=_cut(shipment),
-        adapters=bottleneck_of(shipment.model.model.config),
-        pooling=pooling_of(shipment.model.model.config),
+        ways=shipment.ways,
+        mentions=pooling_of(shipment.model.model.config) in OF_MENTIONS,
         rounding=shipment.rounding,
         int8=shipment.int8,
         beyond=shipment.beyond,
@@ -321,7 +323,7 @@ def render(card: Card) -> str:
         "int8_file": Markup(f"`{FILE}`"),
         "whole_file": Markup(f"`{WHOLE}`"),
         "pipeline": markdown.fenced(code_of_pipeline(card), "python") if code_of_pipeline(card) else "",
-        "in_short": markdown.fenced(_with_acclimate(card), "python") if _is_pooled(card) else "",
+        "sentences": markdown.fenced(code, "python") if (code := code_of_sentence_transformers(card)) else "",
         "low": LOW,
         "few": FEW,
     }
@@ -374,11 +376,9 @@ def metadata(card: Card) -> ModelCardData:
         ),
     ]
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
-    # by these the hub and `pipeline` load the classifier, where transformers' head is another one with random weights
-    ordinary = not (card.beyond or card.adapters or card.pooling != "pooler")
     return ModelCardData(
-        library_name="transformers" if ordinary else None,
-        pipeline_tag=_pipeline(card.kind) if ordinary else None,
+        library_name=_library(card),
+        pipeline_tag=_pipeline(card.kind),
         base_model=card.base or None,
         license=card.license or None,
         language=list(card.language) or None,
@@ -389,26 +389,23 @@ def metadata(card: Card) -> ModelCardData:
     )
 
 
+def _library(card: Card) -> str:
+    """Return the name by which the hub knows the library that loads the model."""
+    if not card.beyond:
+        return "transformers"
+    return SENTENCE_TRANSFORMERS if any(way.name == SENTENCE_TRANSFORMERS and way.takes for way in card.ways) else OURS
+
+
 def code_to_load(card: Card) -> str:
     """Return Python code that predicts with the model; it runs in the directory of the shipment."""
-    if card.beyond or (card.adapters and card.kind == "span"):
-        return _with_acclimate(card)
-    auto = "AutoModelFor" + ("TokenClassification" if card.kind == "tokens" else "SequenceClassification")
-    if _is_pooled(card):
-        return _pooled(card)
-    lines = _with_transformers(card)
-    if not card.adapters:
-        return lines
-    imports = "from transformers import AutoTokenizer\nfrom acclimate.models.classifier import load_finetuned"
-    lines = lines.replace(f"from transformers import {auto}, AutoTokenizer", imports)
-    return lines.replace(f"{auto}.from_pretrained(where)", "load_finetuned(where)")
+    return _with_acclimate(card) if card.beyond else _with_transformers(card)
 
 
 def _with_acclimate(card: Card) -> str:
     texts = '["One sentence of words with spaces between them ."]' if card.kind == "tokens" else _texts(card)
     if card.kind == "span":
         texts = '[{"question": "What is it?", "context": "It is a text."}]'
-    elif card.pooling in OF_MENTIONS:
+    elif card.mentions:
         texts = '[{"text": "One text.", "spans": [[0, 3], [4, 8]]}]  # the characters of the two mentions'
     elif card.paired:
         texts = '[("A text.", "What it is compared with."), ("Another one.", "And this.")]'
@@ -425,7 +422,7 @@ def code_of_pipeline(card: Card) -> str:
     """Return code that predicts with transformers' pipeline; it runs after that of `code_to_load`. "" where no pipeline
     does: for answers, and for classifiers that no class of transformers is.
     """
-    if card.kind == "span" or card.beyond or card.adapters or card.pooling != "pooler":
+    if card.kind == "span" or card.beyond:
         return ""
     texts = '["A text.", "Another one."]'
     if card.paired:
@@ -456,35 +453,26 @@ def _with_transformers(card: Card) -> str:
     )
 
 
-def _is_pooled(card: Card) -> bool:
-    """Return True if the output layer reads the states in a way that no class of transformers has."""
-    return card.pooling != "pooler" and not card.adapters and not card.beyond
-
-
-def _pooled(card: Card) -> str:
-    """Return code for a classifier of pooled states, for which transformers has no class: its encoder, and the last
-    layer on the states.
-    """
-    by_mean = [
-        'mask = read["attention_mask"][..., None]',
-        "text = (states * mask).sum(1) / mask.sum(1)  # the mean state of the tokens",
+def code_of_sentence_transformers(card: Card) -> str:
+    """Return code that predicts with sentence-transformers; "" where the directory has no such form."""
+    if _library(card) != SENTENCE_TRANSFORMERS:
+        return ""
+    texts = '["A text.", "Another one."]'
+    if card.paired:
+        texts = '[["A text.", "What it is compared with."], ["Another one.", "And this."]]'
+    decoded = {
+        "sequence": "print([labels[number] for number in logits.argmax(-1).tolist()])",
+        "multilabel": "print([[labels[i] for i in row.nonzero().flatten().tolist()] for row in logits > 0])",
+        "score": "print(logits[:, 0].tolist())",
+    }[card.kind]
+    lines = [
+        "from sentence_transformers import SentenceTransformer",
+        'where = "."  # the directory of this file, or the id of the model on the hub',
+        f"labels = {list(card.labels)!r}",
+        f"logits = SentenceTransformer(where).encode({texts}, convert_to_tensor=True)",
+        decoded,
     ]
-    return "\n".join(
-        [
-            "from safetensors.torch import load_file",
-            "from transformers import AutoModel, AutoTokenizer",
-            "from transformers.utils import cached_file",
-            'where = "."  # the directory of this file, or the id of the model on the hub',
-            "tokenizer = AutoTokenizer.from_pretrained(where)",
-            "model = AutoModel.from_pretrained(where)  # a pooler that it misses is not read",
-            f'head = load_file(cached_file(where, "{WEIGHTS}"))',
-            f'read = tokenizer({_texts(card)}, truncation=True, padding=True, return_tensors="pt")',
-            "states = model(**read).last_hidden_state",
-            *(by_mean if card.pooling == "mean" else ["text = states[:, 0]  # the state of the first token"]),
-            'logits = text @ head["classifier.weight"].T + head["classifier.bias"]',
-            _DECODED[card.kind],
-        ]
-    )
+    return "\n".join(line for line in lines if card.labels or not line.startswith("labels"))
 
 
 def _texts(card: Card) -> str:

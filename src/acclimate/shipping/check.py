@@ -1,11 +1,8 @@
-"""What a shipped model predicts, loaded as a user would load it: by Auto classes of transformers alone, or by
-models/classifier.py where the encoder has adapters, which those do not know. A classifier of pooled states (pooling
-"first" or "mean"), for which transformers has no class, is the encoder by AutoModel, and its last layer on the states.
+"""Predict with a shipped model as a user would: loaded by the Auto classes of transformers alone.
 
-Nothing of methods/ is used here, so that agreeing with what was scored means something.
+Nothing of methods/ is used here, so agreement with the scored predictions is evidence.
 
-What no class of transformers is (an LSTM, MLP or CRF over the states, mentions, tags in another scheme than the task's)
-is loaded and asked as `acclimate predict` does, and ship.py says so.
+A model that no class of transformers computes is loaded and asked as `acclimate predict` does (ship.py).
 
 A word's tag is the one at the word's first piece, found by the characters that the tokenizer says it has read.
 Sentences of more tokens than the tokenizer's model_max_length are read in the windows of tasks/rows.py, as scored.
@@ -26,21 +23,20 @@ import numpy as np
 import torch
 from transformers import (
     AutoConfig,
-    AutoModel,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Example, Label, Watch, counted, unwatched
-from acclimate.models.classifier import load_finetuned
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
-from acclimate.models.task_layers import OF_MENTIONS, layer_of, mean_of, pooling_of, sequence_layer_of
+from acclimate.models.task_layers import OF_MENTIONS, layer_of, pooling_of, sequence_layer_of
 from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, encode_rows
@@ -64,26 +60,15 @@ SentenceRow = tuple[int, list[int], WordPlaces]  # number of the sentence, token
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model and its tokenizer, as a user loads them. `logits` runs the model on a batch.
-
-    encoder: of a classifier of pooled states what AutoModel loads; `logits` then computes as the card's code does
-    """
+    """A model and its tokenizer. `logits` runs the model on a batch."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    encoder: PreTrainedModel | None = None
 
     def logits(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        read = {name: torch.from_numpy(values) for name, values in inputs.items()}
         with torch.inference_mode():
-            if self.encoder is None:
-                logits_BC = logits_in(self.model(**read))
-            else:
-                states_BTD = self.encoder(**read).last_hidden_state
-                by_mean = pooling_of(self.model.config) == "mean"
-                text_BD = mean_of(states_BTD, read["attention_mask"]) if by_mean else states_BTD[:, 0]
-                logits_BC = cast(torch.nn.Linear, self.model.classifier)(text_BD)
-        return logits_BC.float().numpy()
+            outputs = self.model(**{name: torch.from_numpy(values) for name, values in inputs.items()})
+        return logits_in(outputs).float().numpy()
 
 
 def logits_in(outputs: Any) -> torch.Tensor:
@@ -93,10 +78,11 @@ def logits_in(outputs: Any) -> torch.Tensor:
     return cast(torch.Tensor, outputs.logits)
 
 
-def beyond_transformers(directory: Path, task: Prepared) -> str:
-    """Return what of a classifier no class of transformers has, as the end of a sentence; "" if nothing."""
-    with quiet():
-        config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
+def beyond_text(config: PreTrainedConfig, task: Prepared) -> str:
+    """Return, as the end of a sentence, why a classifier needs more than tokens and a linear layer; "" if it does not.
+
+    Such a model cannot be exported as ONNX either.
+    """
     if (pooling := pooling_of(config)) in OF_MENTIONS:
         return f"it reads a relation at its two mentions (finetune.pooling = {pooling})"
     if pooling == "pair":
@@ -109,30 +95,35 @@ def beyond_transformers(directory: Path, task: Prepared) -> str:
         return f"{what[between]} (finetune.sequence_layer = {between})"
     if (layer := layer_of(config)) != "linear":
         return f"its tags come from more than a linear layer (finetune.tag_layer = {layer})"
-    labels = tuple(config.id2label[number] for number in range(len(config.id2label)))
-    if task.kind == "tokens" and labels != task.labels:
+    names: Any = config.id2label
+    if task.kind == "tokens" and tuple(names[number] for number in range(len(names))) != task.labels:
         return "its tags are of another scheme than the data's (finetune.tag_scheme), and are converted"
     return ""
 
 
+def beyond_transformers(config: PreTrainedConfig, task: Prepared) -> str:
+    """Return, as the end of a sentence, why no class of transformers computes a classifier; "" if one does."""
+    if why := beyond_text(config, task):
+        return why
+    if width := bottleneck_of(config):
+        return f"its encoder has adapters of {width} dimensions in each layer"
+    what = {"mean": "the mean state of all tokens", "first": "the state of the first token by a linear layer"}
+    if (pooling := pooling_of(config)) in what:
+        return f"it reads {what[pooling]} (finetune.pooling = {pooling})"
+    return ""
+
+
 def load_shipped(directory: Path) -> Loaded:
-    """Return a directory's model and tokenizer, loaded by transformers alone, but for encoders with adapters. Raises
-    what transformers raises.
-    """
+    """Return a directory's model and tokenizer, loaded by transformers alone. Raises what transformers raises."""
     with quiet():
         tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
         config: Any = AutoConfig.from_pretrained(directory, trust_remote_code=False)
-        if bottleneck_of(config):
-            return Loaded(load_finetuned(directory), tokenizer)
-        if pooling_of(config) != "pooler":
-            encoder = AutoModel.from_pretrained(directory, use_safetensors=True, dtype=torch.float32)
-            return Loaded(load_finetuned(directory), tokenizer, encoder)
         endings = {
             "ForTokenClassification": AutoModelForTokenClassification,
             "ForQuestionAnswering": AutoModelForQuestionAnswering,
         }
-        stated = (auto for name in config.architectures or () for end, auto in endings.items() if name.endswith(end))
-        auto: Any = next(stated, AutoModelForSequenceClassification)
+        names = (auto for name in config.architectures or () for end, auto in endings.items() if name.endswith(end))
+        auto: Any = next(names, AutoModelForSequenceClassification)
         model: Any = auto.from_pretrained(directory, trust_remote_code=False, use_safetensors=True, dtype=torch.float32)
     return Loaded(model, tokenizer)
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from acclimate.core.types import Example, Label, Watch, unwatched
 from acclimate.models.classifier import SPAN, classifier_kind
+from acclimate.models.formats import own_parts
 from acclimate.shipping import check
 from acclimate.shipping.check import Forward, Loaded
 from acclimate.tasks.prepared import Prepared
@@ -140,9 +141,9 @@ def _export(shipped: Loaded, batch: Mapping[str, np.ndarray], path: Path) -> Non
             types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
             return check.logits_in(self.model(input_ids=input_ids, attention_mask=attention_mask, **types))
 
-    spans = classifier_kind(shipped.model) == SPAN
+    named = classifier_kind(shipped.model) == SPAN or own_parts(shipped.model.config)
     torch.onnx.export(
-        Named() if shipped.encoder or spans else shipped.model,
+        Named() if named else shipped.model,
         (),
         path,
         kwargs={name: torch.from_numpy(values) for name, values in inputs.items()},
@@ -220,7 +221,7 @@ def _measured(directory: Path, task: Prepared, shipped: Loaded, scored: Sequence
     rounds = list(_rounds(list(check.batches_of(dev[:TIMED], shipped.tokenizer, task.kind)), shipped, exported))
     seconds_float, seconds = (sum(times) for times in zip(*rounds, strict=True))
     ratios = [plain / small for plain, small in rounds]
-    weights = sum(file.stat().st_size for file in directory.glob("*.safetensors"))
+    weights = sum(file.stat().st_size for file in directory.rglob("*.safetensors"))
     return Int8(
         agreement=_agreement(scored, on_test),
         items=len(scored),

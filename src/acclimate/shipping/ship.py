@@ -1,11 +1,12 @@
 """Ship the winner of a finished race: a directory that transformers loads, with a model card that reports its scores.
 
 Before the directory appears, its files are loaded with transformers alone and predict every test text. The predictions
-must be those that were scored. This reads the texts only: the test labels stay sealed. A classifier that no class of
-transformers is, such as a tagger with a CRF, is loaded with acclimate, and the card says so.
+must be those that were scored. This reads the texts only: the test labels stay sealed.
 
-Where the last layer reads the mean state of all tokens, the directory has sentence-transformers' modules.json: the
-encoder with that mean.
+A classifier that reads a state by a linear layer is converted into the class of its family in transformers where that
+class can compute it (models/native.py). Any other model is stored so that transformers refuses it (models/formats.py);
+one that reads the mean state of all tokens has the form of sentence-transformers too. `try_ways` loads the directory in
+every way that users have, and the card lists the results.
 
 The baseline of a race is shipped likewise, where it is named or the race has no winner: its files, checked, and a card.
 """
@@ -28,10 +29,9 @@ from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score,
 from acclimate.jobs.lock import FITTED, WINNER
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.light import bottleneck_of
+from acclimate.models.encoder import configuration_of, load_tokenizer
+from acclimate.models.formats import PREDICT
 from acclimate.models.loading import EMBEDDED, FOLDER, origin
-from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.races.verdict import baseline_ahead
@@ -39,10 +39,12 @@ from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
 from acclimate.shipping.card import Shipment, card_of, render
+from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import load_predictor
 from acclimate.shipping.space import write_space
 from acclimate.shipping.texts import CARD, MARK, RECORD, without_winner
+from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
@@ -51,13 +53,16 @@ WAY_OUT = "Move that away, or give --to another directory"
 
 @dataclass(frozen=True)
 class Shipped:
-    """A shipment: its directory, contestant and seed, the number of test texts checked, and the int8 copy if any."""
+    """A shipment: its directory, contestant and seed, the number of test texts checked, what loads the directory, and
+    the int8 copy if any.
+    """
 
     path: Path
     contestant: str
     seed: int
     checked: int
     int8: Int8 | None = None
+    ways: Sequence[Way] = ()
 
     @property
     def card(self) -> Path:
@@ -98,11 +103,9 @@ def ship(
         onnx_copy.require_packages()
     score, task = _finished(run)
     _require_free(to)
-    beyond = check.beyond_transformers(run / WINNER, task)
-    if onnx and beyond:
-        another = ", or race with finetune.pooling=mean" if "pooling = pair" in beyond else ""
-        why = f"ONNX needs a model that transformers alone can load, but {beyond}"
-        raise ValueError(f"{why}. Ship without --onnx{another}")
+    if onnx and (why := check.beyond_text(configuration_of(run / WINNER), task)):
+        another = ", or race with finetune.pooling=mean" if "pooling = pair" in why else ""
+        raise ValueError(f"ONNX needs a model that reads tokens alone, but {why}. Ship without --onnx{another}")
     examples = _texts_scored(run, task, score)
     if simple := baseline_ahead(read_outcome(path_of(run, RACE))):
         note = f"no encoder of this race scores above {simple}, which needs none"
@@ -112,25 +115,30 @@ def ship(
         if origin(run / WINNER) == EMBEDDED:  # its licence asks that both go along with what is made from it
             for name in ("LICENSE", "NOTICE"):
                 shutil.copyfile(FOLDER / name, temporary / name)
+        scored = check.Loaded(load_finetuned(temporary), load_tokenizer(temporary))
+        form = write_form(temporary, scored, task)
+        _complete_configs(temporary, scored, task)
+        beyond = form.beyond
         load = _loaded_with_acclimate if beyond else check.load_shipped
-        _complete_configs(temporary, load(temporary), task)
         shipped = load(temporary)
         if beyond:
             _check_with_acclimate(temporary, task, score, examples, watch)
             rounding = 0
         else:
             rounding = _check(shipped, task, score, examples, watch)
-        if pooling_of(shipped.model.config) == "mean" and not bottleneck_of(shipped.model.config):
-            _write_modules(temporary, shipped)
         if space:
             write_space(temporary, task, shipped, beyond=beyond, paired=any(example.pair for example in examples))
-        int8 = onnx_copy.copy_as_int8(temporary, task, shipped, score.predicted, watch=watch) if onnx else None
+        # the classifier before conversion, whose weights have no extreme values that 8 bits would lose
+        plain = check.Loaded(scored.model, shipped.tokenizer)
+        int8 = onnx_copy.copy_as_int8(temporary, task, plain, score.predicted, watch=watch) if onnx else None
+        tried = try_ways(temporary, examples, beyond=beyond, sentences=form.sentences, onnx=onnx)
         words: dict[str, Any] = {"license": license, "language": tuple(language), "beyond": beyond}
+        words |= {"ways": tried, "hashes": _hashes(temporary)}
         shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8, **words)
         files.write_text(temporary / CARD, render(card_of(shipment)))
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
-    return Shipped(to, score.contestant, score.seed, len(score.ids), int8)
+    return Shipped(to, score.contestant, score.seed, len(score.ids), int8, tried)
 
 
 def _ship_baseline(run: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str]) -> Shipped:
@@ -165,7 +173,7 @@ def _ship_baseline(run: Path, to: Path, *, onnx: bool, space: bool, license: str
         files.write_text(temporary / CARD, card)
         mark = {"contestant": name, "seed": score.seed, "checked": len(score.ids), "int8": None}
         files.write_json(temporary / MARK, mark)
-    return Shipped(to, name, score.seed, len(score.ids))
+    return Shipped(to, name, score.seed, len(score.ids), ways=[Way(PREDICT, True)])
 
 
 def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
@@ -274,21 +282,10 @@ def _complete_configs(directory: Path, shipped: check.Loaded, task: Prepared) ->
         files.write_json(path, files.read_json(path) | changed)
 
 
-def _write_modules(directory: Path, shipped: check.Loaded) -> None:
-    """Write what sentence-transformers reads: the encoder, and the mean of its states."""
-    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
-    modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for number, (path, kind) in enumerate(kinds.items())
-    ]
-    files.write_json(directory / "modules.json", modules)
-    longest = {"max_seq_length": shipped.tokenizer.model_max_length, "do_lower_case": False}
-    files.write_json(directory / "sentence_bert_config.json", longest)
-    (directory / "1_Pooling").mkdir()
-    pooling = {"word_embedding_dimension": shipped.model.config.hidden_size, "pooling_mode_mean_tokens": True}
-    others = ("cls_token", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    pooling |= {f"pooling_mode_{other}": False for other in others}
-    files.write_json(directory / "1_Pooling" / "config.json", pooling)
+def _hashes(directory: Path) -> dict[str, str]:
+    """Return the SHA-256 of the weights by what the card calls them."""
+    weights = sorted(directory.rglob("*.safetensors"))
+    return {f"shipped {file.relative_to(directory)}": files.sha256_of(file) for file in weights}
 
 
 def _check_with_acclimate(

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.models.light import bottleneck_of
 from acclimate.models.task_layers import OF_MENTIONS, pooling_of
 from acclimate.shipping.check import Loaded
 from acclimate.tasks.prepared import Prepared
@@ -50,13 +49,6 @@ _DECODED: dict[Kind, str] = {
     "multilabel": "    return {model.config.id2label[i]: float(p) for i, p in enumerate(logits.sigmoid()[0])}",
     "score": "    return float(logits[0, 0])",
 }
-_POOLED = {
-    "mean": """    mask = read["attention_mask"][..., None]
-    states = model(**read).last_hidden_state
-    logits = ((states * mask).sum(1) / mask.sum(1)) @ head["classifier.weight"].T + head["classifier.bias"]""",
-    "first": """    states = model(**read).last_hidden_state
-    logits = states[:, 0] @ head["classifier.weight"].T + head["classifier.bias"]""",
-}
 _TAGGED = """@torch.no_grad()
 def predict(text):
     text = " ".join(split_words(text))
@@ -95,7 +87,7 @@ def write_space(directory: Path, task: Prepared, shipped: Loaded, *, beyond: str
 
     Raises ValueError for a model that reads two mentions, for whose places the page has no field.
     """
-    with_acclimate = bool(beyond or bottleneck_of(shipped.model.config))
+    with_acclimate = bool(beyond)
     place = directory / FOLDER
     place.mkdir()
     files.write_text(place / "app.py", app_of(task, shipped, with_acclimate=with_acclimate, paired=paired))
@@ -127,15 +119,10 @@ def app_of(task: Prepared, shipped: Loaded, *, with_acclimate: bool, paired: boo
         row = {"span": '{"context": text, "question": question}'}.get(kind, "(text, second)" if two else "text")
         predict = f"def predict({arguments}):\n    [made] = predictions(predictor, [{row}])\n{_WITH_ACCLIMATE[kind]}"
     else:
-        pooled = pooling != "pooler"
-        auto = "AutoModel" if pooled else AUTO.get(kind, "AutoModelForSequenceClassification")
+        auto = AUTO.get(kind, "AutoModelForSequenceClassification")
         imports = f"import torch\nfrom transformers import {auto}, AutoTokenizer"
         loading = f"tokenizer = AutoTokenizer.from_pretrained(MODEL)\nmodel = {auto}.from_pretrained(MODEL).eval()"
-        if pooled:
-            imports = imports.replace("\nfrom", "\nfrom safetensors.torch import load_file\nfrom")
-            imports += "\nfrom transformers.utils import cached_file"
-            loading += '\nhead = load_file(cached_file(MODEL, "model.safetensors"))'
-        logits = _POOLED[pooling] if pooled else "    logits = model(**read).logits"
+        logits = "    logits = model(**read).logits"
         read = f'    read = tokenizer({arguments}, truncation=True, return_tensors="pt")'
         plain = f"@torch.no_grad()\ndef predict({arguments}):\n{read}\n{logits}\n"
         predict = {"tokens": _TAGGED, "span": _ANSWERED}.get(kind) or plain + _DECODED[kind]

@@ -1,0 +1,98 @@
+"""Store a classifier so that plain transformers and sentence-transformers predict the same, or refuse it.
+
+In the order of preference: the class of its family in transformers, with converted weights (models/native.py); the form
+of sentence-transformers, where it reads the mean state or the first one by a linear layer; acclimate's own files, which
+transformers refuses (models/formats.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+
+from acclimate.core import files
+from acclimate.models.formats import (
+    ENCODER,
+    OWN_WEIGHTS,
+    PREDICT,
+    WEIGHTS,
+    own_parts,
+    refuse_transformers,
+    save_weights,
+)
+from acclimate.models.loading import quiet
+from acclimate.models.native import native_classifier
+from acclimate.shipping.check import Loaded, beyond_transformers
+from acclimate.tasks.prepared import Prepared
+
+MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+SENTENCES = {"text_pooling=first": "cls_token", "text_pooling=mean": "mean_tokens"}  # own parts -> mode of pooling
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a classifier is stored.
+
+    beyond     why no class of transformers computes it, as the end of a sentence; "": one does
+    sentences  whether it has the form of sentence-transformers
+    """
+
+    beyond: str
+    sentences: bool
+
+
+def write_form(directory: Path, scored: Loaded, task: Prepared) -> Form:
+    """Store a classifier in the form that most tools load. directory: holds it as acclimate saves checkpoints"""
+    config = scored.model.config
+    if (native := native_classifier(scored.model)) is not None:
+        (directory / OWN_WEIGHTS).unlink(missing_ok=True)
+        with quiet():
+            save_weights(native, directory)
+        return Form("", False)
+    beyond = beyond_transformers(config, task)
+    sentences = own_parts(config) in SENTENCES
+    if sentences:
+        _write_modules(directory, scored)
+    if beyond:
+        ways = f"{PREDICT} or SentenceTransformer" if sentences else PREDICT
+        refuse_transformers(directory, own_parts(config) or beyond, ways=ways)
+    return Form(beyond, sentences)
+
+
+def _write_modules(directory: Path, scored: Loaded) -> None:
+    """Write what sentence-transformers reads: the encoder, the pooling, and the last layer, whose output are logits.
+
+    The encoder's weights move to its folder; models/formats.py finds them there.
+    """
+    model = scored.model
+    for place in (ENCODER, "1_Pooling", "2_Dense"):
+        (directory / place).mkdir()
+    encoder: Any = model.base_model
+    with quiet():
+        encoder.save_pretrained(directory / ENCODER)
+        scored.tokenizer.save_pretrained(directory / ENCODER)
+    own = directory / OWN_WEIGHTS if (directory / OWN_WEIGHTS).exists() else directory / WEIGHTS
+    prefix = f"{model.base_model_prefix}."
+    head = {name: weight for name, weight in load_file(own).items() if not name.startswith(prefix)}
+    own.unlink()
+    save_file(head, directory / OWN_WEIGHTS, metadata={"format": "pt"})
+    modules = {ENCODER: "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense"}
+    listed = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (path, kind) in enumerate(modules.items())
+    ]
+    files.write_json(directory / "modules.json", listed)
+    longest = {"max_seq_length": scored.tokenizer.model_max_length, "do_lower_case": False}
+    files.write_json(directory / ENCODER / "sentence_bert_config.json", longest)
+    modes = {f"pooling_mode_{mode}": mode == SENTENCES[own_parts(model.config)] for mode in MODES}
+    pooling = {"word_embedding_dimension": model.config.hidden_size, **modes}
+    files.write_json(directory / "1_Pooling" / "config.json", pooling)
+    weight, bias = head["classifier.weight"], head["classifier.bias"]
+    dense = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": True}
+    identity = {"activation_function": "torch.nn.modules.linear.Identity"}
+    files.write_json(directory / "2_Dense" / "config.json", dense | identity)
+    layer = {"linear.weight": weight, "linear.bias": bias}
+    save_file(layer, directory / "2_Dense" / WEIGHTS, metadata={"format": "pt"})

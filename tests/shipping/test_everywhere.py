@@ -1,0 +1,144 @@
+"""A shipment of any family and kind predicts the same in transformers as in acclimate, or transformers refuses it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    BertForSequenceClassification,
+    pipeline,
+)
+
+from acclimate.core import files
+from acclimate.models.classifier import load_finetuned
+from acclimate.shipping.predict import load_predictor, predict
+from acclimate.shipping.ship import ship
+from acclimate.tasks.prepared import open_prepared
+from families import CLASSIFIED
+from finished import LABELS, finished_race
+
+CLOSE = 1e-4
+READ_OUTS = ("pooler", "first", "mean")
+READS_MEAN = ("eurobert", "modernbert")  # families whose own class reads the mean
+KINDS = {"sequence": False, "pairs": True, "multilabel": False, "score": False}
+
+
+def shipped_texts(run):
+    examples = open_prepared(run / "data").examples("test")
+    return [(one.text, one.pair) if one.pair else one.text for one in examples], [
+        {"text": one.text, "text_pair": one.pair} if one.pair else {"text": one.text} for one in examples
+    ]
+
+
+@pytest.mark.parametrize("kind", [*KINDS])
+@pytest.mark.parametrize("family", [*CLASSIFIED])
+def test_the_pipeline_says_what_predict_does_or_refuses(tmp_path, family, kind):
+    for pooling in READ_OUTS:
+        run = finished_race(
+            tmp_path / pooling / "run",
+            "sequence" if kind == "pairs" else kind,
+            paired=kind == "pairs",
+            family=family,
+            pooling=pooling,
+        )
+        shipped = ship(run, tmp_path / pooling / "out")
+        texts, inputs = shipped_texts(run)
+        expected = predict(shipped.path, texts)
+        ways = {way.name: way for way in shipped.ways}
+        if pooling == "mean" and family not in READS_MEAN:
+            assert not ways["pipeline"].takes
+            with pytest.raises(ValueError, match="load this directory with acclimate predict or SentenceTransformer"):
+                pipeline("text-classification", model=str(shipped.path))
+            continue
+        assert ways["pipeline"].takes
+        ask = pipeline("text-classification", model=str(shipped.path), truncation=True)
+        if kind == "score":
+            said = np.array([one["score"] for one in ask(inputs, function_to_apply="none")])
+            numbers = np.array([one.label for one in expected])
+            assert np.abs(said - numbers).max() <= CLOSE * np.ptp(numbers)
+            assert np.ptp(numbers) > 1
+            continue
+        rows = [{one["label"]: one["score"] for one in row} for row in ask(inputs, top_k=None)]
+        for row, one in zip(rows, expected, strict=True):
+            assert row == pytest.approx(dict(one.probabilities), abs=CLOSE)
+            if kind != "multilabel":
+                assert max(row, key=row.__getitem__) == one.label
+        assert len({one.label for one in expected}) > 1
+
+
+@pytest.mark.parametrize("family", [*CLASSIFIED])
+def test_tags_of_words_are_the_same_in_the_pipeline(tmp_path, family):
+    run = finished_race(tmp_path / "run", "tokens", family=family)
+    shipped = ship(run, tmp_path / "out")
+    assert {way.name: way.takes for way in shipped.ways}["pipeline"]
+    texts = [text for text, _ in zip(*shipped_texts(run), strict=True) if len(text.split()) < 20]
+    tag = pipeline("token-classification", model=str(shipped.path), aggregation_strategy="none", ignore_labels=[])
+    tags = set()
+    for text, one in zip(texts, predict(shipped.path, texts), strict=True):
+        first = {}
+        for piece in tag(text):
+            first.setdefault(text[: piece["end"]].count(" "), piece)
+        assert [first[word]["entity"] for word in range(len(one.label))] == list(one.label)
+        assert [first[word]["score"] for word in range(len(one.label))] == pytest.approx(one.of_words, abs=CLOSE)
+        tags.update(one.label)
+    assert len(tags) > 1
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "BertModel", "Nonsense"])
+@pytest.mark.parametrize("place", ["use", "shipment"])
+def test_another_name_of_the_class_does_not_make_transformers_load_what_it_cannot_compute(tmp_path, name, place):
+    run = finished_race(tmp_path / "run", pooling="mean")
+    where = ship(run, tmp_path / "out").path if place == "shipment" else run / "winner"
+    path = where / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config | {"architectures": [name]}))
+    for auto in (AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification):
+        with pytest.raises(ValueError, match=r"bert with text_pooling=mean, .* acclimate predict"):
+            auto.from_pretrained(where)
+    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+        BertForSequenceClassification.from_pretrained(where)
+
+
+def test_sentence_transformers_form_gives_the_logits(tmp_path):
+    """The files as the package reads them; where it is installed, `ship` compares with the package itself."""
+    run = finished_race(tmp_path / "run", pooling="mean")
+    where = ship(run, tmp_path / "out").path
+    modules = files.read_json(where / "modules.json")
+    assert [module["type"].rpartition(".")[2] for module in modules] == ["Transformer", "Pooling", "Dense"]
+    encoder, pooling, dense = (where / module["path"] for module in modules)
+    about = files.read_json(pooling / "config.json")
+    assert [name for name, value in about.items() if value is True] == ["pooling_mode_mean_tokens"]
+    layer, shape = load_file(dense / "model.safetensors"), files.read_json(dense / "config.json")
+    assert shape["activation_function"] == "torch.nn.modules.linear.Identity"
+    assert (shape["out_features"], shape["in_features"]) == (len(LABELS), about["word_embedding_dimension"])
+    longest = files.read_json(encoder / "sentence_bert_config.json")["max_seq_length"]
+    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
+    texts, _ = shipped_texts(run)
+    read = tokenizer(texts, truncation=True, max_length=longest, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states, mask = model(**read).last_hidden_state, read["attention_mask"][..., None]
+    logits = (states * mask).sum(1) / mask.sum(1) @ layer["linear.weight"].T + layer["linear.bias"]
+    predictor = load_predictor(where)
+    for row, one in zip(logits.softmax(-1).tolist(), predictor.predict(_examples(run)), strict=True):
+        assert dict(zip(predictor.labels, row, strict=True)) == pytest.approx(dict(one.probabilities), abs=CLOSE)
+
+
+def _examples(run):
+    return open_prepared(run / "data").examples("test")
+
+
+def test_a_shipment_without_its_encoder_is_refused(tmp_path):
+    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+    shutil.rmtree(where / "0_Transformer")
+    with pytest.raises(ValueError, match=r"0_Transformer|more than the weights"):
+        load_finetuned(where)
