@@ -17,6 +17,7 @@ from acclimate.reports.labels import LabelScore
 from acclimate.shipping import markdown
 from acclimate.shipping.card import Card, origin_of, render
 from acclimate.shipping.onnx import Int8
+from acclimate.shipping.ways import Way
 from acclimate.tasks.metrics import METRICS
 from acclimate.training.energy import Energy
 from finished import write_job
@@ -166,8 +167,12 @@ def test_the_hub_reads_its_metadata():
     assert data["pipeline_tag"] == "text-classification"
     assert data["base_model"] == "org/model"
     assert {"acclimate", "sequence", "onnx"} <= set(data["tags"])
-    beyond = ModelCard(render(made_up(pooling="mean"))).data.to_dict()
-    assert not {"library_name", "pipeline_tag"} & beyond.keys(), "transformers' own head would have random weights"
+    refused = made_up(
+        beyond="it reads the mean", ways=[Way("pipeline", False, "refused"), Way("acclimate predict", True)]
+    )
+    assert ModelCard(render(refused)).data.library_name == "acclimate"
+    with_sentences = replace(refused, ways=[*refused.ways, Way("sentence-transformers", True)])
+    assert ModelCard(render(with_sentences)).data.library_name == "sentence-transformers"
     assert "language" not in data
     assert "license" not in data
     [model] = data["model-index"]

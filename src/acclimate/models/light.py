@@ -3,7 +3,7 @@
 adapters  Two in each layer, x + W_2 gelu(W_1 x + b_1) + b_2 with `bottleneck` numbers in between, where Houlsby et al.
           (2019, Figure 2) have them: behind the projection and dropout of the attention and of the feed-forward layers,
           before the residual is added. config.json states their width as `adapter_bottleneck`, and models/loading.py
-          makes them before it reads weights. The classes of transformers load the encoder without them.
+          makes them before it reads weights. Transformers refuses such a checkpoint (models/formats.py).
 prompt    New pieces of the vocabulary (Lester et al., 2021), which the checkpoint's tokenizer puts behind every row, so
           that transformers alone uses the prompt too. No head ever predicts one of them.
 

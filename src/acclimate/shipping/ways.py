@@ -92,7 +92,8 @@ def _try_pipeline(
 
     def pipeline(task: str, **settings: Any) -> Any:
         with quiet():
-            return transformers.pipeline(task, model=str(directory), **settings)
+            make: Any = transformers.pipeline
+            return make(task, model=str(directory), **settings)
 
     if predictor.kind == "span":
         return Way(PIPELINE, False, "transformers has no pipeline for answers; AutoModelForQuestionAnswering loads it")
