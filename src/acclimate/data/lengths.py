@@ -19,6 +19,7 @@ from unicodedata import category
 import numpy as np
 
 from acclimate.data.examination import Finding, Lengths, Pieces
+from acclimate.models.formats import family_in
 from acclimate.reports.page import share
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _reads(config: Any) -> int | None:
     positions = config.get("max_position_embeddings")
     if not positions:
         return None
-    behind = int(config.get("pad_token_id", 1)) + 1 if config.get("model_type") in _FROM_BEHIND_PADDING else 0
+    behind = int(config.get("pad_token_id", 1)) + 1 if family_in(config) in _FROM_BEHIND_PADDING else 0
     return int(positions) - behind
 
 

@@ -10,6 +10,7 @@ from acclimate.core.files import read_json
 from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
 from acclimate.data.examination import Finding, ModelFacts
+from acclimate.models.formats import family_in
 from acclimate.models.loading import hub_answers, weight_headers
 from acclimate.reports.page import amount
 from acclimate.tasks.task import Kind
@@ -47,7 +48,7 @@ def model_facts(model: str) -> ModelFacts:
     if not isinstance(config, dict):
         raise ValueError(f"{directory / 'config.json'}: not the config of a model, which is an object of JSON")
     shapes = _shapes(directory, model)
-    family = str(config.get("model_type", ""))
+    family = family_in(config)
     head, pooler = HEADS.get(family), POOLERS.get(family)
     if head is not None and config.get("legacy", True) is False:
         head = NOT_LEGACY

@@ -26,6 +26,7 @@ VARIANT = "acclimate"  # of the weights' file, as transformers names variants
 WEIGHTS, OWN_WEIGHTS = "model.safetensors", f"model.{VARIANT}.safetensors"
 ENCODER = "0_Transformer"  # folder of a shipment, by the name that sentence-transformers uses
 PREDICT = "acclimate predict"
+ENCODE = "acclimate race --model"  # of an encoder with adapters
 # fields of a config -> what they say that no class of transformers has; the values are those of transformers' classes
 _OWN_FIELDS: dict[str, Any] = {
     "text_pooling": "pooler",
@@ -49,7 +50,8 @@ def save_weights(model: PreTrainedModel, directory: str | Path) -> None:
     parts = own_parts(config)
     model.save_pretrained(directory, variant=VARIANT if parts else None)
     if parts:
-        refuse_transformers(Path(directory), parts)
+        classifies = "MaskedLM" not in type(model).__name__
+        refuse_transformers(Path(directory), parts, ways=PREDICT if classifies else ENCODE)
 
 
 def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> None:
