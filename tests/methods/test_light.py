@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from acclimate.methods.task_loss import predict
 from acclimate.models import light as parts
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model, training_flops
+from acclimate.models.formats import weight_files
 from acclimate.models.light import add_adapters
 from acclimate.shipping import check as predicting
 from acclimate.shipping.ship import ship
@@ -43,6 +45,12 @@ from toys import text
 KINDS = ("adapter", "prompt")
 PROMPT = 4
 ROOMLESS = r"max_tokens = \d+, but the model reads at most \d+ tokens beside its prompt of 4\. Lower"
+
+
+def weights_in(directory):
+    """The weights of a checkpoint, under either name of its file."""
+    [file] = weight_files(Path(directory))
+    return load_file(file)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +112,7 @@ def unprompted(model):
 
 def test_every_weight_of_the_model_is_what_it_was(adapted):
     recipe, path = adapted
-    before, after = load_file(f"{recipe.model}/model.safetensors"), load_file(path / "model.safetensors")
+    before, after = weights_in(recipe.model), weights_in(path)
     learnt = {name for name in after if ".adapter." in name}
     assert set(after) == set(before) | learnt
     assert bool(learnt) == (recipe.kind == "adapter")
@@ -135,7 +143,13 @@ def test_held_out_texts_are_cut_and_masked_as_for_the_model_without(adapted, cor
         assert whole.tokens["labels"].tolist() == other.tokens["labels"].tolist()
 
 
-def test_transformers_loads_the_checkpoint(adapted):
+def test_transformers_loads_a_prompt_and_refuses_adapters(adapted):
+    if adapted[0].kind == "adapter":
+        with pytest.raises(
+            ValueError, match=r"adapter_bottleneck=8, .* with acclimate race --model"
+        ):
+            AutoModel.from_pretrained(adapted[1])
+        return
     AutoModel.from_pretrained(adapted[1])
     model, tokenizer = AutoModelForMaskedLM.from_pretrained(adapted[1]), AutoTokenizer.from_pretrained(adapted[1])
     logits = model(**tokenizer(f"the {tokenizer.mask_token} of the heart", return_tensors="pt")).logits
@@ -175,29 +189,30 @@ def test_rows_of_a_task_are_cut_as_without_a_prompt(adapted, toy_task):
 def test_checkpoint_is_adapted_further(adapted, tmp_path):
     recipe, path = adapted
     on = light.adapt(replace(recipe, model=str(path), plan=replace(recipe.plan, steps=3)), tmp_path / "light").path
-    before, after = load_file(path / "model.safetensors"), load_file(on / "model.safetensors")
+    before, after = weights_in(path), weights_in(on)
     assert set(before) == set(after)
     moved = {name for name in before if not torch.equal(before[name], after[name])}
     assert moved == {name for name in before if ".adapter." in name} if recipe.kind == "adapter" else len(moved) == 1
     plain = mlm.MlmRecipe(str(path), recipe.corpus, max_tokens=24, epochs=0.0, plan=Plan(steps=3, batch=8, rate=1e-2))
-    all_moved = load_file(mlm.adapt(plain, tmp_path / "mlm").path / "model.safetensors")
+    all_moved = weights_in(mlm.adapt(plain, tmp_path / "mlm").path)
     assert set(all_moved) == set(before)
     assert all(not torch.equal(before[name], all_moved[name]) for name in before if ".adapter." in name)
     other = {"adapter": "prompt", "prompt": "adapter"}[recipe.kind]
     both = light.adapt(replace(recipe, model=str(path), kind=other, plan=plain.plan), tmp_path / "both").path
-    assert any(".adapter." in name for name in load_file(both / "model.safetensors"))
+    assert any(".adapter." in name for name in weights_in(both))
     assert "prompt_tokens" in files.read_json(both / "config.json")
 
 
 def test_what_is_shipped_says_what_was_scored(adapted, tuned):
     task, score, path = tuned
-    loaded = predicting.load_shipped(path)
+    if adapted[0].kind == "adapter":
+        with pytest.raises(ValueError, match="load this directory with acclimate predict"):
+            AutoModelForSequenceClassification.from_pretrained(path)
+        loaded = predicting.Loaded(load_finetuned(path), load_tokenizer(path))
+    else:
+        loaded = predicting.load_shipped(path)
     logits = predicting.outputs_of_examples(task.examples("test"), loaded.tokenizer, loaded.logits, task.kind)
     assert not predicting.differing(score.predicted, logits, task.kind, task.labels)
-    plain = predicting.Loaded(AutoModelForSequenceClassification.from_pretrained(path), loaded.tokenizer)
-    logits = predicting.outputs_of_examples(task.examples("test"), plain.tokenizer, plain.logits, task.kind)
-    forgotten = predicting.differing(score.predicted, logits, task.kind, task.labels)
-    assert bool(forgotten) == (adapted[0].kind == "adapter")  # transformers alone knows a prompt
 
 
 def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
@@ -234,7 +249,7 @@ def test_a_prompt_learns_at_its_own_rate(adapted, tmp_path):
     name = "bert.embeddings.word_embeddings.weight"
     begun = LightLoss(load_masked_language_model(recipe.model))
     parts.add_prompt(begun.model, load_tokenizer(recipe.model), PROMPT, seed=recipe.plan.seed)
-    step = load_file(path / "model.safetensors")[name][-PROMPT:] - begun.model.state_dict()[name][-PROMPT:]
+    step = weights_in(path)[name][-PROMPT:] - begun.model.state_dict()[name][-PROMPT:]
     # Adam's first step is as long as the rate in each number, less what weight decay takes
     assert float(step.abs().median()) == pytest.approx(0.25, rel=0.02)
     assert read_log(tmp_path)[0]["rate"] == recipe.plan.rate
@@ -242,14 +257,12 @@ def test_a_prompt_learns_at_its_own_rate(adapted, tmp_path):
 
 def test_a_head_that_the_checkpoint_lacks_learns_with_the_rest(adapted, headless, tmp_path):
     recipe = replace(adapted[0], model=str(headless), plan=replace(adapted[0].plan, steps=2))
-    after = load_file(light.adapt(recipe, tmp_path).path / "model.safetensors")
+    after = weights_in(light.adapt(recipe, tmp_path).path)
     drawn = load_masked_language_model(headless).state_dict()
     head = [name for name in drawn if name.startswith("cls.") and "decoder" not in name]
     assert all(not torch.equal(after[name][: len(drawn[name])], drawn[name]) for name in head)
     assert all(
-        torch.equal(after[f"bert.{name}"], value)
-        for name, value in load_file(headless / "model.safetensors").items()
-        if "word" not in name
+        torch.equal(after[f"bert.{name}"], value) for name, value in weights_in(headless).items() if "word" not in name
     )
 
 
