@@ -136,7 +136,7 @@ def test_the_wheel_takes_every_file_of_the_folder():
 
 
 def test_the_weights_are_those_that_were_measured():
-    """Hash and loss; the slow test below measures the probe."""
+    """Hash and loss."""
     files.check_manifest(FOLDER)
     facts = json.loads((FOLDER / FACTS).read_text("utf-8"))
     assert facts["sha256"] == files.sha256_of(FOLDER / "model.safetensors")
@@ -148,15 +148,3 @@ def test_the_weights_are_those_that_were_measured():
 def test_the_page_has_the_figures_of_the_shipped_log():
     page = (ROOT / "docs" / "embedded.md").read_text("utf-8")
     assert page == ship_embedded.with_figures(page, FOLDER)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
-def test_the_probe_of_the_weights_is_that_of_the_card(tmp_path, monkeypatch):
-    """Within 2 points: the docstrings of other versions of the packages differ a little."""
-    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "embedded"))
-    from probe import Probe
-
-    facts = json.loads((FOLDER / FACTS).read_text("utf-8"))
-    measured = Probe(tmp_path)(load_masked_language_model(EMBEDDED), load_tokenizer(EMBEDDED))
-    assert measured["probe_all"] == pytest.approx(facts["probe_all"], abs=0.02)

@@ -145,9 +145,7 @@ def test_held_out_texts_are_cut_and_masked_as_for_the_model_without(adapted, cor
 
 def test_transformers_loads_a_prompt_and_refuses_adapters(adapted):
     if adapted[0].kind == "adapter":
-        with pytest.raises(
-            ValueError, match=r"adapter_bottleneck=8, .* with acclimate race --model"
-        ):
+        with pytest.raises(ValueError, match=r"adapter_bottleneck=8, .* with acclimate race --model"):
             AutoModel.from_pretrained(adapted[1])
         return
     AutoModel.from_pretrained(adapted[1])
