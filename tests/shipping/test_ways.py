@@ -21,6 +21,8 @@ from transformers import (
 
 from acclimate.core import files
 from acclimate.models.classifier import load_finetuned
+from acclimate.models.encoder import configuration_of
+from acclimate.models.formats import own_weights
 from acclimate.shipping.predict import load_predictor, predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
@@ -135,6 +137,15 @@ def test_sentence_transformers_form_gives_the_logits(tmp_path):
 
 def _examples(run):
     return open_prepared(run / "data").examples("test")
+
+
+def test_a_shipment_on_the_hub_is_read_from_its_folders(tmp_path, monkeypatch):
+    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+    config, expected = configuration_of(where), load_finetuned(where).state_dict()
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repository, name: str(where / name))
+    weights = own_weights("owner/name", config)
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
 
 
 def test_a_shipment_without_its_encoder_is_refused(tmp_path):

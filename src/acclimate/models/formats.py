@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 FAMILY = "acclimate_family"  # of config.json
+ENCODER_FOLDER = "acclimate_encoder"  # of config.json, where the encoder's weights are in a folder
 VARIANT = "acclimate"  # of the weights' file, as transformers names variants
 WEIGHTS, OWN_WEIGHTS = "model.safetensors", f"model.{VARIANT}.safetensors"
 ENCODER = "0_Transformer"  # folder of a shipment, by the name that sentence-transformers uses
@@ -45,8 +46,9 @@ def own_parts(config: PreTrainedConfig) -> str:
 def save_weights(model: PreTrainedModel, directory: str | Path) -> None:
     """Write config and weights: as transformers reads them, or under names of their own if it could not."""
     config = cast(Any, model.config)
-    if hasattr(config, FAMILY):
-        delattr(config, FAMILY)
+    for name in (FAMILY, ENCODER_FOLDER):
+        if hasattr(config, name):
+            delattr(config, name)
     parts = own_parts(config)
     model.save_pretrained(directory, variant=VARIANT if parts else None)
     if parts:
@@ -55,12 +57,16 @@ def save_weights(model: PreTrainedModel, directory: str | Path) -> None:
 
 
 def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> None:
-    """Rewrite config.json so that the Auto classes of transformers refuse it with an error that names `ways`."""
+    """Rewrite config.json so that the Auto classes of transformers refuse it with an error that names `ways`.
+
+    Weights get their own name, and config.json states whether the encoder's are in a folder.
+    """
     path = directory / "config.json"
     config = read_object(path)
     family = config.get(FAMILY, config["model_type"])
     sentence = f"{family} with {parts}, which transformers cannot compute: load this directory with {ways}"
-    write_json(path, config | {FAMILY: family, "model_type": sentence})
+    folder = {ENCODER_FOLDER: ENCODER} if (directory / ENCODER / WEIGHTS).exists() else {}
+    write_json(path, config | {FAMILY: family, **folder, "model_type": sentence})
     if (directory / WEIGHTS).exists():
         (directory / WEIGHTS).rename(directory / OWN_WEIGHTS)
 
@@ -97,13 +103,24 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def own_weights(where: str, config: PreTrainedConfig) -> dict[str, Tensor] | None:
-    """Return the weights of a shipment whose encoder is a folder of its own; None for any other directory."""
+    """Return the weights of a shipment whose encoder is a folder of its own; None for any other model.
+
+    where: a directory or a hub id
+    """
     from safetensors.torch import load_file
     from transformers import MODEL_MAPPING
 
-    folder = Path(where) / ENCODER
-    if not getattr(config, FAMILY, "") or not (folder / WEIGHTS).is_file():
+    if not (folder := getattr(config, ENCODER_FOLDER, "")):
         return None
     prefix = cast(Any, MODEL_MAPPING[type(config)]).base_model_prefix
-    encoder = {f"{prefix}.{name}": weight for name, weight in load_file(folder / WEIGHTS).items()}
-    return {**load_file(Path(where) / OWN_WEIGHTS), **encoder}
+    encoder = load_file(_file(where, f"{folder}/{WEIGHTS}"))
+    named = {f"{prefix}.{name}": weight for name, weight in encoder.items()}
+    return {**load_file(_file(where, OWN_WEIGHTS)), **named}
+
+
+def _file(where: str, name: str) -> Path:
+    if Path(where).is_dir():
+        return Path(where) / name
+    import huggingface_hub as hub
+
+    return Path(hub.hf_hub_download(where, name))

@@ -24,7 +24,6 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoModelForSequenceClassification
 
-from acclimate.models.formats import FAMILY
 from acclimate.models.light import bottleneck_of
 from acclimate.models.task_layers import pooling_of, sequence_layer_of, set_pooling
 
@@ -54,8 +53,6 @@ def native_classifier(model: PreTrainedModel) -> PreTrainedModel | None:
     weight_CD, bias_C = (parameter.detach().double() for parameter in cast(Any, model).classifier.parameters())
     plain = copy.deepcopy(config)
     set_pooling(plain, "pooler")
-    if hasattr(plain, FAMILY):
-        delattr(plain, FAMILY)
     if name := names[pooling_of(config)]:
         setattr(plain, _FIELD, name)
     if hasattr(plain, "classifier_bias"):
