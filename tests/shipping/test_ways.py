@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -20,9 +20,11 @@ from transformers import (
 )
 
 from acclimate.core import files
+from acclimate.methods.probe import load_encoder
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import configuration_of
+from acclimate.models.encoder import configuration_of, load_masked_language_model
 from acclimate.models.formats import own_weights
+from acclimate.models.loading import identity
 from acclimate.shipping.predict import load_predictor, predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
@@ -146,6 +148,21 @@ def test_a_shipment_on_the_hub_is_read_from_its_folders(tmp_path, monkeypatch):
     weights = own_weights("owner/name", config)
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
+
+
+def test_every_loader_reads_a_shipment_with_folders_and_its_identity_is_that_of_all_weights(tmp_path):
+    where = ship(finished_race(tmp_path / "run", pooling="mean"), tmp_path / "out").path
+    expected = load_finetuned(where).base_model.state_dict()
+    for encoder in (load_masked_language_model(where).base_model, load_encoder(str(where))[0]):
+        weights = encoder.state_dict()
+        assert all(torch.equal(weights[name], weight) for name, weight in expected.items())
+    before, file = identity(where), where / "0_Transformer" / "model.safetensors"
+    weights = load_file(file)
+    name = next(iter(weights))
+    save_file({**weights, name: weights[name] + 1}, file, metadata={"format": "pt"})
+    assert identity(where) != before
+    with pytest.raises(files.DamagedError, match=r"0_Transformer/model\.safetensors"):
+        load_finetuned(where)
 
 
 def test_a_shipment_without_its_encoder_is_refused(tmp_path):

@@ -22,7 +22,7 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.models.dropout import dropout_fields
-from acclimate.models.formats import FAMILY, VARIANT, own_weights, read_configuration, weight_files
+from acclimate.models.formats import ENCODER, FAMILY, VARIANT, own_weights, read_configuration, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -122,8 +122,12 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     require_safetensors(where)
     weights = own_weights(where, config)
     source = {"variant": VARIANT} if getattr(config, FAMILY, "") else {}
+    loader = with_adapters(kind, config)
+    if weights is not None:  # the Auto classes ask for a directory
+        with torch.device("meta"):
+            loader = type(loader.from_config(config))
     with seeded(seed):
-        model, report = with_adapters(kind, config).from_pretrained(
+        model, report = loader.from_pretrained(
             where if weights is None else None,
             config=config,
             **(source if weights is None else {"state_dict": weights}),
@@ -275,7 +279,7 @@ def check_unchanged(directory: Path) -> None:
     names = [
         name
         for name in listed
-        if "/" not in name
+        if ("/" not in name or name.startswith(f"{ENCODER}/"))
         and Path(name).suffix in COUNTED
         and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
     ]
@@ -444,9 +448,10 @@ def identity(model: str | Path) -> str:
     if not directory.is_dir():
         return str(model)
     content = hashlib.sha256()
-    for file in sorted(directory.iterdir()):
+    below = [file for file in weight_files(directory) if file.parent != directory]
+    for file in [*sorted(directory.iterdir()), *below]:
         if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
-            content.update(f"{file.name} {sha256_of_input(file)}\n".encode())
+            content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     return content.hexdigest()
 
 

@@ -70,7 +70,7 @@ class FamilyClasses:
         model: PreTrainedModel = self._class_for(type(config))._from_config(config, **settings)
         return model
 
-    def from_pretrained(self, where: str | None, *, config: Any, **settings: Any) -> Any:
+    def from_pretrained(self, where: str, *, config: Any, **settings: Any) -> Any:
         return self._class_for(type(config)).from_pretrained(where, config=config, **settings)
 
 
