@@ -161,7 +161,7 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert status == 0
     assert (raced / "table.txt").read_text() in said
     assert {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")} == before
-    assert "Winner: raced/winner" in said
+    assert "Use: raced/use" in said
     assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 

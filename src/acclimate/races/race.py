@@ -482,14 +482,17 @@ def _completed(
     complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():
         task = found.entries.materials.task
-        for name in (USE, ENCODER, FITTED, FORMER):  # of an earlier race in this directory
-            shutil.rmtree(out / name, ignore_errors=True)
-        for place, name in ((USE, use), (ENCODER, trained if trained != use else "")):
-            if name in seeds:
-                record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
-                _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
+        encoders = {place: name for place, name in ((USE, use), (ENCODER, trained)) if name in seeds}
+        if trained == use:
+            encoders.pop(ENCODER, None)
+        for place, name in encoders.items():
+            record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
+            _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
+        fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
         if baseline is not None:
-            hand_over_baseline(baseline, task, out, places=(FITTED, *([USE] if use == baseline.label else [])))
+            hand_over_baseline(baseline, task, out, places=fits)
+        for place in {USE, ENCODER, FITTED, FORMER} - {*encoders, *fits}:  # of an earlier race in this directory
+            shutil.rmtree(out / place, ignore_errors=True)
     ranks.wait()
     return complete
 

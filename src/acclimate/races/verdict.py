@@ -236,6 +236,7 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
     taught = _taught(outcome)
     better = [row for row in _rivals(taught) if _supported(row) and row.contestant not in outcome.baselines]
     chosen = next((row for row in taught if row.contestant == used), None)
+    better = [row for row in better if chosen is not None and row.score.mean > chosen.score.mean]
     if better and chosen is not None and chosen not in better and not outcome.folds:
         means = [points(sum(row.dev) / len(row.dev)) for row in (chosen, better[0])]
         name = better[0].contestant

@@ -168,8 +168,8 @@ class Card:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What `ship` checked and measured. source: the checkpoint; examples: the test texts, without labels; others as Card
-    has them.
+    """What `ship` checked and measured. source: the checkpoint; examples: the test texts, without labels; others as
+    Card has them.
     """
 
     run: Path
