@@ -108,7 +108,7 @@ def finished_race(
 
 
 def only_baseline(run: Path, threshold: Threshold = "half") -> Score:
-    """Have the race end with a baseline to use, which tried two settings, as no encoder learnt the task. Return its score."""
+    """Have the race end with a baseline to use, since no encoder learnt the task. Return its score, of two settings."""
     recipe = TfidfRecipe(trials=2, threshold=threshold)
     task, before = open_prepared(run / "data"), recorded(run)
     fitted = replace(job_of(baseline_of(task.kind), work.TERMS, recipe, {}), places={"task": task.path}, alone=True)

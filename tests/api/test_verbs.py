@@ -119,6 +119,9 @@ def test_a_study_has_verdict_table_model_to_use_and_a_short_repr(raced, capsys):
     study, given = raced
     assert study.path == Path(given["out"])
     assert {"untouched", "TF-IDF"} <= set(study.table["contestant"])
+    with pytest.raises(AttributeError, match="winner is now called use"):
+        study.winner  # noqa: B018
+    assert study.encoder in study.table["contestant"].tolist()
     assert study.use in study.table["contestant"].tolist()
     assert html.escape(study.verdict) in study._repr_html_()
     assert len(repr(study).splitlines()) <= 5

@@ -344,6 +344,36 @@ def _row(example, kind):
     return example.text.split() if kind == "tokens" else (example.text, example.pair) if example.pair else example.text
 
 
+def test_a_contestant_predicts_by_name(toy_race):
+    race = recorded(toy_race.run).race
+    rows = ["acid", "base salt"]
+    best = predict(toy_race.run, rows, contestant=race.encoder)
+    assert best == predict(toy_race.run / "encoder", rows)
+    assert best != predict(toy_race.run, rows) == predict(toy_race.run, rows, contestant="TF-IDF")
+    for model, message in ((toy_race.run, "It has: TF-IDF, "), (toy_race.run / "use", "holds no finished race")):
+        with pytest.raises(ValueError, match=f"--contestant none: .*{message}"):
+            predict(model, rows, contestant="none")
+
+
+def test_a_race_of_version_0_2_is_refused_with_the_new_name(tmp_path):
+    run = finished_race(tmp_path / "run")
+    shutil.copytree(run / "use", run / "winner")
+    with pytest.raises(ValueError, match=r"winner/ is now called use/\. Give .*run/use, or .*run itself"):
+        predict(run / "winner", ["word1"])
+    shutil.rmtree(run / "use")
+    outcome = files.read_json(run / "race.outcome.json")
+    outcome["race"]["winner"] = outcome["race"].pop("use")
+    files.write_json(run / "race.outcome.json", outcome)
+    way_out = r"Version 0\.2 wrote the race in .*run\. Repeat its command, with --budget none if it had no --budget"
+    for model in (run, run / "winner"):
+        with pytest.raises(ValueError, match=rf"winner/ is now called use/\. {way_out}"):
+            predict(model, ["word1"])
+        with pytest.raises(ValueError, match=way_out):
+            ship(model, tmp_path / "out")
+    with pytest.raises(ValueError, match=rf"race\.outcome\.json: winner is now called use\. {way_out}"):
+        recorded(run)
+
+
 def test_a_model_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
     run = finished_race(tmp_path / "run")
     outcome = recorded(run)

@@ -322,7 +322,8 @@ def test_a_baseline_that_says_something_else_is_not_shipped_and_the_card_has_sci
 
 def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):
     to = tmp_path / "out"
-    shipped = ship(toy_race.run, to)
+    best = recorded(toy_race.run).race.encoder
+    shipped = ship(toy_race.run, to, contestant=best)
     files.check_manifest(to)
     there = {file.name for file in to.iterdir()}
     expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -334,7 +335,7 @@ def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(
             assert len(place.parts) < 3 or str(place).encode() not in content, file.name
     config = files.read_json(to / "config.json")
     assert set(config["id2label"].values()) == set(toy_race.materials.task.labels)
-    told = files.read_json(toy_race.run / "use" / "race.json")
+    told = files.read_json(toy_race.run / "encoder" / "race.json")
     assert (shipped.contestant, shipped.seed) == (told["contestant"], told["seed"])
     card = shipped.card.read_text()
     assert "pretrained in the same run" in card
@@ -469,6 +470,24 @@ def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
     ):
         ship(race, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_any_model_that_a_race_hands_over_is_shipped_by_name_and_by_directory(toy_race, tmp_path):
+    race = recorded(toy_race.run).race
+    assert race.use == "TF-IDF" != race.encoder
+    named = ship(toy_race.run, tmp_path / "named", contestant=race.encoder)
+    assert named.contestant == race.encoder
+    assert f"{race.encoder} is not the model to use of its race. TF-IDF " in named.card.read_text()
+    assert ship(toy_race.run / "encoder", tmp_path / "placed").contestant == race.encoder
+    weights = [(tmp_path / place / "model.safetensors").read_bytes() for place in ("named", "placed")]
+    assert weights[0] == weights[1]
+    used = ship(toy_race.run, tmp_path / "used")
+    assert (used.contestant, ship(toy_race.run / "use", tmp_path / "again").contestant) == ("TF-IDF", "TF-IDF")
+    assert race.use_reason in used.card.read_text()
+    message = rf"--contestant TLM: .* has no such model\. It has: TF-IDF, {race.encoder}\. A race keeps"
+    with pytest.raises(ValueError, match=message):
+        ship(toy_race.run, tmp_path / "other", contestant="TLM")
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_model_that_was_never_scored_is_refused(race, tmp_path):
