@@ -125,7 +125,7 @@ def test_a_study_has_verdict_table_model_to_use_and_a_short_repr(raced, capsys):
     assert study.use in study.table["contestant"].tolist()
     assert html.escape(study.verdict) in study._repr_html_()
     assert len(repr(study).splitlines()) <= 5
-    assert len(repr(study)) < 700
+    assert len(repr(study)) < 800
     assert str(study).startswith("Race on table")
     assert str(study).endswith(f"report: {study.path / 'report.html'}")
     assert acclimate.report(given["out"]).verdict == study.verdict

@@ -254,6 +254,8 @@ def test_a_choice_of_dev_that_is_not_the_better_one_on_test_is_named(used: str) 
 def test_a_baseline_to_use_that_is_ahead_on_test_too_is_no_cause_for_a_warning() -> None:
     dapt, simple = replace(rival("DAPT", 0.1, p=0.001), dev=(0.7,) * 3), rival("TF-IDF", 0.2, p=0.001)
     outcome = race_of([untouched(), dapt, replace(simple, dev=(0.9,) * 3)])
+    answers = {"untouched": "bbbbbbaaba", "DAPT": "aaaaaabbbb", "TF-IDF": "aaaaaabbbc"}
+    outcome = predicting(outcome, answers)
     assert outcome.race is not None
     facts = replace(outcome.race, use="TF-IDF", encoder="DAPT")
     assert not [each for each in one_sided(replace(outcome, race=facts)) if "only dev may choose" in each]
