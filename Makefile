@@ -28,7 +28,7 @@ BIN := .venv/bin
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=8 plan.rate=4e-4
 CHANCE := --max-tokens 96 --workers 2 seeds=5 adapt_seeds=5 'search.rates=[]' finetune.looks=1
 demo: .venv/made-for-demo
-	$(BIN)/acclimate race docstrings --out runs/demo $(CHANCE) finetune.epochs=2 \
+	$(BIN)/acclimate race docstrings --out runs/demo --budget none $(CHANCE) finetune.epochs=2 \
 	  'contestants=["TAPT", "DAPT", "TF-IDF"]' $(ADAPTING:%=tapt.%) $(ADAPTING:%=dapt.%) $(ARGS)
 	@for job in runs/demo/jobs/dapt-* runs/demo/jobs/*-loss-dapt-* runs/demo/jobs/*-loss-untouched-*; do \
 	  to=runs/demo-sections/jobs/$${job##*/}; \
@@ -37,11 +37,11 @@ demo: .venv/made-for-demo
 	    cp -R $$job runs/demo-sections/copy && mv runs/demo-sections/copy $$to || exit 1; \
 	  fi; \
 	done
-	$(BIN)/acclimate race sections --out runs/demo-sections $(CHANCE) finetune.epochs=4 \
+	$(BIN)/acclimate race sections --out runs/demo-sections --budget none $(CHANCE) finetune.epochs=4 \
 	  'contestants=["DAPT", "TF-IDF"]' $(ADAPTING:%=dapt.%) $(ARGS)
 
 demo-scratch: .venv/made-for-demo
-	$(BIN)/acclimate race docstrings --model scratch --out runs/demo-scratch --workers 2 seeds=3 'search.rates=[]' $(ARGS)
+	$(BIN)/acclimate race docstrings --model scratch --out runs/demo-scratch --budget none --workers 2 seeds=3 'search.rates=[]' $(ARGS)
 
 # A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
 # many tests they have, the files with few that take long would come last and leave a core idle.

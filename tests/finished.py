@@ -1,4 +1,4 @@
-"""A finished race made in a second: no training, but the predictions come from the winner's weights, text by text."""
+"""A finished race made in a second: no training, but the predictions come from the weights to use, text by text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LABELS = ("acid", "base", "salt")
 SIZES: dict[Split, int] = {"train": 12, "dev": 18, "test": 30}
 MAX_TOKENS = 24
 BASE = "chemists/base-model"
-WINNER = ("DAPT", 1)
+USED = ("DAPT", 1)
 PROBLEMS = {"multilabel": "multi_label_classification", "score": "regression"}
 TAGS = ("B-acid", "I-acid", "O")
 
@@ -63,7 +63,7 @@ def finished_race(
     failed: dict[str, str] | None = None,
     trials: Sequence[Trial] = (),
 ) -> Path:
-    """A race of the untouched model and DAPT, two seeds each, won by DAPT's second; `facts` come over the usual."""
+    """A race of the untouched model and DAPT, two seeds each; DAPT's second is to use; `facts` come over the usual."""
     run.mkdir(parents=True)
     labels = {"score": (), "span": (), "tokens": TAGS}.get(kind, tuple(labels))
     metric = METRICS[{"score": "pearson", "tokens": "entity_f1", "span": "f1"}.get(kind, "micro_f1")]
@@ -72,20 +72,20 @@ def finished_race(
         splits = {split: list(map(_with_mentions, examples)) for split, examples in splits.items()}
     task = Task("salts", kind, lambda _, split: splits[split], labels, metric, MAX_TOKENS, source="a friend's files")
     prepared = prepare(task, run, run / "data")
-    _write_winner(run, kind, labels, family, pooling, paired=paired)
-    predicted = predictions(run / "winner", splits["test"], kind)
+    _write_used(run, kind, labels, family, pooling, paired=paired)
+    predicted = predictions(run / "use", splits["test"], kind)
     gold = tuple(example.label for example in splits["test"])
     scores = []
-    for contestant, seed in (("untouched", 0), ("untouched", 1), ("DAPT", 0), WINNER):
-        won = (contestant, seed) == WINNER
-        guesses = predicted if won else _guesses(gold, random.Random(f"{contestant} {seed}"))
+    for contestant, seed in (("untouched", 0), ("untouched", 1), ("DAPT", 0), USED):
+        used = (contestant, seed) == USED
+        guesses = predicted if used else _guesses(gold, random.Random(f"{contestant} {seed}"))
         scores.append(
             Score(
                 contestant,
                 task.name,
                 metric.name,
                 seed,
-                dev=0.75 + 0.1 * won,
+                dev=0.75 + 0.1 * used,
                 test=metric.compute(gold, guesses),
                 ids=tuple(example.id for example in splits["test"]),
                 gold=gold,
@@ -109,31 +109,34 @@ def finished_race(
 
 
 def only_baseline(run: Path, threshold: Threshold = "half") -> Score:
-    """Have the race end without a winner, but with a baseline that tried two settings. Return its score."""
+    """Have the race end with a baseline to use, since no encoder learnt the task. Return its score, of two settings."""
     recipe = TfidfRecipe(trials=2, threshold=threshold)
     task, before = open_prepared(run / "data"), recorded(run)
     fitted = replace(job_of(baseline_of(task.kind), work.TERMS, recipe, {}), places={"task": task.path}, alone=True)
     tested = tested_baseline(fitted, task)
     assert not do_all([tested], run)
     files.write_json(run / COLUMNS, {"text": "text", "pair": None, "id": "id", "separator": ""})
-    hand_over_baseline(fitted, task, run)
-    shutil.rmtree(run / "winner")
+    shutil.rmtree(run / "use")
+    hand_over_baseline(fitted, task, run, places=("baseline", "use"))
     result = {**read_result(tested.directory(run)), "dev": read_result(fitted.directory(run))["dev"]}
     costs = {"adapting": Cost(), "finetuning": Cost()}
     scores = [test_row(fitted.label, seed, result, task, **costs) for seed in (0, 1)]
     of_encoders = [replace(score, learnt=False) for score in before.scores]
-    facts = replace(before.race, winner="", given={fitted.label: {"looks at the test set": 1}})
+    why = f"{fitted.label} is used, because no encoder of this race has learnt the task."
+    facts = replace(
+        before.race, use=fitted.label, encoder="", use_reason=why, given={fitted.label: {"looks at the test set": 1}}
+    )
     about: dict[str, Any] = {"kind": task.kind, "sizes": task.sizes, "baselines": [fitted.label]}
     write_outcome(raced([*of_encoders, *scores], facts, title=before.title, **about), run)
     return scores[0]
 
 
-def change_winner(run: Path, change: Callable[[Score], Score]) -> None:
-    """Have the outcome state another score of the winner."""
+def change_used(run: Path, change: Callable[[Score], Score]) -> None:
+    """Have the outcome state another score of the model to use."""
     outcome = recorded(run)
 
     def changed(score: Score) -> Score:
-        return change(score) if (score.contestant, score.seed) == WINNER else score
+        return change(score) if (score.contestant, score.seed) == USED else score
 
     results = tuple(replace(each, scores=tuple(map(changed, each.scores))) for each in outcome.results)
     assert results != outcome.results
@@ -208,7 +211,7 @@ def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ..
     return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
 
 
-def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling, *, paired: bool) -> None:
+def _write_used(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling, *, paired: bool) -> None:
     config = CLASSIFIED[family]().config
     config.id2label = dict(enumerate(labels or (("start", "end") if kind == "span" else ("LABEL_0",))))
     config.label2id = {label: place for place, label in config.id2label.items()}
@@ -227,16 +230,16 @@ def _write_winner(run: Path, kind: Kind, labels: Sequence[str], family: str, poo
     )
     _spread(model.eval(), tokenizer, paired=paired and kind != "span")
     job = run / "jobs" / "fine-tune-dapt-seed-1-0123456789ab"
-    for directory in (job / "checkpoint", run / "winner"):
+    for directory in (job / "checkpoint", run / "use"):
         with files.new_directory(directory) as temporary:
             save_model(model, tokenizer, temporary)
             files.write_text(temporary / "recipe.toml", "epochs = 0.0\n")
-            if directory == run / "winner":
+            if directory == run / "use":
                 columns = {"text": "text", "pair": None, "id": "id", "separator": ""}
                 about = {"name": "salts", "kind": kind, "labels": list(labels), "paired": paired, **columns}
-                files.write_json(temporary / "race.json", {"contestant": WINNER[0], "seed": WINNER[1], "task": about})
+                files.write_json(temporary / "race.json", {"contestant": USED[0], "seed": USED[1], "task": about})
     before = run / "jobs" / "dapt-ba9876543210"
-    test = run / "jobs" / f"test-{WINNER[0]}-{WINNER[1]}"  # as `studies.raced` names it in the outcome
+    test = run / "jobs" / f"test-{USED[0]}-{USED[1]}"  # as `studies.raced` names it in the outcome
     write_job(test, "test DAPT, seed 1", tuned=job.name)
     write_job(job, "fine-tune DAPT, seed 1", model=before.name)
     write_job(before, "DAPT", {"model": BASE})
@@ -275,7 +278,8 @@ def _spread(model: Any, tokenizer: Any, *, paired: bool) -> None:
 def _facts(hashes: Any) -> Facts:
     return Facts(
         task={"name": "salts"},
-        winner=WINNER[0],
+        use=USED[0],
+        encoder=USED[0],
         given={"DAPT": {"adapting": "DAPT: 30 steps", "settings tried": 1, "seeds": 2}},
         commands=[f"acclimate race /home/ada/salts/train.csv --model {BASE} --corpus ../texts/ --out runs/salts"],
         versions={"python": "3.11.7", "torch": "2.13.0"},

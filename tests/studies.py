@@ -216,7 +216,8 @@ def report_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Rac
         general_losses=losses,
         given={name: equal | {"adapting steps": number} for name, number in steps.items()}
         | {SIMPLE: {"seeds": "0 to 4", "chosen on": "dev", "C": 1.0}},
-        winner="DAPT",
+        use="DAPT",
+        encoder="DAPT",
         search_note="Three rungs: each kept the better half of the settings on dev, and the untouched model always.",
         chosen=dict.fromkeys(steps, "rate 5e-05, batch 32"),
         stopped="nothing could win any more",
@@ -331,7 +332,7 @@ def _curves() -> dict[str, Curves]:
 def report_of_numbers() -> RaceReport:
     """A task whose label is a number."""
     sides = {name: of_numbers(name, level=level) for name, level in (("untouched", 1.0), ("DAPT", 2.0))}
-    facts = Facts(task={"metric": "pearson"}, winner="DAPT")
+    facts = Facts(task={"metric": "pearson"}, use="DAPT", encoder="DAPT")
     outcome = raced([score for side in sides.values() for score in side], facts, title="Similarity", kind="score")
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
     return RaceReport(outcome=outcome, verdict=verdict(outcome), predictions=predictions)

@@ -258,7 +258,7 @@ def test_templates_makes_rows_that_the_doctor_finds_again(report_of, tmp_path):
 
 
 @pytest.mark.slow
-def test_budgeted_race_compares_its_winner_with_the_grids(report_of, toy_race, tmp_path):
+def test_budgeted_race_compares_its_best_with_the_grids(report_of, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = tmp_path / "papers"
     (task / "corpus").mkdir(parents=True)

@@ -68,7 +68,7 @@ def cells_of(name: str, parameters: str) -> dict[str, object]:
 
 
 def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
-    """With the embedded encoder, so that probes and winner have learnt something."""
+    """With the embedded encoder, so that probes and encoders have learnt something."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     few = {"seeds": 2, "search__rates": [], "finetune__looks": 1, "max_tokens": 32}
@@ -111,7 +111,7 @@ def test_race_docstrings(run, files, monkeypatch, tmp_path):
     said = run("race_docstrings.py", tmp_path / "race", *tiny)
     assert said.strip().endswith(".")
     assert (tmp_path / "race" / "report.html").exists()
-    AutoModelForSequenceClassification.from_pretrained(tmp_path / "race" / "winner")
+    AutoModelForSequenceClassification.from_pretrained(tmp_path / "race" / "use")
 
 
 def test_adapt_own_text(run, files, tmp_path):

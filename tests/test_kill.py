@@ -178,7 +178,7 @@ def test_what_a_kill_after_the_end_left_behind_is_removed(small: dict[str, Any],
 def _results(run: Path) -> dict[str, Any]:
     """All that must not depend on when a run was killed, by path."""
     kept: dict[str, Any] = {}
-    for file in sorted((run / "jobs").rglob("*")) + sorted((run / "winner").rglob("*")):
+    for file in sorted((run / "jobs").rglob("*")) + sorted((run / "use").rglob("*")):
         if file.is_file() and file.name not in CLOCKS and not file.name.endswith(".tmp"):
             kept[str(file.relative_to(run))] = files.sha256_of(file)
     outcome = outcome_without_seconds(run)

@@ -59,7 +59,7 @@ def test_a_race_scores_f1_with_exact_match_beside_it_and_compares_nothing_where_
     assert "No encoder here has learnt the task, so nothing is compared." in table
     about = files.read_json(out / "data" / "task.json")
     assert (about["kind"], about["metric"], about["sizes"]) == ("span", "f1", {"train": 20, "dev": 8, "test": 12})
-    assert not (out / "winner").exists()
+    assert not (out / "use").exists()
 
 
 def test_evaluate_takes_bioasqs_metric(inputs, tmp_path):

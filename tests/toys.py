@@ -108,7 +108,7 @@ def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:
     """The arguments of `acclimate` that race on these inputs; `settings` come after SETTINGS and win."""
     stated = ["race", f"{inputs}/train.jsonl", "--dev", f"{inputs}/dev.jsonl", "--test", f"{inputs}/test.jsonl"]
     raw = ["--corpus", f"{inputs}/domain.txt", "--general", f"{inputs}/general.txt", "--model", "scratch"]
-    return [*stated, *raw, "--max-tokens", "32", "--out", str(out), *SETTINGS, *settings]
+    return [*stated, *raw, "--max-tokens", "32", "--budget", "none", "--out", str(out), *SETTINGS, *settings]
 
 
 def raced(task: Path, **given: Any) -> RaceReport:

@@ -369,7 +369,7 @@ def test_what_a_race_measures_stands_in_its_report(tmp_path, models):
     assert (everywhere.pieces, everywhere.mean) == (14, pytest.approx(3 / 14))
     assert (in_texts.pieces, in_texts.mean) == (4, pytest.approx(3 / 4))
     scores = studies.race_of_six()
-    facts = Facts(winner="TAPT")
+    facts = Facts(use="TAPT", encoder="TAPT")
     moved_by = {where: Distances(**each) for where, each in found.items()}
     page = race_page(report_of(studies.raced(scores, replace(facts, moved={"TAPT": moved_by})))).as_html()
     assert "How far word embeddings lie" in page

@@ -115,14 +115,17 @@ def test_what_a_budget_decided_stays_decided_and_the_same_rows_go_on_in_another_
     assert sorted(path.name for path in (budgeted / "jobs").iterdir()) == jobs
 
 
-def test_a_study_has_verdict_table_winner_and_a_short_repr(raced, capsys):
+def test_a_study_has_verdict_table_model_to_use_and_a_short_repr(raced, capsys):
     study, given = raced
     assert study.path == Path(given["out"])
     assert {"untouched", "TF-IDF"} <= set(study.table["contestant"])
-    assert study.winner in study.table["contestant"].tolist()
+    with pytest.raises(AttributeError, match="winner is now called use"):
+        study.winner  # noqa: B018
+    assert study.encoder in study.table["contestant"].tolist()
+    assert study.use in study.table["contestant"].tolist()
     assert html.escape(study.verdict) in study._repr_html_()
     assert len(repr(study).splitlines()) <= 5
-    assert len(repr(study)) < 700
+    assert len(repr(study)) < 800
     assert str(study).startswith("Race on table")
     assert str(study).endswith(f"report: {study.path / 'report.html'}")
     assert acclimate.report(given["out"]).verdict == study.verdict
@@ -141,10 +144,10 @@ def test_a_study_predicts_texts_and_tables(raced):
         study.predict(rows, keep=["topic"])
 
 
-def test_a_study_ships_its_winner_and_pushes_it(raced, tmp_path, monkeypatch):
+def test_a_study_ships_its_model_and_pushes_it(raced, tmp_path, monkeypatch):
     study, given = raced
     shipped = study.ship(tmp_path / "shipped", license="mit")
-    assert shipped.contestant == study.winner
+    assert shipped.contestant == study.use
     texts = [row["abstract"] for row in given["rows"][:4]]
     assert [each.label for each in acclimate.predict(shipped.path, texts)] == [
         each.label for each in study.predict(texts)
@@ -165,7 +168,7 @@ def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, bas
     assert capsys.readouterr() == ("", "")
     assert "TAPT" in str(plan)
     assert str(plan) == plan.text
-    assert plan.winner == ""
+    assert plan.use == plan.encoder == ""
     assert not (tmp_path / "run").exists()
 
 

@@ -161,7 +161,7 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert status == 0
     assert (raced / "table.txt").read_text() in said
     assert {path: path.stat().st_mtime_ns for path in (raced / "jobs").rglob("*")} == before
-    assert "Winner: raced/winner" in said
+    assert "It is in raced/use. Use it: acclimate predict raced " in said
     assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 
@@ -272,7 +272,7 @@ def test_evaluate_tells_the_score_of_one_model(run, base, toy_inputs, tmp_path):
     status, said = run(*command)
     assert status == 0, said
     assert "untouched" not in said.replace("than the untouched model for", "")
-    assert "(model, chosen on dev)" in said
+    assert "Use: model\n" in said
     assert "The model scores " in said
     assert "nothing was compared with it." in said
     assert {score.contestant for score in recorded(tmp_path / "scored").scores} == {"untouched"}

@@ -35,7 +35,17 @@ TUNING = [
 ALIKE = ["--max-tokens", "32", "seeds=2", *TUNING, "finetune.plan.precision=float32"]
 COMMANDS = {
     "race": [
-        *("race", *TASK, "--out", "race", *ALIKE, 'contestants=["TAPT", "TF-IDF"]', "search.rates=[]"),
+        *(
+            "race",
+            *TASK,
+            "--budget",
+            "none",
+            "--out",
+            "race",
+            *ALIKE,
+            'contestants=["TAPT", "TF-IDF"]',
+            "search.rates=[]",
+        ),
         *(f"tapt.{each}" for each in (*SHORT, "plan.clip=1.0")),
         "dapt.max_tokens=32",
     ],

@@ -216,7 +216,7 @@ def test_what_is_shipped_says_what_was_scored(adapted, tuned):
 def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
     run = finished.finished_race(tmp_path / "run")
     examples = open_prepared(run / "data").examples("test")
-    model, tokenizer = load_finetuned(run / "winner"), load_tokenizer(run / "winner")
+    model, tokenizer = load_finetuned(run / "use"), load_tokenizer(run / "use")
     add_adapters(model, 4, seed=0)
     with torch.no_grad(), torch.random.fork_rng():
         torch.manual_seed(0)
@@ -224,12 +224,12 @@ def test_card_of_a_shipped_model_with_adapters_says_how_to_ask_it(tmp_path):
             adapter.up.weight.normal_()
             adapter.down.weight.normal_()
     said = predict(model, encode_rows(examples, tokenizer, finished.MAX_TOKENS), labels_of(model))
-    told = files.read_json(run / "winner" / "race.json")
-    shutil.rmtree(run / "winner")
-    with files.new_directory(run / "winner") as temporary:
+    told = files.read_json(run / "use" / "race.json")
+    shutil.rmtree(run / "use")
+    with files.new_directory(run / "use") as temporary:
         save_model(model, tokenizer, temporary)
         files.write_json(temporary / "race.json", told)
-    finished.change_winner(run, lambda won: replace(won, predicted=tuple(said)))
+    finished.change_used(run, lambda won: replace(won, predicted=tuple(said)))
     card = ship(run, tmp_path / "out").card.read_text()
     assert "adapters of 4 dimensions" in card
     assert "were loaded as above and predicted" in card

@@ -21,7 +21,7 @@ from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS
 from studies import SIMPLE, raced
 
-BARE = Facts(winner="DAPT", commands=["acclimate race"])
+BARE = Facts(use="DAPT", encoder="DAPT", commands=["acclimate race"])
 
 
 def written(run: Path, scores: list[Score], facts: Facts = BARE, **more: Any) -> RaceReport:
@@ -271,14 +271,15 @@ def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path: Path,
 @pytest.mark.parametrize("name", ["DAPT", "a contestant whose name is longer than any line of a terminal " * 3])
 def test_the_text_fits_a_terminal(tmp_path: Path, field: list[Score], name: str) -> None:
     named = [replace(score, contestant=name) if score.contestant == "DAPT" else score for score in field]
-    report = report_of(raced(named, replace(BARE, winner=name)))
+    report = report_of(raced(named, replace(BARE, use=name, encoder=name)))
     lines = Page("A race", "", tables_of(report)).as_text().splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert all(line == line.rstrip() for line in lines)
 
 
 def test_a_model_that_runs_alone_is_not_called_untouched(tmp_path: Path) -> None:
-    written(tmp_path, studies.made_up_scores("untouched", level=1.0), replace(BARE, winner="untouched"))
+    alone = replace(BARE, use="untouched", encoder="untouched")
+    written(tmp_path, studies.made_up_scores("untouched", level=1.0), alone)
     table = (tmp_path / "table.txt").read_text()
     assert "  model " in table
     assert "untouched" not in table

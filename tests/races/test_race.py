@@ -56,16 +56,17 @@ def test_the_toy_can_be_learnt(toy_race):
     assert max(result["dev"] for result in tuned.values()) > 0.5
 
 
-def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
+def test_dev_chooses_the_best_encoder_which_predicts_what_was_scored(toy_race):
     """Loaded with nothing but transformers, one text at a time."""
     scores = [score for score in recorded(toy_race.run).scores if score.contestant != "TF-IDF"]
-    winner = files.read_json(toy_race.run / "winner" / "race.json")
+    best = files.read_json(toy_race.run / "encoder" / "race.json")
     means = {name: sum(score.dev for score in scores if score.contestant == name) for name in NAMES - {"TF-IDF"}}
-    assert means[winner["contestant"]] == max(means.values())
-    [score] = [score for score in scores if (score.contestant, score.seed) == (winner["contestant"], winner["seed"])]
-    assert score.dev == max(other.dev for other in scores if other.contestant == winner["contestant"])
-    model = AutoModelForSequenceClassification.from_pretrained(toy_race.run / "winner")
-    tokenizer = AutoTokenizer.from_pretrained(toy_race.run / "winner")
+    assert means[best["contestant"]] == max(means.values())
+    assert best["contestant"] == recorded(toy_race.run).race.encoder
+    [score] = [score for score in scores if (score.contestant, score.seed) == (best["contestant"], best["seed"])]
+    assert score.dev == max(other.dev for other in scores if other.contestant == best["contestant"])
+    model = AutoModelForSequenceClassification.from_pretrained(toy_race.run / "encoder")
+    tokenizer = AutoTokenizer.from_pretrained(toy_race.run / "encoder")
     rows = [json.loads(line) for line in (toy_race.inputs / "test.jsonl").read_text().splitlines()]
     with torch.no_grad():
         predicted = [
@@ -73,7 +74,7 @@ def test_dev_chooses_the_winner_who_predicts_what_was_scored(toy_race):
             for row in rows
         ]
     assert tuple(predicted) == score.predicted
-    files.check_manifest(toy_race.run / "winner")
+    files.check_manifest(toy_race.run / "encoder")
 
 
 def test_the_baseline_is_handed_over_and_predicts_what_was_scored(toy_race):
@@ -84,9 +85,10 @@ def test_the_baseline_is_handed_over_and_predicts_what_was_scored(toy_race):
     )
     about = files.read_json(toy_race.run / "baseline" / "race.json")
     assert (about["contestant"], about["dev"], about["learnt"]) == ("TF-IDF", score.dev, True)
-    assert about["task"] == files.read_json(toy_race.run / "winner" / "race.json")["task"]
+    assert about["task"] == files.read_json(toy_race.run / "use" / "race.json")["task"]
     files.check_manifest(toy_race.run / "baseline")
-    assert "`acclimate predict` takes" not in (toy_race.run / "table.txt").read_text()
+    assert files.read_json(toy_race.run / "use" / "race.json") == about, "it is the best on dev here"
+    assert [one.label for one in predict(toy_race.run, toy_race.inputs / "test.jsonl")] == [*score.predicted]
 
 
 def test_facts_tell_losses_curves_budgets_and_hashes(toy_race):
@@ -139,7 +141,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
     assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
     run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
-    assert called == []  # but the winner and the outcome were written again, the same
+    assert called == []  # but the models and the outcome were written again, the same
     after = {path: path.read_bytes() for path in _settled(toy_race.run)}
     outcomes = [json.loads(files.pop(toy_race.run / "race.outcome.json")) for files in (before, after)]
     for outcome in outcomes:  # all tests of this process have looked at the same test set meanwhile
@@ -149,7 +151,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     jobs = [[json.loads(line)["name"] for line in files.pop(plan).splitlines()] for files in (before, after)]
     assert jobs[0] == jobs[1]  # what does them is patched
     assert after == before
-    weights = (toy_race.run / "winner" / "model.safetensors").read_bytes()
+    weights = (toy_race.run / "encoder" / "model.safetensors").read_bytes()
     tuned = toy_race.run.glob("jobs/fine-tune-*/checkpoint")
     [source] = [path for path in tuned if (path / "model.safetensors").read_bytes() == weights]
     (source / "config.json").rename(toy_race.run / "config.json")
@@ -158,7 +160,7 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
             run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
     finally:
         (toy_race.run / "config.json").rename(source / "config.json")
-    files.check_manifest(toy_race.run / "winner")
+    files.check_manifest(toy_race.run / "encoder")
 
 
 def _recorded_name(raced):
@@ -236,7 +238,7 @@ def test_a_contestant_that_fails_is_named_and_the_others_go_on(toy_race, tmp_pat
     assert {score.contestant for score in recorded(run).scores} == NAMES - {"TAPT"}
     assert "TAPT failed and has no score" in report.verdict
     assert "TAPT failed: TAPT: no memory." in " ".join((run / "table.txt").read_text().split())
-    assert (run / "winner" / "race.json").exists()
+    assert (run / "use" / "race.json").exists()
 
 
 def test_a_race_that_lacks_text_says_which(toy_race):

@@ -197,9 +197,11 @@ def test_page_table_csv_and_record_say_how_it_was_scored(folded):
     assert folded.report.facts.given["TAPT"]["folds"] == FOLDS
 
 
-def test_the_winner_is_trained_once_more_on_the_usual_split(folded):
-    winner = files.read_json(folded.out / "winner" / "race.json")
-    assert winner["contestant"] == folded.report.facts.winner
+def test_one_encoder_is_trained_once_more_on_the_usual_split(folded):
+    facts = folded.report.facts
+    place = "use" if facts.use == facts.encoder else "encoder"
+    assert files.read_json(folded.out / place / "race.json")["contestant"] == facts.encoder
+    assert files.read_json(folded.out / "use" / "race.json")["contestant"] == facts.use
     usual = open_prepared(folded.out / "data")
     assert usual.looks() == []
     tuned = [
@@ -269,12 +271,12 @@ def test_a_contestant_that_diverges_on_every_fold_is_a_failed_one_whose_probe_ha
     assert report.outcome.cells[probe.key].scores == probe.scores
 
 
-def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_of_the_winner(folded, tmp_path):
+def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_to_hand_over(folded, tmp_path):
     text = acclimate.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True).text
     lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
     assert lines["TAPT"][2] == str(FOLDS * REPEATS)
     assert lines["on the usual split"][2] == str(REPEATS)
-    assert "the training of the winner, counted for TAPT" in " ".join(text.split())
+    assert "training an encoder to hand over, counted for TAPT" in " ".join(text.split())
     assert not (tmp_path / "run").exists()
     assert "; 0 jobs are left" in " ".join(acclimate.race(**folded.given, dry_run=True).text.split())
 
@@ -283,7 +285,9 @@ def test_models_can_be_probed_by_folds_alone(folded, tmp_path):
     out = shutil.copytree(folded.out, tmp_path / "run")
     report = toys.raced(**{**folded.given, "out": out}, probe_only=True)
     assert report.verdict.startswith("Nothing was fine-tuned.")
-    assert not (out / "winner").exists()
+    assert (report.facts.use, report.facts.encoder) == ("TF-IDF", "")
+    assert (out / "use").exists()
+    assert not (out / "encoder").exists()
 
 
 @pytest.mark.parametrize(

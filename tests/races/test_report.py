@@ -122,7 +122,8 @@ def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> No
             losses={nasty: (2.0, 1.0)},
             general_losses={nasty: (2.0, 1.0)},
             given=settings | {nasty: {}},
-            winner=nasty,
+            use=nasty,
+            encoder=nasty,
             labels=[LabelScore(nasty, 3, 0.5, 0.6)],
             remarks=[nasty],
             alerts=[nasty],
@@ -209,9 +210,9 @@ def test_facts_read_naturally(report: RaceReport) -> None:
     bare = studies.bare(report, task=facts)
     shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
-    none = "none: no encoder of this race has learnt the task"
-    assert shown == expected | {"sizes": "train 1,200", "winner": none}
-    assert '<dt dir="auto">winner</dt><dd dir="auto">DAPT, chosen on dev</dd>' in render(report)
+    none = "none: no contestant of this race is better than a constant answer"
+    assert shown == expected | {"sizes": "train 1,200", "use": none}
+    assert '<dt dir="auto">use</dt><dd dir="auto">DAPT</dd>' in render(report)
 
 
 def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:
@@ -286,10 +287,10 @@ def test_a_task_of_numbers_has_a_plot_of_them_and_no_labels() -> None:
 
 
 def test_where_the_untouched_model_wins_it_is_not_compared_with_itself(lean: RaceReport, report: RaceReport) -> None:
-    text = render(studies.altered(lean, labels=report.labels, winner="untouched"))
-    assert "The untouched model, which is the winner on dev, points of F1." in text
+    text = render(studies.altered(lean, labels=report.labels, use="untouched", encoder="untouched"))
+    assert "The untouched model, the best encoder on dev, points of F1." in text
     assert ">Difference</th>" not in text
-    assert ">Difference</th>" in render(studies.altered(lean, labels=report.labels, winner="DAPT"))
+    assert ">Difference</th>" in render(studies.altered(lean, labels=report.labels, use="DAPT", encoder="DAPT"))
 
 
 def test_a_page_with_thousands_of_long_labels_stays_small_and_says_what_it_left_out(lean: RaceReport) -> None:

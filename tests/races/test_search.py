@@ -116,7 +116,7 @@ def test_a_setting_that_diverges_takes_no_place_of_one_that_has_learnt():
 
 
 @pytest.mark.parametrize(("how", "finalists"), [("grid", None), ("halving", None), ("halving", lambda: 2)])
-def test_a_winner_at_an_end_of_the_rates_is_told_however_it_was_found(how, finalists):
+def test_a_best_setting_at_an_end_of_the_rates_is_named_whatever_found_it(how, finalists):
     recipe = RaceRecipe(search=SearchRecipe(rates=(1e-5, 3e-5, 9e-5)))
 
     def play(candidate: Candidate, seed: int, share: float) -> DevResult:
@@ -192,7 +192,7 @@ def test_where_the_best_rate_lies_at_an_end_all_try_one_beyond_it_twice_at_most(
     assert ("The best rate lies at an end of those tried: untouched (rate 1.11e-06)" in found.edge) == warned
 
 
-def test_halving_finds_the_grids_winner_at_less_than_a_third_of_its_cost():
+def test_halving_finds_the_grids_best_at_less_than_a_third_of_its_cost():
     true = true_scores()
     grid, halved = Track(true), Track(true, short_bias=0.2)
     full = search(NAMES, SETTINGS, 3, grid, how="grid", finalists=None, hopeless=never)

@@ -319,7 +319,8 @@ def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
         write_job(jobs / f"test-{name}", f"test {name}", tuned=f"fine-tune-{name}")
         write_job(jobs / f"fine-tune-{name}", f"fine-tune {name}", model=f"adapted-{name}")
         write_job(jobs / f"adapted-{name}", score.contestant, settings.get(score.contestant))
-    origins = {score.contestant: origin_of(tmp_path, studies.raced(scores), score) for score in scores}
+    outcome, source = studies.raced(scores), tmp_path / "use"
+    origins = {score.contestant: origin_of(tmp_path, source, outcome, score) for score in scores}
     assert {name: base for name, (base, _) in origins.items()} == {
         "untouched": "org/untouched",
         "TAPT": "org/tapt",
@@ -330,10 +331,10 @@ def test_the_origin_is_that_of_the_jobs_that_the_outcome_names(tmp_path):
     assert origins["TLM"][1] == "Its encoder was pretrained in the same run, from random weights."
     assert origins["a directory"][1] == "It was made from a model that the user gave, which has no hub id."
 
-    (tmp_path / "winner").mkdir()
-    files.write_json(tmp_path / "winner" / "provenance.json", {"origin": "embedded"})
+    (tmp_path / "use").mkdir()
+    files.write_json(tmp_path / "use" / "provenance.json", {"origin": "embedded"})
     [score] = [score for score in scores if (score.contestant, score.seed) == ("TAPT", 0)]
-    base, sentence = origin_of(tmp_path, studies.raced(scores), score)
+    base, sentence = origin_of(tmp_path, tmp_path / "use", studies.raced(scores), score)
     assert base == ""
     assert sentence.startswith("It was made from the embedded encoder of acclimate, which was cut from sentence-transf")
     assert "Apache-2.0" in sentence

@@ -55,7 +55,7 @@ def loaded(run) -> Predictor:
 def test_a_test_file_gets_the_predictions_of_the_race_to_the_digit(race, tmp_path):
     run, kind = race
     task = open_prepared(run / "data")
-    tested = finetune.test(Checkpoint(run / "winner"), task, by="a test", watch=lambda progress: None)
+    tested = finetune.test(Checkpoint(run / "use"), task, by="a test", watch=lambda progress: None)
     columns = {"text": "text", "pair": "pair"} if kind == "span" else {}
     made = predict(run, run / "data" / "test.jsonl", **columns)
     assert tuple(one.label for one in made) == tested["predicted"]
@@ -96,21 +96,21 @@ def test_a_shipment_and_a_checkpoint_predict_as_the_race_does(run, loaded, tmp_p
     texts = [example.text for example in open_prepared(run / "data").examples("test")]
     expected = loaded.predict(open_prepared(run / "data").examples("test"))
     shipped = ship(run, tmp_path / "out").path
-    for model in (shipped, str(shipped), run / "winner", loaded):
+    for model in (shipped, str(shipped), run / "use", loaded):
         assert predict(model, texts) == expected
     (bare := tmp_path / "bare" / "checkpoint").mkdir(parents=True)
-    for file in (run / "winner").iterdir():
+    for file in (run / "use").iterdir():
         if file.name != "race.json":  # as fine-tuning by hand leaves a checkpoint
             (bare / file.name).write_bytes(file.read_bytes())
     assert predict(bare.parent, [{"text": text} for text in texts]) == expected
 
 
-def test_a_flipped_bit_of_a_shipment_or_a_winner_is_refused_and_an_edited_card_is_not(run, tmp_path):
+def test_a_flipped_bit_of_a_shipment_or_a_race_is_refused_and_an_edited_card_is_not(run, tmp_path):
     raced = shutil.copytree(run, tmp_path / "run")
     shipped = ship(run, tmp_path / "out").path
     shipped.joinpath("README.md").write_text("My words.")
     predict(shipped, ["word1"])
-    for model, place in ((shipped, shipped), (raced, raced / "winner")):
+    for model, place in ((shipped, shipped), (raced, raced / "use")):
         content = bytearray((place / "model.safetensors").read_bytes())
         content[-5] ^= 1
         (place / "model.safetensors").write_bytes(bytes(content))
@@ -263,7 +263,7 @@ def test_a_bad_row_is_named_before_anything_is_written_and_may_be_left_out(loade
 def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("texts,other\nword1,word2\n")
-    recorded = r"\. The race read '{}' \(.*winner/race\.json\)"
+    recorded = r"\. The race read '{}' \(.*use/race\.json\)"
     said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME .*" + recorded.format("text")
     with pytest.raises(ValueError, match=said):
         predict_file(loaded, source, "-")
@@ -300,28 +300,25 @@ def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_pa
         predict(replace(loaded, asking=replace(loaded.asking, paired=True)), ["word1"])
 
 
-def test_a_race_without_a_winner_has_nothing_to_predict_with(tmp_path):
+def test_a_race_without_a_model_to_use_has_nothing_to_predict_with(tmp_path):
     run = finished_race(tmp_path / "run")
     outcome = recorded(run)
     from acclimate.races.outcome import write_outcome
 
-    write_outcome(replace(outcome, race=replace(outcome.race, winner="")), run)
-    (run / "winner").rename(tmp_path / "elsewhere")
-    with pytest.raises(ValueError, match=r"no encoder .* has learnt the task, so there is no model to predict"):
+    write_outcome(replace(outcome, race=replace(outcome.race, use="", encoder="")), run)
+    (run / "use").rename(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=r"no contestant .* a constant answer, so there is no model to predict"):
         predict(run, ["word1"])
 
 
 @pytest.mark.parametrize(("kind", "paired", "pooling"), [each for each in KINDS if each[0] != "span"])
-def test_where_there_is_no_winner_the_baseline_predicts_what_it_was_scored_with(kind, paired, pooling, tmp_path):
+def test_a_baseline_to_use_predicts_what_it_was_scored_with(kind, paired, pooling, tmp_path):
     run = finished_race(tmp_path / "run", kind, paired=paired, pooling=pooling)
     score = only_baseline(run, threshold="dev")
     told = []
     made = predict(run, run / "data" / "test.jsonl", watch=lambda progress: told.append(progress.values.get("note")))
     assert tuple(one.label for one in made) == score.predicted
-    guesses = ", which does no better on dev than a constant answer or guesses"
-    said = f"no encoder of this race has learnt the task: predicted by {score.contestant}"
-    learnt = files.read_json(run / "baseline" / "race.json")["learnt"]
-    assert [note for note in told if note] == [said if learnt else said + guesses]
+    assert [note for note in told if note] == [f"by {score.contestant}, from {run / 'use'}"]
     assert predict(run / "baseline", [_row(one, kind) for one in open_prepared(run / "data").examples("test")]) == made
     if kind == "sequence":
         assert all(one.probability == max(one.probabilities.values()) for one in made)
@@ -336,9 +333,9 @@ def test_where_there_is_no_winner_the_baseline_predicts_what_it_was_scored_with(
     written = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [label_of(row["predicted"]) for row in written] == list(score.predicted)
     assert [row["id"] for row in written] == list(score.ids)
-    content = bytearray((run / "baseline" / "baseline.json").read_bytes())
+    content = bytearray((run / "use" / "baseline.json").read_bytes())
     content[-5] ^= 1
-    (run / "baseline" / "baseline.json").write_bytes(bytes(content))
+    (run / "use" / "baseline.json").write_bytes(bytes(content))
     with pytest.raises(files.DamagedError, match=r"baseline\.json is damaged"):
         predict(run, ["word1"])
 
@@ -347,14 +344,45 @@ def _row(example, kind):
     return example.text.split() if kind == "tokens" else (example.text, example.pair) if example.pair else example.text
 
 
-def test_a_winner_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
+def test_a_contestant_predicts_by_name(toy_race):
+    race = recorded(toy_race.run).race
+    rows = ["acid", "base salt"]
+    best = predict(toy_race.run, rows, contestant=race.encoder)
+    assert best == predict(toy_race.run / "encoder", rows)
+    assert best != predict(toy_race.run, rows) == predict(toy_race.run, rows, contestant="TF-IDF")
+    for model, message in ((toy_race.run, "It has: TF-IDF, "), (toy_race.run / "use", "holds no finished race")):
+        with pytest.raises(ValueError, match=f"--contestant none: .*{message}"):
+            predict(model, rows, contestant="none")
+
+
+def test_a_race_of_version_0_2_is_refused_with_the_new_name(tmp_path):
+    run = finished_race(tmp_path / "run")
+    shutil.copytree(run / "use", run / "winner")
+    with pytest.raises(ValueError, match=r"winner/ is now called use/\. Give .*run/use, or .*run itself"):
+        predict(run / "winner", ["word1"])
+    shutil.rmtree(run / "use")
+    outcome = files.read_json(run / "race.outcome.json")
+    outcome["race"]["winner"] = outcome["race"].pop("use")
+    files.write_json(run / "race.outcome.json", outcome)
+    way_out = r"Version 0\.2 wrote the race in .*run\. Repeat its command, with --budget none if it had no --budget"
+    for model in (run, run / "winner"):
+        with pytest.raises(ValueError, match=rf"winner/ is now called use/\. {way_out}"):
+            predict(model, ["word1"])
+        with pytest.raises(ValueError, match=way_out):
+            ship(model, tmp_path / "out")
+    with pytest.raises(ValueError, match=rf"race\.outcome\.json: winner is now called use\. {way_out}"):
+        recorded(run)
+
+
+def test_a_model_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
     run = finished_race(tmp_path / "run")
     outcome = recorded(run)
     only_baseline(run)
     from acclimate.races.outcome import write_outcome
 
     write_outcome(outcome, run)
-    with pytest.raises(ValueError, match=r"its winner/ is gone\. Give the command of the race again"):
+    shutil.rmtree(run / "use")
+    with pytest.raises(ValueError, match=r"its use/ is gone\. Repeat the command of the race"):
         predict(run, ["word1"])
 
 
@@ -420,7 +448,7 @@ def test_a_relation_is_read_at_its_two_mentions(tmp_path, pooling):
     examples = open_prepared(run / "data").examples("test")
     rows = [{"text": example.text, "spans": [list(span) for span in example.spans]} for example in examples]
     task = open_prepared(run / "data")
-    tested = finetune.test(Checkpoint(run / "winner"), task, by="a test", watch=lambda progress: None)
+    tested = finetune.test(Checkpoint(run / "use"), task, by="a test", watch=lambda progress: None)
     assert tuple(one.label for one in predict(predictor, rows)) == tested["predicted"]
     for spans, told in ((None, r"the mentions \(column 'spans'\) are None"), ([[0, 4], [3, 999]], "from 0 to 11")):
         with pytest.raises(ValueError, match=told):

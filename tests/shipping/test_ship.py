@@ -201,7 +201,7 @@ def test_what_transformers_does_not_load_is_shipped_with_acclimates_code(tmp_pat
         answer = app_in(shipped.path, monkeypatch)["predict"]
         found = answer("A text.", "What it is compared with.")
         assert max(found, key=lambda label: found[label]) == labels[0]
-    finished.change_winner(run, lambda score: replace(score, predicted=("salt", *score.predicted[1:])))
+    finished.change_used(run, lambda score: replace(score, predicted=("salt", *score.predicted[1:])))
     with pytest.raises(ValueError, match=r"for 1 of the 30 test texts; the first is test-0"):
         ship(run, tmp_path / "out")
 
@@ -256,13 +256,13 @@ def test_a_tagger_that_says_something_else_is_not_shipped(tmp_path):
         tags = ("O" if first != "O" else "B-acid", *others)
         return replace(score, predicted=(*score.predicted[:4], tags, *score.predicted[5:]))
 
-    finished.change_winner(run, altered)
+    finished.change_used(run, altered)
     with pytest.raises(ValueError, match="for 1 of the 30 test texts; the first is test-4"):
         ship(run, tmp_path / "out")
 
 
 @pytest.mark.parametrize(("kind", "paired"), [("sequence", False), ("score", True), ("tokens", False)])
-def test_the_baseline_is_shipped_where_there_is_no_winner_with_a_card_whose_code_runs(tmp_path, kind, paired):
+def test_a_baseline_to_use_is_shipped_with_a_card_whose_code_runs(tmp_path, kind, paired):
     run = finished_race(tmp_path / "run", kind, paired=paired)
     score = only_baseline(run)
     for option in ("onnx", "space"):
@@ -310,7 +310,8 @@ def test_a_baseline_that_says_something_else_is_not_shipped_and_the_card_has_sci
 
 def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(toy_race, tmp_path):
     to = tmp_path / "out"
-    shipped = ship(toy_race.run, to)
+    best = recorded(toy_race.run).race.encoder
+    shipped = ship(toy_race.run, to, contestant=best)
     files.check_manifest(to)
     there = {file.name for file in to.iterdir()}
     expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
@@ -322,7 +323,7 @@ def test_the_directory_is_whole_and_holds_no_pickle_and_no_path_of_this_machine(
             assert len(place.parts) < 3 or str(place).encode() not in content, file.name
     config = files.read_json(to / "config.json")
     assert set(config["id2label"].values()) == set(toy_race.materials.task.labels)
-    told = files.read_json(toy_race.run / "winner" / "race.json")
+    told = files.read_json(toy_race.run / "encoder" / "race.json")
     assert (shipped.contestant, shipped.seed) == (told["contestant"], told["seed"])
     card = shipped.card.read_text()
     assert "pretrained in the same run" in card
@@ -342,11 +343,11 @@ def test_the_card_tells_base_command_notes_and_cost(run, tmp_path):
 
 
 def test_what_was_made_from_the_embedded_encoder_has_its_licence(race, tmp_path):
-    winner = race / "winner"
-    files.write_json(winner / "provenance.json", {"origin": "embedded"})
-    hashes = files.read_json(winner / "manifest.json")
-    hashes["provenance.json"] = files.sha256_of(winner / "provenance.json")
-    files.write_json(winner / "manifest.json", hashes)
+    used = race / "use"
+    files.write_json(used / "provenance.json", {"origin": "embedded"})
+    hashes = files.read_json(used / "manifest.json")
+    hashes["provenance.json"] = files.sha256_of(used / "provenance.json")
+    files.write_json(used / "manifest.json", hashes)
     ship(race, tmp_path / "out")
     for name in ("LICENSE", "NOTICE"):
         assert (tmp_path / "out" / name).read_bytes() == (FOLDER / name).read_bytes()
@@ -390,7 +391,7 @@ def test_a_model_that_says_something_else_is_not_shipped(race, tmp_path):
         label = next(label for label in finished.LABELS if label != score.predicted[4])
         return replace(score, predicted=(*score.predicted[:4], label, *score.predicted[5:]))
 
-    finished.change_winner(race, altered)
+    finished.change_used(race, altered)
     with pytest.raises(
         ValueError, match="something else than what was scored for 1 of the 30 test texts; the first is test-4"
     ):
@@ -440,7 +441,7 @@ def test_numbers_that_are_nearly_one_may_differ_by_what_float32_cannot_hold():
 
 
 def test_other_test_texts_than_those_scored_are_refused(race, tmp_path):
-    finished.change_winner(race, lambda score: replace(score, ids=("another", *score.ids[1:])))
+    finished.change_used(race, lambda score: replace(score, ids=("another", *score.ids[1:])))
     with pytest.raises(ValueError, match="the test texts are not those that were scored"):
         ship(race, tmp_path / "out")
 
@@ -448,7 +449,7 @@ def test_other_test_texts_than_those_scored_are_refused(race, tmp_path):
 def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
     with pytest.raises(ValueError, match=r"there is no such directory\. Give the --out of a race"):
         ship(tmp_path / "nowhere", tmp_path / "out")
-    (race / "winner" / "model.safetensors").write_bytes(b"other")
+    (race / "use" / "model.safetensors").write_bytes(b"other")
     with pytest.raises(files.DamagedError, match="is damaged"):
         ship(race, tmp_path / "out")
     (race / "race.outcome.json").unlink()
@@ -459,10 +460,28 @@ def test_a_race_that_has_not_ended_is_refused_with_the_way_out(race, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_winner_that_was_never_scored_is_refused(race, tmp_path):
-    with files.new_directory(race / "winner") as temporary:
+def test_any_model_that_a_race_hands_over_is_shipped_by_name_and_by_directory(toy_race, tmp_path):
+    race = recorded(toy_race.run).race
+    assert race.use == "TF-IDF" != race.encoder
+    named = ship(toy_race.run, tmp_path / "named", contestant=race.encoder)
+    assert named.contestant == race.encoder
+    assert f"{race.encoder} is not the model to use of its race. TF-IDF " in named.card.read_text()
+    assert ship(toy_race.run / "encoder", tmp_path / "placed").contestant == race.encoder
+    weights = [(tmp_path / place / "model.safetensors").read_bytes() for place in ("named", "placed")]
+    assert weights[0] == weights[1]
+    used = ship(toy_race.run, tmp_path / "used")
+    assert (used.contestant, ship(toy_race.run / "use", tmp_path / "again").contestant) == ("TF-IDF", "TF-IDF")
+    assert race.use_reason in used.card.read_text()
+    message = rf"--contestant TLM: .* has no such model\. It has: TF-IDF, {race.encoder}\. A race keeps"
+    with pytest.raises(ValueError, match=message):
+        ship(toy_race.run, tmp_path / "other", contestant="TLM")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_model_that_was_never_scored_is_refused(race, tmp_path):
+    with files.new_directory(race / "use") as temporary:
         files.write_json(temporary / "race.json", {"contestant": "DAPT", "seed": 7})
-    with pytest.raises(ValueError, match=r"winner is DAPT, seed 7, which race\.outcome\.json does not have"):
+    with pytest.raises(ValueError, match=r"use has DAPT, seed 7, and race\.outcome\.json does not"):
         ship(race, tmp_path / "out")
 
 
@@ -481,7 +500,7 @@ def test_nothing_of_anybody_else_is_replaced(run, tmp_path):
     with pytest.raises(ValueError, match="is a link"):
         ship(run, tmp_path / "link")
     with pytest.raises(ValueError, match="exists and is no former shipment"):
-        ship(run, run / "winner")
+        ship(run, run / "use")
     assert (to / "notes.txt").read_text() == "mine"
     (to / "notes.txt").unlink()
     (to / "README.md").write_text("edited")
@@ -547,7 +566,7 @@ def test_families_survive_the_export(tmp_path, family, monkeypatch):
 
 
 def test_an_export_that_gives_other_logits_is_refused(run, tmp_path, monkeypatch):
-    loaded = check.load_shipped(run / "winner")
+    loaded = check.load_shipped(run / "use")
     monkeypatch.setattr(onnx, "_export", lambda shipped, examples, path: path.write_bytes(b""))
     monkeypatch.setattr(onnx, "_session", lambda path: lambda inputs: loaded.logits(inputs) + 0.5)
     with pytest.raises(ValueError, match=r"gives other results than in PyTorch \(logits differ by 0\.5, round"):
@@ -564,7 +583,7 @@ def test_what_an_export_may_differ_by_depends_on_the_logits_scale_not_on_its_uni
 
 
 def test_an_export_that_gives_no_numbers_is_refused(run):
-    loaded, dev = check.load_shipped(run / "winner"), open_prepared(run / "data").examples("dev")
+    loaded, dev = check.load_shipped(run / "use"), open_prepared(run / "data").examples("dev")
     batches = list(check.batches_of(dev, loaded.tokenizer, "sequence"))
     onnx._check(loaded, batches, loaded.logits)
     with pytest.raises(ValueError, match="logits differ by nan"):
@@ -642,7 +661,7 @@ def test_what_keeps_from_pushing_is_told_on_one_line(shipment, hub, error, told)
 
 def test_only_whole_shipments_are_pushed(run, shipment, hub, tmp_path):
     with pytest.raises(ValueError, match=r"is no shipment\. Write one with: acclimate ship RUN --to"):
-        push(run / "winner", "ada/salts")
+        push(run / "use", "ada/salts")
     ship(run, tmp_path / "out")
     (tmp_path / "out" / ".env").write_text("a key")
     with pytest.raises(ValueError, match=r"out: \.env is no file of the shipment\. Move it away"):

@@ -102,7 +102,7 @@ def test_tags_of_words_are_the_same_in_the_pipeline(tmp_path, family):
 @pytest.mark.parametrize("place", ["use", "shipment"])
 def test_another_name_of_the_class_does_not_make_transformers_load_what_it_cannot_compute(tmp_path, name, place):
     run = finished_race(tmp_path / "run", pooling="mean")
-    where = ship(run, tmp_path / "out").path if place == "shipment" else run / "winner"
+    where = ship(run, tmp_path / "out").path if place == "shipment" else run / "use"
     path = where / "config.json"
     config = json.loads(path.read_text())
     path.write_text(json.dumps(config | {"architectures": [name]}))

@@ -339,7 +339,7 @@ def looked_at(bench: Bench, tries: int) -> Iterator[Try]:
         matters = differences(whole, results(place)) and changed
         if ended.failed or (ended.status and not named):
             yield Try(f"{' '.join(command)} ({about}): {ended}")
-        elif command is PREDICT and matters and ended.status == 0 and path.parent.name == "winner" and _verified(path):
+        elif command is PREDICT and matters and ended.status == 0 and path.parent.name == "use" and _verified(path):
             yield Try(f"predict uses a changed model ({about})")
         elif command[1] == "verify" and matters and ended.status == 0 and _verified(path):
             yield Try(f"study verify finds nothing ({about})")
@@ -513,7 +513,7 @@ FAULTS = (
     _kills("corpus", 150, "cleaning raw text"),
     _kills("prepare", 50, "reading labelled files"),
     _kills("fetch", 50, "taking a copy of a benchmark"),
-    _kills("ship", 100, "shipping a winner"),
+    _kills("ship", 100, "shipping a model"),
     _kills("race", 150, "a race"),
     _kills("study", 50, "a paper's study"),
     Fault(

@@ -132,11 +132,11 @@ READERS = (
         for name in ("race.outcome.json", "study.json", "plan.jsonl", "study.lock.json")
     ),
     *(
-        Reader(f"winner, {name}", f"raced/winner/{name}", ("predict", "raced", "in/test.jsonl"))
+        Reader(f"use, {name}", f"raced/use/{name}", ("predict", "raced", "in/test.jsonl"))
         for name in ("race.json", "config.json", "model.safetensors")
     ),
     *(
-        Reader(f"shipped, {name}", f"raced/winner/{name}", ("ship", "raced", "--to", "out"))
+        Reader(f"shipped, {name}", f"raced/use/{name}", ("ship", "raced", "--to", "out"))
         for name in ("race.json", "tokenizer.json")
     ),
     Reader(
@@ -257,8 +257,8 @@ def payloads(place: Path) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
         for file in ("pytorch_model.bin", "model.safetensors", "training_args.bin", "tokenizer.json"):
             yield f"{name} as {file} of a model", {f"model/{file}": content}, [*ADAPT]
         yield (
-            f"{name} as weights of a winner",
-            {"raced/winner/model.safetensors": content},
+            f"{name} as weights of a model",
+            {"raced/use/model.safetensors": content},
             ["predict", "raced", "in/test.jsonl"],
         )
     python = f"open({ran!r}, 'w').close()"

@@ -1,4 +1,4 @@
-"""What a verb returns: a study in its directory, with its verdict, table and winner."""
+"""What a verb returns: a study in its directory, with its verdict, its table and the model to use."""
 
 from __future__ import annotations
 
@@ -50,11 +50,13 @@ class Study:
         return "\n".join([*lines, self.verdict, *(f"warning: {each}" for each in self.warnings), *self._places()])
 
     def _places(self) -> list[str]:
-        """Return in words where winner and report of a race are."""
+        """Return in words which model of a race to use, and where its report is."""
         if self.report is None:
             return []
-        winner = f"winner: {self.winner} ({self.path / 'winner'})" if self.winner else "winner: none"
-        return [winner, f"report: {self.path / 'report.html'}"]
+        from acclimate.races.report import use_text
+
+        where = f" ({self.path / 'use'})" if self.use else ""
+        return [f"use: {use_text(self.report.outcome)}{where}", f"report: {self.path / 'report.html'}"]
 
     def _repr_html_(self) -> str:
         """Return verdict and table for a notebook."""
@@ -77,9 +79,19 @@ class Study:
         return [*self.report.alerts] if self.report else []
 
     @property
+    def use(self) -> str:
+        """The contestant to use, whose model is in `path / "use"`; "" if none is better than a constant answer."""
+        return self.report.facts.use if self.report else ""
+
+    @property
+    def encoder(self) -> str:
+        """The best encoder on dev, used or not; "" if no encoder learnt the task."""
+        return self.report.facts.encoder if self.report else ""
+
+    @property
     def winner(self) -> str:
-        """The contestant whose checkpoint is in `path / "winner"`; "" where nothing was fine-tuned or learnt."""
-        return self.report.facts.winner if self.report else ""
+        """Refused: the name of `use` in version 0.2."""
+        raise AttributeError("winner is now called use: the contestant to use, which may be the baseline. See encoder")
 
     @property
     def outcome(self) -> Outcome:
@@ -103,23 +115,22 @@ class Study:
         return pandas.read_csv(self.path / SHEET).dropna(axis="columns", how="all")
 
     def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> list[Prediction] | Predicted:
-        """Return the winner's predictions for texts, rows or a file, or where there is none the baseline's; options as
-        of `acclimate.predict`.
+        """Return the predictions of the model to use for texts, rows or a file; options as of `acclimate.predict`.
+
+        contestant="DAPT" takes that contestant's model: the best encoder or the baseline.
         """
         from acclimate.api.verbs import predict
 
         return predict(self.path, rows, **options)
 
     def ship(self, to: str | Path, **options: Any) -> Shipped:
-        """Write the winner, or the baseline where there is none, checked and with a model card, to a directory; options
-        as of `acclimate.ship`.
-        """
+        """Write the model to use, checked and with a model card, to a directory; options as of `acclimate.ship`."""
         from acclimate.api.verbs import ship
 
         return ship(self.path, to, **options)
 
     def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Upload:
-        """Ship the winner to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
+        """Ship the model to use to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
         from acclimate.api.verbs import ship
         from acclimate.shipping.hub import push
 

@@ -190,7 +190,8 @@ def race(
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
                  is pretrained on `general` first
     leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
-    budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; None: all of the recipe
+    budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; "none": no limit; None: "1h", unless the race takes no
+                 budget
     probe_only   adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
     rows         number of training rows to sample, every class among them; 0: all
     labels_per_class   of the embedded tasks, 32; 0: all
@@ -220,13 +221,11 @@ def race(
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.models.loading import start_of
     from acclimate.races import race as races
-    from acclimate.races.budget import parse_budget
+    from acclimate.races.budget import budget_or_usual
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
     from acclimate.races.report import PAGE, TEXT
 
-    if budget is not None:
-        parse_budget(budget)
     stated = dict(settings)
     if folds is not None:
         stated["folds"] = folds
@@ -234,18 +233,20 @@ def race(
         stated["learning_curve"] = learning_curve
     start = start_of(None if model is None else str(model))
     chosen = _race_recipe(contestants, recipe, start, stated)
-    if budget is not None:
+    limit, notes = budget_or_usual(budget, chosen, probe_only=probe_only)
+    if limit is not None:
         check_listed(chosen.search)
     curves = learning_curve is not False
     usual = replace(chosen, learning_curve=LearningCurveRecipe())
     refuse_unused(chosen, usual, curves="" if curves else "learning_curve=True")
     place = Path(out)
-    asked: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
+    asked: dict[str, Any] = {"budget": limit, "probe_only": probe_only}
     command = _call("race", race, given)
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
     with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
         inputs = _inputs(given, start, place, shown)
+        _tell(shown, "budget", *notes)
         if dry_run:
             plan = races.dry_run_text
             if curves:
@@ -323,7 +324,8 @@ def evaluate(
     if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
         name = min(refused)
         raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Leave it out")
-    return race(**{**given, "model": EMBEDDED if model is None else model}, contestants=(), **settings)
+    given |= {"model": EMBEDDED if model is None else model, "budget": "none"}
+    return race(**given, contestants=(), **settings)
 
 
 @_in_short
@@ -453,17 +455,18 @@ def predict(
     format: str = "",
     split: str = "",
     skip_bad: bool = False,
+    contestant: str = "",
     progress: bool = True,
 ) -> list[Prediction] | Predicted:
     """Predict the labels of new texts, with probabilities.
 
-    model           a shipped folder, a race (its Study or directory), its `baseline`, a checkpoint or a hub id. Where a
-                    race has no winner, its baseline predicts
+    model           a shipped folder, a race (its Study or directory), its `baseline`, a checkpoint or a hub id
     file            a file with the columns that the race had, a table in memory, a list of texts or of dicts, or a
                     dataset of the hub
     out             file to write; None: the predictions are returned, in the order of the rows
     text, pair, id  columns, if not those of the race
     split           of a dataset with several
+    contestant      of a race, whose model to take in place of the model to use: the best encoder or the baseline
     keep, format, skip_bad   where `out` is a file: columns to copy to it, the format of `file` if its ending does not
                              say it, and whether to leave out rows that cannot be read
 
@@ -489,12 +492,13 @@ def predict(
                 raise TypeError(
                     f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
                 )
-            return make(where, rows, **columns, watch=shown)
+            return make(where, rows, **columns, contestant=contestant, watch=shown)
         if not isinstance(rows, str | Path):
             raise TypeError(
                 "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
             )
         stated: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
+        stated["contestant"] = contestant
         return predict_file(where, rows, out, **stated, watch=shown)
 
 
@@ -507,13 +511,14 @@ def ship(
     space: bool = False,
     license: str = "",
     language: str | Sequence[str] = (),
+    contestant: str = "",
     push: str | None = None,
     progress: bool = True,
 ) -> Shipped:
-    """Make the winner of a race ready for use: checked against its scores, with a model card, in the directory `to`.
+    """Make the model of a race ready for use: checked against its scores, with a model card, in the directory `to`.
 
-    run       directory of a finished race, or its Study, or the `baseline` in it, which is shipped too where a race has
-              no winner
+    run       directory of a finished race, or its Study, or the `baseline` in it
+    contestant   whose model to ship in place of the model to use: the best encoder or the baseline
     onnx      also write ONNX copies in 32 and 8 bits, and measure their agreement and speed
     space     also write a Gradio app to try the model
     license, language   for the card: "apache-2.0"; "en", or several such codes
@@ -530,7 +535,7 @@ def ship(
     with _watched(progress, None, (), Path(), "") as shown:
         codes = [language] if isinstance(language, str) else language
         card: dict[str, Any] = {"license": license, "language": codes}
-        shipped = make(_directory(run), to, onnx=onnx, space=space, **card, watch=shown)
+        shipped = make(_directory(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=shown)
     if push is not None:
         upload(to, push)
     return shipped

@@ -71,6 +71,14 @@ ModelName = Annotated[
 ModelNames = Annotated[
     list[str] | None, typer.Argument(metavar="[MODEL]...", help="Local directories or hub ids; by default embedded.")
 ]
+ContestantOption = Annotated[
+    str,
+    typer.Option(
+        "--contestant",
+        metavar="NAME",
+        help="Contestant of the race whose model to take: the best encoder or the baseline. Default: the model to use.",
+    ),
+]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race or study.")]
 ModelsAndSettings = Annotated[

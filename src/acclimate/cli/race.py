@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,10 +110,9 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 
 def _files_and_budget(given: Mapping[str, Any]) -> None:
-    if given["budget"] is not None:
-        from acclimate.races.budget import parse_budget
+    from acclimate.races.budget import check_budget
 
-        parse_budget(given["budget"])
+    check_budget(given["budget"])
     check_adaptations(given)
     check_files(given)
     check_start(given)
@@ -131,7 +130,7 @@ def race(
         str | None,
         typer.Option(
             "--budget",
-            help="What the race may cost: 20min, 3PFLOP or 5usd@2.50/h.",
+            help="Limit of the race: 20min, 3PFLOP or 5usd@2.50/h; none for no limit.  [default: 1h]",
             rich_help_panel=options.COMPARED,
         ),
     ] = None,
@@ -169,11 +168,12 @@ def race(
     dry_run: options.DryRunOption = False,
     json: options.JsonOption = False,
 ) -> None:
-    """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
+    """Compare ways of adapting a model on a task: table, verdict, report and the model to use."""
     from dataclasses import replace
 
     from acclimate.models.loading import start_of
     from acclimate.races import race
+    from acclimate.races.budget import budget_or_usual
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
@@ -182,7 +182,8 @@ def race(
     if folds is not None:
         usual = replace(usual, folds=folds)
     stated = session.note(heeded(session.recipe, usual))
-    if budget is not None:
+    limit, notes = budget_or_usual(budget, stated, probe_only=probe_only)
+    if limit is not None:
         check_listed(stated.search)
     refuse_unused(
         stated,
@@ -199,16 +200,22 @@ def race(
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve}
-    _race(session, stated, budget, task=labelled, models=models, **given)
+    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes}
+    _race(session, stated, limit, task=labelled, models=models, **given)
 
 
 def _race(
-    session: Session, stated: Any, budget: str | None, probe_only: bool = False, curves: bool = False, **given: Any
+    session: Session,
+    stated: Any,
+    budget: str | None,
+    probe_only: bool = False,
+    curves: bool = False,
+    notes: Sequence[str] = (),
+    **given: Any,
 ) -> None:
     """Run a race and print its table, or say what it would still do and cost.
 
-    curves: True if learning curves follow; given: fields of `Inputs`
+    curves: True if learning curves follow; notes: on a budget that the user did not state; given: fields of `Inputs`
     """
     from acclimate.cli.screen import watching
     from acclimate.data.sources import Inputs
@@ -217,6 +224,8 @@ def _race(
     from acclimate.races.report import text_of
 
     out = session.parameters["out"]
+    for note in notes:
+        session.say(f"Budget: {note}.")
     if session.parameters["dry_run"]:
         plan = race.dry_run_for
         if curves:
@@ -241,7 +250,7 @@ def _race(
         of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
         followed = learning_curve.follow(stated, materials, out, **of_race, watch=watch) if curves else None
     session.say(text_of(report))
-    _tell_winner(session, out)
+    _tell_use(session, out)
     if followed is not None:
         session.say(followed.text)
     if session.parameters.get("json"):
@@ -309,32 +318,34 @@ def report(session: Session, run: options.RunDirectory, json: options.JsonOption
     session.say(write_again(run))
     if json:
         session.give({"directory": str(run), "studies": documents_of(run)})
-    _tell_winner(session, run)
+    _tell_use(session, run)
 
 
-def _tell_winner(session: Session, run: Path) -> None:
-    """Print where the report and the winner of a race are; nothing if `run` holds another study."""
-    from acclimate.jobs.lock import FITTED, WINNER
+def _tell_use(session: Session, run: Path) -> None:
+    """Print where the report of a race is and which model to use; nothing if `run` holds another study."""
+    import shlex
+
+    from acclimate.jobs.lock import ENCODER, FITTED, USE
     from acclimate.races.outcome import path_of, read_outcome
-    from acclimate.races.report import PAGE, RACE
-    from acclimate.races.verdict import baseline_ahead
-    from acclimate.reports.table import ALONE
+    from acclimate.races.report import PAGE, RACE, use_text
 
     if not path_of(run, RACE).exists():
         return
     outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
-    winner = ALONE if outcome.alone and outcome.race.winner else outcome.race.winner
-    none = f"none: {outcome.no_winner}"
-    if fitted := (run / FITTED).exists():
-        none += f"; the baseline is in {run / FITTED}"
-    how = "chosen on dev, trained on the usual split" if outcome.folds else "chosen on dev"
-    where = f"{run / WINNER} ({winner}, {how})" if winner else none
-    if winner and not (run / WINNER).exists():
-        where = f"none. {outcome.race.handed_over}"
-    used = f"\nUse it: acclimate predict {run} NEW_FILE --out LABELS.csv; acclimate ship {run} --to FOLDER"
-    if any(result.task.kind == "tokens" for result in outcome.results):
-        used += "\nA file of running text, a line each, is read with --format txt"
-    if (run / WINNER).exists() and fitted and (ahead := baseline_ahead(outcome)):
-        used += f"\nNo encoder scores above {ahead}. To use it, name {run / FITTED} in place of {run}"
-    session.say(f"Report: {run / PAGE}\nWinner: {where}{used if (run / WINNER).exists() or fitted else ''}")
+    lines = [f"Report: {run / PAGE}", f"Use: {use_text(outcome)}"]
+    if outcome.race.use:
+        lines.append(
+            f"It is in {run / USE}. Use it: acclimate predict {run} NEW_FILE --out LABELS.csv; "
+            f"acclimate ship {run} --to FOLDER"
+        )
+        if any(result.task.kind == "tokens" for result in outcome.results):
+            lines.append("A file of running text, a line each, is read with --format txt")
+    if (run / ENCODER).exists():
+        option = f"--contestant {shlex.quote(outcome.race.encoder)}"
+        lines.append(f"The best encoder is in {run / ENCODER}: add {option} to use {outcome.race.encoder}")
+    elif outcome.race.handed_over and not outcome.race.use:
+        lines.append(outcome.race.handed_over)
+    if not outcome.race.use and (run / FITTED).exists():
+        lines.append(f"The baseline is in {run / FITTED}")
+    session.say("\n".join(lines))

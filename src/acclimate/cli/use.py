@@ -1,4 +1,4 @@
-"""The verbs that put a race's winner, or its baseline, to use: predict, ship, push."""
+"""The verbs that put the model of a race to use: predict, ship, push."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _check_predict(given: Mapping[str, Any]) -> None:
     from acclimate.shipping.writers import check_out
     from acclimate.text.untrusted import check_file
 
-    checkpoint_in(given["model"])
+    checkpoint_in(given["model"], given["contestant"])
     check_out(given["out"], given["file"], given["keep"] or ())
     # the hub is asked once, by the verb, before it loads torch
     if given["file"] != STDIN and not is_hub_id(given["file"]) and source_of(given["file"], HubChoice()) is None:
@@ -82,6 +82,7 @@ def predict(
     ] = "",
     split: Annotated[str, typer.Option("--split", help="Split of a dataset with several.")] = "",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read.")] = False,
+    contestant: options.ContestantOption = "",
 ) -> None:
     """Predict the labels of new texts, with probabilities: a row out for each row in."""
     from acclimate.data.as_files import HubChoice, rows_file
@@ -101,6 +102,7 @@ def predict(
             keep=keep or (),
             format=format,
             skip_bad=skip_bad,
+            contestant=contestant,
             watch=watch,
         )
     for row in made.skipped[:LEFT_OUT]:
@@ -110,11 +112,13 @@ def predict(
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:
-    from acclimate.core.types import BASELINE_FILE
+    from acclimate.jobs.lock import ENCODER, FITTED, USE
     from acclimate.shipping.hub import check_repository
+    from acclimate.shipping.texts import RECORD, refuse_former
 
-    of_baseline = (given["run"] / BASELINE_FILE).is_file()
-    check_ended({"run": given["run"].resolve().parent} if of_baseline else given)
+    refuse_former(given["run"])
+    within = given["run"].name in (USE, ENCODER, FITTED) and (given["run"] / RECORD).is_file()
+    check_ended({"run": given["run"].resolve().parent} if within else given)
     if given["push"] is not None:
         check_repository(given["push"])
 
@@ -132,14 +136,24 @@ def ship(
     language: Annotated[
         list[str] | None, typer.Option("--language", help="Of the texts, for the card: en, de; may be repeated.")
     ] = None,
+    contestant: options.ContestantOption = "",
     push: Annotated[str | None, typer.Option("--push", metavar="REPO", help="Upload it to this hub id.")] = None,
 ) -> None:
-    """Make the winner of a race ready for use: checked against its scores, with a model card."""
+    """Make the model of a race ready for use: checked against its scores, with a model card."""
     from acclimate.shipping.hub import push as upload
     from acclimate.shipping.ship import ship as make
 
     with session.watched() as watch:
-        shipped = make(run, to, onnx=onnx, space=space, license=license, language=language or (), watch=watch)
+        shipped = make(
+            run,
+            to,
+            contestant=contestant,
+            onnx=onnx,
+            space=space,
+            license=license,
+            language=language or (),
+            watch=watch,
+        )
     session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
     for way in shipped.ways:
         session.say(f"  {way.name}: {way.result}")

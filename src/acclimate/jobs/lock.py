@@ -23,7 +23,9 @@ from acclimate.jobs.job import DIRECTORY, JOB, RESULT, RUNNING, read_plan, studi
 
 LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
-WINNER = "winner"  # in the directory of a race: the checkpoint of the contestant that won
+USE = "use"  # in the directory of a race: the model to use, an encoder's checkpoint or the fitted baseline
+ENCODER = "encoder"  # there: the checkpoint of the best encoder on dev, if that is not the model to use
+FORMER = "winner"  # the name of USE in version 0.2
 FITTED = "baseline"  # likewise: the fitted baseline, which needs no encoder
 # in the directory of a study: its prepared task, the same for each fold, its raw text, and in each of these its tokens
 DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
@@ -156,7 +158,7 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             sentences.append(f"{name}: {damage}")
         elif _of_settings(files.read_object(place / JOB)) != expected["settings"]:
             sentences.append(f"{name}: {expected['label']} was done with other settings")
-    for name in (WINNER, FITTED) if weights else ():
+    for name in (USE, ENCODER, FITTED) if weights else ():
         if (out / name).is_dir() and (damage := _damage(out / name)):
             sentences.append(f"{name}: {damage}")
     if weights:
@@ -192,8 +194,8 @@ def _looks(out: Path) -> dict[str, Any]:
 
 
 def _beside_jobs(out: Path) -> Iterator[Path]:
-    """Yield `out` and the directories in it, but for jobs, the winner, the baseline, and hidden ones."""
-    others = (DIRECTORY, RUNNING, WINNER, FITTED)
+    """Yield `out` and the directories in it, except for jobs, models that are handed over, and hidden ones."""
+    others = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER)
     for place, names, _ in os.walk(out):
         names[:] = sorted(name for name in names if name not in others and name[0] != ".")
         yield Path(place)

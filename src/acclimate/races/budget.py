@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from acclimate.core import files
 from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL, read_result
+
+if TYPE_CHECKING:
+    from acclimate.races.recipe import RaceRecipe
 
 RESERVE = {
     "seconds": 0.1,
@@ -34,7 +37,10 @@ _SPELT = {
 _TIMES = {name: seconds for seconds, names in _SPELT.items() for name in names}
 _FLOPS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
 _begun: dict[Path, float] = {}  # directory of a race that this process runs -> when it began
-_WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h"
+_WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h, or none for no limit"
+USUAL = "1h"  # the budget of a race for which none is stated
+NONE = "none"  # states that a race has no budget
+NO_LIMIT = f"--budget {NONE} removes the limit"
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,41 @@ def _last_change(run: Path) -> int:
 def _ended(run: Path) -> float:
     way_out = f"Remove {run / SESSIONS}: the seconds of earlier sessions are then not counted"
     return float(files.read_record(run / SESSIONS, way_out=way_out)["seconds"]) if (run / SESSIONS).exists() else 0.0
+
+
+def check_budget(text: str | None) -> None:
+    """Raises ValueError for a text that states neither a budget nor that there is none."""
+    if text is not None and not _states_none(text):
+        parse_budget(text)
+
+
+def budget_or_usual(
+    text: str | None, recipe: RaceRecipe, *, probe_only: bool = False
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the budget of a race, None if it has none, and a note if the user did not state it.
+
+    text: as the user stated it; None: the race has the budget USUAL, unless it takes no budget. Raises ValueError as
+    `check_budget` does.
+    """
+    check_budget(text)
+    if text is not None:
+        return (None if _states_none(text) else text), ()
+    if probe_only:
+        return None, ()
+    search, reason = recipe.search, ""
+    if recipe.folds:
+        reason = "cross-validation"
+    elif search.common:
+        reason = "search.common"
+    elif search.draws:
+        reason = f"search.how = '{search.how}'"
+    if reason:
+        return None, (f"no limit, because {reason} takes no budget",)
+    return USUAL, (f"{USUAL}, the default; {NO_LIMIT}",)
+
+
+def _states_none(text: str) -> bool:
+    return text.strip().lower() == NONE
 
 
 def parse_budget(text: str) -> Budget:

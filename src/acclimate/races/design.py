@@ -217,8 +217,8 @@ class Design:
     notes, absent         what was done to the data; dataset -> why it is left out
     race                  settings that the estimate of a dry run uses
     examination           what the doctor found in the task
-    refitted              of cross-validation: row of the best cell on dev -> the search that trains it on the usual
-                          split, for its checkpoint; "": no cell learnt anything
+    refitted              of cross-validation: row of the encoder to hand over -> the search that trains it on the usual
+                          split, for its checkpoint; "": no encoder learnt anything
     measured              (cell, directory) -> more facts, once the cell has run
     study                 its name in STUDIES (studies/__init__.py); "": it is a race, or a user's study
     follows               True if it goes on in the directory of a study that has ended, whose plan stands

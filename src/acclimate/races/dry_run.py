@@ -25,9 +25,10 @@ from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on
 from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
 from acclimate.races.estimates import shares_run, tuning_of
-from acclimate.races.outcome import best_on_dev, path_of, read_outcome
+from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_among, left_of
+from acclimate.races.use import encoder_to_train
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.prepared import Prepared, open_prepared
@@ -235,7 +236,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         line(REFIT, refit[0].materials.task, refit[0].race.seeds)
         waiting |= {each.job.name: each for each in refit}
         everything += (each.job for each in refit)
-        notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: the training of the winner, counted for {name}.")
+        notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: training an encoder to hand over, counted for {name}.")
     with _as_workers_compute() as workers:
         stages, memory, disk, busy = _estimated([*waiting.values()], watch)
     for each, stage in stages:
@@ -354,15 +355,15 @@ def _ends(
 
 
 def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:
-    """Return who is trained once more after a cross-validation, and the jobs of that which are left: the winner, or the
-    encoder with the most jobs left, if the winner is not known yet. ended: True if no job of the folds is left
+    """Return the encoder that is trained once more after a cross-validation, and the jobs of that which are left. If it
+    is not known yet, it is the one with the most jobs left. ended: True if no job of the folds is left
     """
     if design.refitted is None or not design.searches[0].entries.fine_tunes:
         return "", []
     names = [*design.searches[0].entries.models]
     if ended and (path := path_of(out, design.name)).exists():
-        best = best_on_dev([result for result in read_outcome(path).results if result.encoder])
-        names = [best.row] if best else []
+        best = encoder_to_train(read_outcome(path).results, design.race.margin)
+        names = [best] if best else []
     by_name: dict[str, list[_Waiting]] = {}
     for name in names:
         entries = design.refitted(name).entries

@@ -68,7 +68,9 @@ def with_facts(
     run: Path,
     *,
     command: str,
-    winner: str,
+    use: str,
+    encoder: str,
+    use_reason: str,
     folds: Sequence[FineTuned] = (),
     handed_over: str = "",
 ) -> Outcome:
@@ -76,12 +78,12 @@ def with_facts(
     losses on held-out general text, and notes.
 
     folds        of a cross-validation what was fine-tuned on each fold; `tuned` is then the training on the usual split
-    handed_over  as of `Facts`
+    use, encoder, use_reason, handed_over  as of `Facts`
     """
     counted = [result for result in outcome.results if outcome.only_probed or not result.probe]
     failed = {result.contestant: result.failed for result in counted if result.failed}
-    facts = facts_of(tuned, run, command, winner=winner, failed=failed)
-    facts = replace(facts, handed_over=handed_over)
+    facts = facts_of(tuned, run, command, failed=failed)
+    facts = replace(facts, use=use, encoder=encoder, use_reason=use_reason, handed_over=handed_over)
     if folds:
         facts = _of_folds(facts, outcome, folds, run, failed=failed)
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
@@ -208,7 +210,7 @@ def _with_costs(result: CellResult, pretraining: Mapping[str, Cost]) -> CellResu
     return replace(result, costs=costs)
 
 
-def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Mapping[str, str]) -> Facts:
+def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str]) -> Facts:
     """Return everything that the page shows and that is not computed from scores. failed: contestant -> why"""
     jobs = tuned.entries
     recipe, materials = jobs.recipe, jobs.materials
@@ -251,7 +253,6 @@ def facts_of(tuned: FineTuned, run: Path, command: str, winner: str, failed: Map
         search_note=tuned.search.note,
         stopped=tuned.search.stopped,
         chosen={candidate.contestant: candidate.setting.name for candidate in tuned.search.finalists},
-        winner=winner,
         looks=looks_of(task, run),
         retrieved=shown_from(_retrieved(jobs, run)),
         examination=examined,

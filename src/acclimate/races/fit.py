@@ -22,7 +22,7 @@ from acclimate.core.steps import finetuning_steps
 from acclimate.methods import mlm
 from acclimate.methods.baselines import BASELINE
 from acclimate.methods.finetune import RETRY_STEPS, FinetuneRecipe
-from acclimate.races.budget import BUSY, RESERVE, Budget
+from acclimate.races.budget import BUSY, NO_LIMIT, RESERVE, Budget
 from acclimate.races.outcome import FIRST_IMPRESSION
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.races.search import HALFWAY, tunings
@@ -271,8 +271,8 @@ def cut_to_budget(
         f"{listed([*part.tuning])} and what goes before takes about {budget.as_text(least)} here; adapting may take "
         f"{LEAST:.0%} of a budget, {RESERVE[budget.unit]:.0%} is kept back, and a little is added to be sure. Give a "
         f"--budget of at least {budget.as_text(enough)}, {stated}texts cut shorter (--max-tokens), or a smaller "
-        f"--model. Without a budget, --probe-only with 'contestants=[\"{BASELINE}\"]' adapts and fine-tunes nothing"
-        f"{idle}"
+        f"--model. {NO_LIMIT}. Without a budget, --probe-only with 'contestants=[\"{BASELINE}\"]' adapts and "
+        f"fine-tunes nothing{idle}"
     )
 
 
@@ -404,7 +404,7 @@ def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
 
 
 def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -> list[str]:
-    notes = [f"The budget of the race: {budget.stated}."]
+    notes = [f"The budget of the race is {budget.stated}: {NO_LIMIT}."]
     if adapting:
         notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")
     tried, stated = len(cut.settings()), len(recipe.settings())

@@ -17,7 +17,7 @@ from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
-from acclimate.jobs.lock import OUTCOME
+from acclimate.jobs.lock import FORMER, OUTCOME, USE
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare
 from acclimate.reports.forgetting import LossPaths
@@ -191,7 +191,9 @@ class Facts:
     """What the page of a race says beside scores and comparisons. An empty part leaves its section out.
 
     task         name, source, sizes of the splits, labels, metric: what was measured
-    winner       the contestant that was chosen on dev; "" if no encoder learnt the task
+    use          the contestant to use (races/use.py), whose model is in use/; "" if there is none
+    encoder      the best encoder on dev, whose checkpoint is in use/ or encoder/; "" if no encoder learnt the task
+    use_reason   why that contestant is used, in a sentence, or why none is; "" if there was no choice
     given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
     curves       title -> lines, such as the loss of each adapting stage, the dev score during fine-tuning
     losses       contestant -> masked-token loss on held-out domain text before and after adapting, nats a token;
@@ -199,8 +201,7 @@ class Facts:
     moved        contestant -> over what -> how far its word embeddings lie from the untouched model's
     unprobed     why the models were not probed; "" where they were
     search_note  how the search was done; chosen: contestant -> setting
-    handed_over  which checkpoint the winner's is, where it is none of those that were scored, and what predicts where
-                 there is no winner; "" elsewhere
+    handed_over  of a cross-validation: which checkpoint is handed over, since it is none of those that were scored
     stopped      why the race ended before its budget, as a clause
     looks        how often the test set was opened; None: not counted
     retrieved    some texts of the task and the documents that they retrieved from the general corpus
@@ -210,7 +211,9 @@ class Facts:
     """
 
     task: Mapping[str, Fact] = field(default_factory=dict)
-    winner: str = ""
+    use: str = ""
+    encoder: str = ""
+    use_reason: str = ""
     given: Mapping[str, Mapping[str, Fact]] = field(default_factory=dict)
     curves: Mapping[str, Curves] = field(default_factory=dict)
     losses: BeforeAndAfter = field(default_factory=dict)
@@ -314,11 +317,15 @@ class Outcome:
         return len({result.contestant for result in self.results}) == 1
 
     @property
-    def no_winner(self) -> str:
-        """Why no contestant of a race has won; "" if one has."""
-        if self.race is not None and self.race.winner:
+    def unused(self) -> str:
+        """Why a race has no model to use; "" if it has one."""
+        if self.race is not None and self.race.use:
             return ""
-        return "nothing was fine-tuned" if self.only_probed else "no encoder of this race has learnt the task"
+        if self.race is not None and self.race.use_reason:
+            return self.race.use_reason
+        if self.only_probed and not self.baselines:
+            return "nothing was fine-tuned"
+        return "no contestant of this race is better than a constant answer"
 
     @property
     def only_probed(self) -> bool:
@@ -360,6 +367,8 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_object(path, way_out="Give the command of the study once more: it writes the file again")
+    if isinstance(race := values.get("race"), dict) and FORMER in race:
+        raise ValueError(f"{path}: {FORMER} is now called {USE}. {written_before(path.parent)}")
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
@@ -370,6 +379,14 @@ def read_outcome(path: Path) -> Outcome:
         raise ValueError(f"{path}: {error} is missing: another release wrote this") from None
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def written_before(run: Path) -> str:
+    """Return in sentences what to do with the race in `run`, which version 0.2 wrote."""
+    return (
+        f"Version 0.2 wrote the race in {run}. Repeat its command, with --budget none if it had no --budget: finished "
+        f"jobs are kept, and {FORMER}/ is replaced by {USE}/"
+    )
 
 
 def path_of(out: Path, name: str) -> Path:

@@ -7,6 +7,7 @@ else.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,7 @@ from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials, corpus_of_split
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
-from acclimate.jobs.lock import FITTED, WINNER
+from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import BASELINE, read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
@@ -40,11 +41,12 @@ from acclimate.races.dry_run import DryRun, how_long
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, last_round, pays_for_another
-from acclimate.races.outcome import Outcome, best_on_dev, probe_row
+from acclimate.races.outcome import Outcome, probe_row
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
+from acclimate.races.use import choose
 from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.metrics import reported_with
@@ -187,7 +189,7 @@ def run_race(
     probe_only: bool = False,
     watch: Watch = unwatched,
 ) -> Outcome:
-    """Do what is missing of the race in the directory `out`, and write its outcome and the winner's checkpoint.
+    """Do what is missing of the race in the directory `out`, and write its outcome and the model to use.
 
     estimator: what the stages will cost, in the budget's unit; needed where there is a budget (races/cost.py has one).
     Raises HeldError where another process works in `out`, ValueError where the budget is too small.
@@ -196,6 +198,9 @@ def run_race(
         made = design(recipe, materials, command=command, budget=budget, estimator=estimator, probe_only=probe_only)
         if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
             watch(Progress("time", 0, 0, "steps", {"note": time}))
+        if (out / FORMER).is_dir():
+            note = f"Version 0.2 began this race. {FORMER}/ is removed at its end, and {USE}/ has the model to use"
+            watch(Progress("use", 0, 0, "steps", {"note": note}))
         return run(made, out, watch=watch)
 
 
@@ -253,7 +258,7 @@ def design(
         race=entries.recipe,
         examination=materials.examination,
         measured=probe_facts,
-        completed=partial(_completed, command=command, budget=budget),
+        completed=partial(_completed, command=command, budget=budget, margin=recipe.margin),
     )
 
 
@@ -312,7 +317,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials),
         measured=probe_facts,
-        completed=partial(_completed, command=command, budget=None),
+        completed=partial(_completed, command=command, budget=None, margin=recipe.margin),
     )
 
 
@@ -418,20 +423,20 @@ def _race_of(entries: Entries, budget: Budget) -> str:
     stated = settings.to_mapping(entries.recipe)
     if stated["adapt_seeds"] == 1:  # decisions that were made before there was this setting are found again
         del stated["adapt_seeds"]
-    del stated["learning_curve"]  # comes after the race
+    for name in ("learning_curve", "margin"):  # these come after the race
+        del stated[name]
     asked = [stated, budget.stated, dict(entries.materials.task.hashes), models]
     return settings.digest(asked)[:12]
 
 
 def _completed(
-    outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None
+    outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None, margin: float
 ) -> Outcome:
-    """Return the outcome with the facts of the race, and write the winner's checkpoint to `out/winner` and the fitted
-    baseline to `out/baseline`.
+    """Return the outcome with the facts of the race, and write its models: `out/use`, `out/encoder`, `out/baseline`.
 
-    The winner is the seed that is best on dev, of the encoder with the best mean on dev. There is none if no encoder
-    has learnt the task, or if nothing was fine-tuned. Of a cross-validation its seeds are those of the training on the
-    usual split, which is the last of `tuned`. Raises ValueError where the untouched model has no score.
+    races/use.py chooses the contestant to use. `encoder` is there if the best encoder on dev is another one. The
+    checkpoint of an encoder is that of the seed with the best dev score. A cross-validation hands over what was trained
+    on the usual split, which is the last of `tuned`. Raises ValueError if the untouched model has no score.
     """
     needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
     for (_, name, _), why in outcome.failed.items():
@@ -446,44 +451,73 @@ def _completed(
             taken_here = f"All that was done in this directory took {budget.as_text(taken)}"
             over = f"{taken_here}: more than the budget of {budget.stated}."
             found = replace(found, notes=(*found.notes, over))
-    best = best_on_dev([result for result in outcome.results if result.encoder])
-    results = [result_of(job, out) or {} for job in (found.tuned.get(best.row, ()) if best else ())]
-    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt")}
-    winner = best.row if best else ""
-    called = f"the {ALONE}" if outcome.alone and winner else winner
-    handed_over = _on_refit(called, found, learnt=bool(dev)) if folds else ""
+    choice = choose(outcome.results, margin)
+    seeds = {
+        name: seed
+        for name in (choice.contestant, choice.encoder)
+        if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
+    }
     baseline = found.entries.baseline
-    if baseline is not None and not dev:
-        instead = f"There is no winner to predict with, so `acclimate predict` takes {baseline.label}, from {FITTED}/."
-        handed_over = f"{handed_over} {instead}".lstrip()
-    about: dict[str, Any] = {"command": command, "winner": winner, "folds": folds, "handed_over": handed_over}
+    fitted = result_of(baseline, out) if baseline is not None else None
+    # all of these are there, unless a training on the usual split failed or learnt nothing
+    there = {*seeds, *([baseline.label] if baseline is not None and fitted is not None and fitted["learnt"] else [])}
+    simplest = baseline.label if baseline is not None and choice.contestant else ""
+    use = next((name for name in (choice.contestant, simplest, choice.encoder) if name in there), "")
+    reason = choice.reason
+    if folds and use != choice.contestant:
+        why = f"{choice.contestant} failed or learnt nothing on the usual split"
+        reason = f"{use} is used, because {why}." if use else why
+    trained = choice.encoder
+    if folds:  # one encoder is trained on the usual split
+        trained = next((name for name in (choice.contestant, choice.encoder) if name in found.tuned), choice.encoder)
+    called = f"the {ALONE}" if outcome.alone and trained else trained
+    about: dict[str, Any] = {
+        "command": command,
+        "use": use,
+        "encoder": choice.encoder,
+        "use_reason": reason,
+        "folds": folds,
+    }
+    about["handed_over"] = _on_refit(called, found, USE if trained == use else ENCODER, seeds) if folds else ""
     complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():
-        if best is None or not dev:
-            shutil.rmtree(out / WINNER, ignore_errors=True)  # of an earlier race in this directory
-        else:
-            seed = max(dev, key=lambda seed: dev[seed])
-            about = {"contestant": best.row, "seed": seed, "task": _input_of(found.entries.materials.task, out)}
-            _hand_over(found.tuned[best.row][seed], out, about)
-        if baseline is None:
-            shutil.rmtree(out / FITTED, ignore_errors=True)
-        else:
-            hand_over_baseline(baseline, found.entries.materials.task, out)
+        task = found.entries.materials.task
+        encoders = {place: name for place, name in ((USE, use), (ENCODER, trained)) if name in seeds}
+        if trained == use:
+            encoders.pop(ENCODER, None)
+        for place, name in encoders.items():
+            record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
+            _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
+        fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
+        if baseline is not None:
+            hand_over_baseline(baseline, task, out, places=fits)
+        for place in {USE, ENCODER, FITTED, FORMER} - {*encoders, *fits}:  # of an earlier race in this directory
+            shutil.rmtree(out / place, ignore_errors=True)
     ranks.wait()
     return complete
 
 
-def _on_refit(winner: str, refit: FineTuned, *, learnt: bool) -> str:
-    """Return in a sentence which checkpoint a race by cross-validation hands over. winner: "" if there is none"""
-    if not winner:
+def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:
+    """Return the place of the fine-tuning with the best dev score, the first of equals; None if all learnt nothing."""
+    results = [result_of(job, out) or {} for job in jobs]
+    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt") and math.isfinite(each["dev"])}
+    return max(dev, key=lambda seed: dev[seed]) if dev else None
+
+
+def _on_refit(trained: str, refit: FineTuned, place: str, seeds: Mapping[str, int]) -> str:
+    """Return in a sentence which checkpoint a race by cross-validation hands over.
+
+    trained: the contestant; "" if there is none. place: directory of the checkpoint. seeds: empty if it learnt nothing
+    """
+    if not trained:
         return ""
     if not refit.tuned:
         return refit.notes[-1]
-    if not learnt:
-        return f"No checkpoint of {winner} is handed over: trained on the usual split, it learnt nothing."
+    if not seeds:
+        return f"No checkpoint of {trained} is handed over: trained on the usual split, it learnt nothing."
     sizes = refit.entries.materials.task.sizes
     return (
-        f"The checkpoint in {WINNER}/ is none of those that were scored: {winner} was trained once more on the usual "
+        f"The checkpoint in {place}/ is none of those that were scored: {trained} was trained once more on the usual "
         f"split of the task ({sizes['train']:,} rows train, {sizes['dev']:,} dev), with {len(refit.entries.seeds)} "
         f"seeds, of which the best on dev is handed over."
     )
@@ -496,23 +530,24 @@ def _input_of(task: Prepared, out: Path) -> dict[str, Any]:
     return {"name": task.name, "kind": task.kind, "labels": list(task.labels), "paired": paired, **columns}
 
 
-def _hand_over(tuned: Job, out: Path, about: Mapping[str, Any]) -> None:
-    """Copy the winner's checkpoint to `out/winner`, an ordinary directory that transformers loads."""
+def _hand_over(tuned: Job, place: Path, out: Path, about: Mapping[str, Any]) -> None:
+    """Copy a contestant's checkpoint to the directory `place`, which transformers loads."""
     source = tuned.directory(out) / CHECKPOINT
     files.check_manifest(source, way_out=f"Remove {source.parent}; the same command does this job again")
-    with files.new_directory(out / WINNER) as temporary:
+    with files.new_directory(place) as temporary:
         for file in source.iterdir():
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
         files.write_json(temporary / "race.json", dict(about))
 
 
-def hand_over_baseline(fitted: Job, task: Prepared, out: Path) -> None:
-    """Write the fitted baseline to `out/baseline`, with what dev chose and its score there."""
+def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,)) -> None:
+    """Write the fitted baseline to these directories of `out`, with what dev chose and its score there."""
     done = result_of(fitted, out)
     assert done is not None
     about = {"contestant": fitted.label, "task": _input_of(task, out), "setting": done["setting"]}
     about |= {"metric": task.metric.name, "dev": done["dev"], "learnt": done["learnt"]}
-    with files.new_directory(out / FITTED) as temporary:
-        write_baseline(read_baseline(fitted.directory(out)), temporary)
-        files.write_json(temporary / "race.json", about)
+    for place in places:
+        with files.new_directory(out / place) as temporary:
+            write_baseline(read_baseline(fitted.directory(out)), temporary)
+            files.write_json(temporary / "race.json", about)

@@ -20,6 +20,7 @@ Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=1, most=1000)]
+Points = Annotated[float, Range(least=0, most=100)]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
 
@@ -220,6 +221,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     adapt_seeds: Adaptations = 1
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
     from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    margin: Points = 1.0
+    """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
+    simplest, then the untouched model, then the cheapest adaptation. A point is 0.01 of the metric, whichever it is: of
+    accuracy, of F1, or of a correlation. 0: only a tie is decided by simplicity."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""

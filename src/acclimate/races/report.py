@@ -61,7 +61,7 @@ class RaceReport:
     verdict      the sentence on top
     remarks      what has to be known to read it rightly: how the search was done, what such a race detects
     alerts       what casts doubt on it, shown beside it as warnings
-    labels       per label, the untouched model against the winner; `counted`: "items", "entities", "words"
+    labels       per label, the untouched model against the best encoder on dev; `counted`: "items", "entities", "words"
     confusions   gold by predicted label, a table for each of the two, or for the untouched model alone
     predictions  contestant -> (gold, predicted) of each test item, where the task is to predict a number
     leakage      None: the data were not searched for leaks; without leaks: none was found
@@ -143,27 +143,27 @@ def report_of(outcome: Outcome) -> RaceReport:
         ],
         alerts=[*filter(None, [warning]), *warnings(_as_printed(outcome)), *one_sided(_as_printed(outcome))],
         leakage=leakage,
-        **_label_parts(outcome, facts.winner),
+        **_label_parts(outcome, facts.encoder),
     )
 
 
-def _label_parts(outcome: Outcome, winner: str) -> dict[str, Any]:
-    """Return the fields of `RaceReport` that compare the untouched model and the winner by label or by item."""
+def _label_parts(outcome: Outcome, encoder: str) -> dict[str, Any]:
+    """Return the fields of `RaceReport` that compare the untouched model and the best encoder by label or by item."""
     kind, metric = outcome.results[0].task.kind, outcome.results[0].task.metric
     if outcome.only_probed:
         return {}
-    names = dict.fromkeys(name for name in (UNTOUCHED, winner) if name)
+    names = dict.fromkeys(name for name in (UNTOUCHED, encoder) if name)
     by_contestant = {name: [score for score in outcome.scores if score.contestant == name] for name in names}
     if kind == "score":
         return {"predictions": {name: mean_predictions(side) for name, side in by_contestant.items()}}
-    if not winner:  # what the untouched model takes for what may show why
+    if not encoder:  # its confusions may show why
         return {"confusions": [confusion(by_contestant[UNTOUCHED])]} if kind == "sequence" else {}
     if kind == "tokens":
         counted = "entities" if metric == "entity_f1" else "words"
-        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[winner]), "counted": counted}
+        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[encoder]), "counted": counted}
     if kind not in ("sequence", "multilabel"):
         return {}
-    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[winner])}
+    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[encoder])}
     if kind == "sequence":
         parts["confusions"] = [confusion(side) for side in by_contestant.values()]
     return parts
@@ -237,9 +237,6 @@ def race_page(report: RaceReport) -> Page:
         Drawing("The untouched model" if name == UNTOUCHED else name, gold_against_predicted(pairs, name))
         for name, pairs in report.predictions.items()
     ]
-    winner = f"none: {report.outcome.no_winner}"
-    if report.facts.winner:
-        winner = f"{ALONE if report.outcome.alone else report.facts.winner}, chosen on dev"
     return Page(
         report.outcome.title,
         report.verdict,
@@ -247,8 +244,17 @@ def race_page(report: RaceReport) -> Page:
         figures={**path_figures(report.outcome), "Plots": _plots(report), "Gold against predicted": scatters},
         alerts=report.alerts,
         remarks=report.remarks,
-        facts={"winner": winner, **report.facts.task},
+        facts={"use": use_text(report.outcome), **report.facts.task},
     )
+
+
+def use_text(outcome: Outcome) -> str:
+    """Return which contestant of a race to use, and why; "none: ..." if there is none."""
+    assert outcome.race is not None
+    if outcome.unused:
+        return f"none: {outcome.unused}"
+    name = ALONE if outcome.alone and outcome.race.use == UNTOUCHED else outcome.race.use
+    return f"{name}. {outcome.race.use_reason}" if outcome.race.use_reason else name
 
 
 def text_of(report: RaceReport, width: int = 0) -> str:
@@ -348,7 +354,7 @@ def _label_by_label(report: RaceReport) -> list[Section]:
     sections = []
     if report.labels:
         what = {"items": "label", "entities": "type of entity", "words": "tag"}[report.counted]
-        alone = report.facts.winner == UNTOUCHED
+        alone = report.facts.encoder == UNTOUCHED
         rows: list[tuple[str | TableCell, ...]] = [
             (
                 label.label,
@@ -362,12 +368,12 @@ def _label_by_label(report: RaceReport) -> list[Section]:
             "Label",
             f"Test {report.counted}",
             "Untouched",
-            *([] if alone else [report.facts.winner, "Difference"]),
+            *([] if alone else [report.facts.encoder, "Difference"]),
         )
         compared = (
-            "The untouched model, which is the winner on dev"
+            "The untouched model, the best encoder on dev"
             if alone
-            else f"{report.facts.winner} and the untouched model"
+            else f"{report.facts.encoder}, the best encoder on dev, and the untouched model"
         )
         lead = f"F1 of each {what}, mean over seeds. With few test items a label's figure says little."
         lines = (f"{compared}, points of F1.",)

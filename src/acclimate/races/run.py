@@ -42,6 +42,7 @@ from acclimate.races.search import (
     searched,
     test_row,
 )
+from acclimate.races.use import encoder_to_train
 from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import Prepared
@@ -108,8 +109,7 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
     )
     tuned = found.tuned
     if design.refitted is not None:
-        best = best_on_dev([result for result in results if result.encoder])
-        tuned = [*tuned, _refitted(design.refitted(best.row if best else ""), out, watch)]
+        tuned = [*tuned, _refitted(design.refitted(encoder_to_train(results, design.race.margin)), out, watch)]
     if design.completed is not None:
         outcome = design.completed(outcome, tuned, out)
     if ranks.is_first():

@@ -8,6 +8,7 @@ the runs or more did not is named, and it is compared with nothing (races/compar
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ DOMAIN_TEXT = "corpus, domain"  # what `Facts.hashes` has where a race was given
 GUIDE = "https://github.com/acclimate-nlp/acclimate/blob/main/docs/which-method.md"
 NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
-FAR_FROM_DEV = 0.1  # by which a winner's score on test may lie below that on dev before it is told
+FAR_FROM_DEV = 0.1  # by which the score on test of the model to use may be below that on dev before a warning
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
 COMMON = 20  # labels that are tried as the same answer to every text
 
@@ -207,8 +208,8 @@ def _few(outcome: Outcome) -> str:
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
-    """Yield sentences that name what gives every test text the same answer, a winner that is far worse on test than on
-    dev or is none of those that are better on test, and the labels that it misses.
+    """Yield sentences that name what gives every test text the same answer, a model to use that is far worse on test
+    than on dev or is none of those that are better on test, and the labels that it misses.
     """
     scored = [result for result in outcome.results if result.task.kind == "sequence" and result.scores]
     same: dict[str, list[str]] = {}
@@ -218,9 +219,9 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
             same.setdefault(str(*answers), []).append(outcome.label(result.key))
     for answer, names in same.items():
         yield f"{_some(names)} {'gives' if len(names) == 1 else 'give'} every test text the same answer, {answer!r}."
-    winner = outcome.race.winner if outcome.race is not None else ""
-    won = [each for each in outcome.results if each.scores and _is_of(winner, each, outcome)]
-    for result in won:
+    used = outcome.race.use if outcome.race is not None else ""
+    of_used = [each for each in outcome.results if each.scores and _is_of(used, each, outcome)]
+    for result in of_used:
         dev, test = (
             sum(getattr(one, split) for one in result.scores) / len(result.scores) for split in ("dev", "test")
         )
@@ -229,21 +230,25 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
             chance = dev - test < math.sqrt(sum(1 / size for size in sizes))  # twice the error of a share of .5
             why = "so few rows may do that by chance." if chance else "are both drawn alike?"
             yield (
-                f"The winner has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on {sizes[1]:,} "
-                f"of test: {why}"
+                f"The model to use has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on "
+                f"{sizes[1]:,} of test: {why}"
             )
     taught = _taught(outcome)
     better = [row for row in _rivals(taught) if _supported(row) and row.contestant not in outcome.baselines]
-    chosen = next((row for row in taught if row.contestant == winner), None)
+    chosen = next((row for row in taught if row.contestant == used), None)
+    better = [row for row in better if chosen is not None and row.score.mean > chosen.score.mean]
     if better and chosen is not None and chosen not in better and not outcome.folds:
         means = [points(sum(row.dev) / len(row.dev)) for row in (chosen, better[0])]
         name = better[0].contestant
+        way = "give predict a checkpoint of its fine-tunings, under jobs/"
+        if outcome.race is not None and name == outcome.race.encoder:
+            way = f"add --contestant {shlex.quote(name)} to predict and ship"
         yield (
-            f"{name} is better on test, but only dev may choose the winner, and dev prefers "
-            f"{'the untouched model' if winner == UNTOUCHED else winner} ({means[0]} against {means[1]} points). To "
-            f"use {name} all the same, give predict a checkpoint of its fine-tunings, under jobs/."
+            f"{name} is better on test, but only dev may choose the model to use, which is "
+            f"{'the untouched model' if used == UNTOUCHED else used} ({means[0]} against {means[1]} points on dev). To "
+            f"use {name} all the same, {way}."
         )
-    for result in won:
+    for result in of_used:
         if result.task.kind != "sequence":
             continue
         handed_over = max(result.scores, key=lambda score: score.dev)
@@ -252,14 +257,14 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         if missed:
             counts = [f"{label} ({amount(count, 'test text')})" for label, count in missed.most_common()]
             yield (
-                f"On the test set the winner's checkpoint never predicts {_some(counts)}. More training rows with such "
+                f"On the test set the model to use never predicts {_some(counts)}. More training rows with such "
                 "labels may help."
             )
 
 
-def _is_of(winner: str, result: CellResult, outcome: Outcome) -> bool:
-    """Return whether the result is the winner's, whose row has another name where it ran alone."""
-    return not result.probe and bool(result.row == winner or (winner and outcome.alone and result.encoder))
+def _is_of(used: str, result: CellResult, outcome: Outcome) -> bool:
+    """Return whether the result is that of the model to use, whose row has another name if it ran alone."""
+    return not result.probe and bool(result.row == used or (used and outcome.alone and result.encoder))
 
 
 def by_folds(outcome: Outcome) -> str:
@@ -412,7 +417,7 @@ def _result(
     if ahead := _ahead(simple, encoders):
         return _baseline_wins(ahead, encoders[0])
     better = [row for row in rivals if _supported(row)]
-    return _winner(better, rivals) if better else _nothing_better(rivals, least, few)
+    return _better(better, rivals) if better else _nothing_better(rivals, least, few)
 
 
 def _rivals(raced: Sequence[ContestantRow]) -> list[ContestantRow]:
@@ -455,7 +460,7 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     return f"{ahead}, which is not established ({_chance(simple)})"
 
 
-def _winner(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) -> str:
+def _better(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) -> str:
     best, *others = better
     seconds = best.adapting.seconds
     cost = f"at {duration(seconds)} of extra training" if seconds else "with no extra training"

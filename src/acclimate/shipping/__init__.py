@@ -1,1 +1,1 @@
-"""Shipping: the winner of a race as a checkpoint that is checked, described and ready for use."""
+"""Shipping: the model of a race, which is checked, described and ready for use."""

@@ -19,7 +19,6 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
-from acclimate.jobs.lock import WINNER
 from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
 from acclimate.models.task_layers import OF_MENTIONS, pooling_of
 from acclimate.races.leakage import without
@@ -169,9 +168,12 @@ class Card:
 
 @dataclass(frozen=True)
 class Shipment:
-    """What `ship` checked and measured. examples: the test texts, without labels; others as Card has them."""
+    """What `ship` checked and measured. source: the checkpoint; examples: the test texts, without labels; others as
+    Card has them.
+    """
 
     run: Path
+    source: Path
     task: Prepared
     score: Score
     model: Loaded
@@ -193,7 +195,7 @@ def card_of(shipment: Shipment) -> Card:
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
     others = _without(outcome, leaked, len(score.ids))
-    base, origin = origin_of(run, outcome, score)
+    base, origin = origin_of(run, shipment.source, outcome, score)
     examination = facts.examination
     return Card(
         task=task.name,
@@ -215,7 +217,13 @@ def card_of(shipment: Shipment) -> Card:
         sizes={str(split): size for split, size in task.sizes.items()},
         # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
-        cautions=[*report.alerts, *cautions(outcome), *report.remarks, *filter(None, [facts.search_note])],
+        cautions=[
+            *filter(None, [used_or_not(outcome, score)]),
+            *report.alerts,
+            *cautions(outcome),
+            *report.remarks,
+            *filter(None, [facts.search_note]),
+        ],
         notes=outcome.notes,
         leaks=[leak for leak in examination.leaks if leak.references] if examination else None,
         leaked=len(leaked),
@@ -241,6 +249,14 @@ def card_of(shipment: Shipment) -> Card:
         language=shipment.language,
         **_label_parts(outcome.scores, score, task),
     )
+
+
+def used_or_not(outcome: Outcome, score: Score) -> str:
+    """Return in a sentence which model of the race to use, and whether it is the shipped one; "" without a choice."""
+    assert outcome.race is not None
+    if outcome.race.use in ("", score.contestant):
+        return outcome.race.use_reason if outcome.race.use else ""
+    return f"{score.contestant} is not the model to use of its race. {outcome.race.use_reason}"
 
 
 def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
@@ -271,9 +287,11 @@ def _cut(shipment: Shipment) -> int:
     return sum(len(ids) > shipment.task.max_tokens + prompt_length(tokenizer) for ids in encoded)
 
 
-def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
-    """Return the hub id of the model that the winner was made from, "" if it has none, and a sentence on it."""
-    begun_with = origin(run / WINNER)
+def origin_of(run: Path, source: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
+    """Return the hub id of the model that the checkpoint in `source` was made from, "" if it has none, and a sentence
+    on it.
+    """
+    begun_with = origin(source)
     if begun_with == EMBEDDED:
         return (
             "",
@@ -295,7 +313,7 @@ def origin_of(run: Path, outcome: Outcome, score: Score) -> tuple[str, str]:
 
 
 def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
-    """Return the record of the job that fine-tuned the winner: the one that the test of this score needs.
+    """Return the record of the job that fine-tuned the shipped model: the one that the test of this score needs.
 
     None if the directory no longer has the jobs of the race.
     """

@@ -1,4 +1,4 @@
-"""Predict labels for new texts with a fine-tuned model: a shipment, the winner of a race, or another checkpoint. The
+"""Predict labels for new texts with a fine-tuned model: a shipment, that of a race, or another checkpoint. The
 fitted baseline of a race, which needs no encoder, predicts likewise.
 
 The rows of tokens and the forward pass are those of the race's test (tasks/rows.py, methods/task_loss.py), so a text
@@ -218,17 +218,18 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
 
 
 def load_predictor(
-    model: str | Path, *, stated: bool = False, watch: Watch = unwatched
+    model: str | Path, *, contestant: str = "", stated: bool = False, watch: Watch = unwatched
 ) -> Predictor | BaselinePredictor:
     """Return a fine-tuned model, ready to predict, on this process's device; or the baseline of a race.
 
-    model   a shipment, the out folder of a race (its winner, or its baseline where there is none), a checkpoint of
-            fine-tuning, the `baseline` of a race, or the hub id of a model
-    stated  as of `asking_of`
+    model       a shipment, the out folder of a race (its model to use), a checkpoint of fine-tuning, the `baseline` of
+                a race, or the hub id of a model
+    contestant  as of `checkpoint_in`
+    stated      as of `asking_of`
 
     Raises ValueError for what is none of these.
     """
-    where = checkpoint_in(model, watch=watch)
+    where = checkpoint_in(model, contestant, watch=watch)
     asking = asking_of(where, stated=stated)
     if (Path(where) / BASELINE_FILE).is_file():
         files.check_manifest(Path(where), edited=(CARD,), way_out="Copy the folder again, or race again")
@@ -248,6 +249,7 @@ def predict(
     text: str | None = None,
     pair: str | None = None,
     id: str | None = None,
+    contestant: str = "",
     watch: Watch = unwatched,
 ) -> list[Prediction]:
     """Return the predictions for a file, or for rows in memory, in their order.
@@ -255,13 +257,14 @@ def predict(
     model         as of `load_predictor`, or what that returns
     rows          path of a file, or rows: texts, pairs of texts, lists of words, or mappings by column
     text, pair, id  columns; None: those of the race
+    contestant    as of `checkpoint_in`
 
     Raises ValueError for a row that cannot be read, with its place and the way out. `predict_file` writes a file, for
     any number of rows.
     """
-    predictor = (
-        load_predictor(model, stated=bool(text or pair), watch=watch) if isinstance(model, str | Path) else model
-    )
+    predictor = model
+    if isinstance(predictor, str | Path):
+        predictor = load_predictor(predictor, contestant=contestant, stated=bool(text or pair), watch=watch)
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
     if isinstance(rows, str | Path):
@@ -283,6 +286,7 @@ def predict_file(
     keep: Sequence[str] = (),
     format: str = "",
     skip_bad: bool = False,
+    contestant: str = "",
     stdin: IO[bytes] | None = None,
     stdout: IO[bytes] | None = None,
     watch: Watch = unwatched,
@@ -294,6 +298,7 @@ def predict_file(
     out       .csv, .tsv, .jsonl, .parquet, or .conll of a tagger; "-": JSON lines on standard output. It appears once
               it is whole
     text, pair, id  columns; None: those of the race
+    contestant  as of `checkpoint_in`
     keep      columns of the file to copy to `out`
     format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt, conll
     skip_bad  leave out rows that cannot be read. Otherwise they raise ValueError before anything is predicted
@@ -301,7 +306,7 @@ def predict_file(
     Raises ValueError for what cannot be read or written.
     """
     check_out(out, file, keep)
-    where = checkpoint_in(model, watch=watch) if isinstance(model, str | Path) else model
+    where = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | Path) else model
     stated = bool(text or pair)
     recorded = asking_of(where, stated=stated) if isinstance(where, str) else where.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)

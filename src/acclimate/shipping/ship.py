@@ -1,4 +1,4 @@
-"""Ship the winner of a finished race: a directory that transformers loads, with a model card that reports its scores.
+"""Ship the model of a finished race: a directory that transformers loads, with a model card that reports its scores.
 
 Before the directory appears, its files are loaded with transformers alone and predict every test text. The predictions
 must be those that were scored. This reads the texts only: the test labels stay sealed.
@@ -8,7 +8,7 @@ class can compute it (models/native.py). Any other model is stored so that trans
 one that reads the mean state of all tokens has the form of sentence-transformers too. `try_ways` loads the directory in
 every way that users have, and the card lists the results.
 
-The baseline of a race is shipped likewise, where it is named or the race has no winner: its files, checked, and a card.
+The baseline of a race is shipped likewise, if it is the model to use or is named: its files, checked, and a card.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score, Watch, unwatched
-from acclimate.jobs.lock import FITTED, WINNER
+from acclimate.jobs.lock import ENCODER, FITTED, USE
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import configuration_of, load_tokenizer
@@ -34,7 +34,6 @@ from acclimate.models.formats import PREDICT
 from acclimate.models.loading import EMBEDDED, FOLDER, origin
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
-from acclimate.races.verdict import baseline_ahead
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
@@ -43,11 +42,11 @@ from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import load_predictor
 from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import CARD, MARK, RECORD, without_winner
+from acclimate.shipping.texts import CARD, MARK, RECORD, place_of, refuse_former
 from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
 
-COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the winner's files that are shipped
+COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the files that are shipped
 WAY_OUT = "Move that away, or give --to another directory"
 
 
@@ -73,15 +72,17 @@ def ship(
     run: str | Path,
     to: str | Path,
     *,
+    contestant: str = "",
     onnx: bool = False,
     space: bool = False,
     license: str = "",
     language: Sequence[str] = (),
     watch: Watch = unwatched,
 ) -> Shipped:
-    """Write the winner of the race in `run` to the directory `to`: weights, tokenizer, config and card. Where `run` is
-    the baseline of a race, or the race has no winner, the baseline is written: its terms, weights and card.
+    """Write the model to use of the race in `run` to the directory `to`: weights, tokenizer, config and card. Of a
+    baseline its terms, weights and card are written. `run` may also be what a race handed over, such as its `baseline`.
 
+    contestant  whose model to ship instead: the best encoder or the baseline
     onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
     space     True: add a small web page to try the model, for Gradio and the hub's Spaces (shipping/space.py)
     license   for the card, as the hub spells it, such as "apache-2.0"; "": none is stated
@@ -93,26 +94,28 @@ def ship(
     """
     run, to = Path(run), Path(to)
     _check_words(license, language)
-    if (run / BASELINE_FILE).is_file():
-        return _ship_baseline(run.resolve().parent, to, onnx=onnx, space=space, license=license, language=language)
-    if (run / FITTED / BASELINE_FILE).is_file() and not (run / WINNER).exists() and (why := without_winner(run)):
-        made = _ship_baseline(run, to, onnx=onnx, space=space, license=license, language=language)
-        watch(Progress("ship", 0, 0, "texts", {"note": f"{why}: {made.contestant} is shipped"}))
+    refuse_former(run)
+    source = run / USE
+    if run.name in (USE, ENCODER, FITTED) and (run / RECORD).is_file():
+        run, source = run.resolve().parent, run.resolve()
+    if contestant:
+        source = place_of(run, contestant)
+    if (source / BASELINE_FILE).is_file():
+        made = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
+        watch(Progress("ship", 0, 0, "texts", {"note": f"{made.contestant}, from {source}"}))
         return made
     if onnx:
         onnx_copy.require_packages()
-    score, task = _finished(run)
+    score, task = _finished(run, source)
     _require_free(to)
-    if onnx and (why := check.beyond_text(configuration_of(run / WINNER), task)):
+    if onnx and (why := check.beyond_text(configuration_of(source), task)):
         another = ", or race with finetune.pooling=mean" if "pooling = pair" in why else ""
         raise ValueError(f"ONNX needs a model that reads tokens alone, but {why}. Ship without --onnx{another}")
     examples = _texts_scored(run, task, score)
-    if simple := baseline_ahead(read_outcome(path_of(run, RACE))):
-        note = f"no encoder of this race scores above {simple}, which needs none"
-        watch(Progress("ship", 0, 0, "texts", {"note": note}))
+    watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
-        _copy(run / WINNER, temporary)
-        if origin(run / WINNER) == EMBEDDED:  # its licence asks that both go along with what is made from it
+        _copy(source, temporary)
+        if origin(source) == EMBEDDED:  # its licence asks that both go along with what is made from it
             for name in ("LICENSE", "NOTICE"):
                 shutil.copyfile(FOLDER / name, temporary / name)
         scored = check.Loaded(load_finetuned(temporary), load_tokenizer(temporary))
@@ -134,16 +137,18 @@ def ship(
         tried = try_ways(temporary, examples, beyond=beyond, sentences=form.sentences, onnx=onnx)
         words: dict[str, Any] = {"license": license, "language": tuple(language), "beyond": beyond}
         words |= {"ways": tried, "hashes": _hashes(temporary)}
-        shipment = Shipment(run, task, score, shipped, examples, rounding=rounding, int8=int8, **words)
+        shipment = Shipment(run, source, task, score, shipped, examples, rounding=rounding, int8=int8, **words)
         files.write_text(temporary / CARD, render(card_of(shipment)))
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
     return Shipped(to, score.contestant, score.seed, len(score.ids), int8, tried)
 
 
-def _ship_baseline(run: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str]) -> Shipped:
-    """Write the baseline of the race in `run` to the directory `to`. Raises ValueError as `ship` does."""
-    recorded, source = path_of(run, RACE), run / FITTED
+def _ship_baseline(
+    run: Path, source: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str]
+) -> Shipped:
+    """Write the baseline in `source`, of the race in `run`, to the directory `to`. Raises ValueError as `ship` does."""
+    recorded = path_of(run, RACE)
     if not recorded.exists() or not (source / BASELINE_FILE).exists():
         raise ValueError(f"{run} holds no finished race with a baseline. Give the --out of one, or its {FITTED}/")
     files.check_manifest(source)
@@ -184,17 +189,17 @@ def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
     return examples
 
 
-def _finished(run: Path) -> tuple[Score, Prepared]:
-    """Return the winner's score and the task of a finished race. Raises ValueError if `run` holds none."""
+def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
+    """Return the score of the checkpoint in `source`, and the task. Raises ValueError if `run` is no finished race."""
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
-    chosen, recorded = run / WINNER / "race.json", path_of(run, RACE)
+    chosen, recorded = source / RECORD, path_of(run, RACE)
     outcome = read_outcome(recorded) if recorded.exists() else None
-    if outcome is not None and outcome.no_winner:
-        raise ValueError(f"{run}: {outcome.no_winner}, so there is no winner to ship. Its page says what to try")
+    if outcome is not None and outcome.unused and not chosen.exists():
+        raise ValueError(f"{run}: {outcome.unused}, so there is no model to ship. Its page says what to try")
     if outcome is not None and outcome.folds:
         raise ValueError(
-            f"{run}: this race scored by cross-validation, so no test predictions of {run / WINNER} exist to check it "
+            f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
             f"against. Load it with transformers as it is, or race without --folds"
         )
     for needed in (recorded, chosen):
@@ -204,15 +209,15 @@ def _finished(run: Path) -> tuple[Score, Prepared]:
                 "with it"
             )
     assert outcome is not None
-    files.check_manifest(run / WINNER)
-    winner = files.read_json(chosen)
+    files.check_manifest(source)
+    handed_over = files.read_json(chosen)
     for score in outcome.scores:
-        if (score.contestant, score.seed) == (winner["contestant"], winner["seed"]):
+        if (score.contestant, score.seed) == (handed_over["contestant"], handed_over["seed"]):
             break
     else:
         raise ValueError(
-            f"{run}: {WINNER} is {winner['contestant']}, seed {winner['seed']}, which {recorded.name} does not have. "
-            "Run the same race again: it writes both anew"
+            f"{source} has {handed_over['contestant']}, seed {handed_over['seed']}, and {recorded.name} does not. "
+            "Repeat the command of the race: it writes both again"
         )
     task = open_prepared(run / "data")
     return score, task
@@ -253,8 +258,8 @@ def _require_free(to: Path) -> None:
             raise ValueError(f"{to} is a former shipment {which}. {WAY_OUT}")
 
 
-def _copy(winner: Path, directory: Path) -> None:
-    for file in sorted(winner.iterdir()):
+def _copy(source: Path, directory: Path) -> None:
+    for file in sorted(source.iterdir()):
         if file.suffix in COPIED and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
 

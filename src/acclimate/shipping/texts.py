@@ -29,7 +29,7 @@ from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
 from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
-from acclimate.jobs.lock import FITTED, OUTCOME, WINNER
+from acclimate.jobs.lock import ENCODER, FITTED, FORMER, OUTCOME, USE
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
@@ -61,7 +61,7 @@ STDIN = "-"
 MARK = "shipment.json"  # of a shipment: what was checked
 CARD = "README.md"  # of a shipment: the model card
 PATIENCE = 10.0  # seconds in which the hub has to answer whether it has a record
-RECORD = "race.json"  # of a winner, a baseline and a shipment: contestant, seed, and `task`
+RECORD = "race.json"  # of what a race hands over and of a shipment: contestant, seed, and `task`
 FORMS = {"csv": ".csv", "tsv": ".tsv", "jsonl": ".jsonl", "parquet": ".parquet", "txt": ".txt", "conll": ".conll"}
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 SPANS = "spans"  # column of a relation's two mentions: [[begin, end], [begin, end]], in characters of the text
@@ -131,31 +131,33 @@ class Text:
     given: str = ""
 
 
-def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
+def checkpoint_in(model: str | Path, contestant: str = "", *, watch: Watch = unwatched) -> str:
     """Return the directory of a fine-tuned model or of a fitted baseline, or the hub id of a model.
 
-    model: a shipment, the out folder of a race (its winner, or its baseline where there is none, which `watch` is
-    told), a folder that holds `checkpoint`, a checkpoint, a baseline, a hub id
+    model       a shipment, the out folder of a race (its model to use), a folder that holds `checkpoint`, a checkpoint,
+                a baseline, a hub id
+    contestant  of a race, whose model to take instead: the best encoder or the baseline
+    watch       is told which contestant of a race predicts
 
-    Raises ValueError for a race with neither, and for what is none of these.
+    Raises ValueError for a race without such a model, and for what is none of these.
     """
     where = Path(locate(model))
+    refuse_former(where)
+    if contestant:
+        place = place_of(where, contestant)
+        _name(place, watch)
+        return str(place)
     if not where.is_dir():
         return str(model)
-    if (where / WINNER / "config.json").is_file():
-        return str(where / WINNER)
-    if (where / "checkpoint" / "config.json").is_file():
-        return str(where / "checkpoint")
-    if (where / "config.json").is_file() or (where / BASELINE_FILE).is_file():
-        return str(where)
+    for place in (where / USE, where / "checkpoint", where):
+        if (place / "config.json").is_file() or (place / BASELINE_FILE).is_file():
+            if place == where / USE:
+                _name(place, watch)
+            return str(place)
     if (where / f"race{OUTCOME}").exists():
-        why = without_winner(where)
-        if not why:
-            raise ValueError(f"{where}: its {WINNER}/ is gone. Give the command of the race again: it writes it anew")
-        if (where / FITTED / BASELINE_FILE).is_file():
-            watch(Progress("predict", 0, 0, "rows", {"note": f"{why}: predicted by {_fitted_in(where)}"}))
-            return str(where / FITTED)
-        raise ValueError(f"{where}: {why}, so there is no model to predict with. Its page says what to try")
+        if why := without_use(where):
+            raise ValueError(f"{where}: {why}, so there is no model to predict with. Its page says what to try")
+        raise ValueError(f"{where}: its {USE}/ is gone. Repeat the command of the race: it writes {USE}/ again")
     if (where / "data").is_dir():
         raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
     raise ValueError(
@@ -163,21 +165,49 @@ def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
     )
 
 
-def without_winner(run: Path) -> str:
-    """Return why a finished race handed over no checkpoint; "" if it did."""
+def _name(place: Path, watch: Watch) -> None:
+    """Say whose model a race has in `place`."""
+    if (place / RECORD).is_file():
+        name = files.read_object(place / RECORD, names=("contestant",))["contestant"]
+        watch(Progress("predict", 0, 0, "rows", {"note": f"by {name}, from {place}"}))
+
+
+def refuse_former(where: Path) -> None:
+    """Raises ValueError for a race of version 0.2, and for the directory that version 0.2 called otherwise."""
+    from acclimate.races.outcome import written_before
+
+    run = where.parent if where.name == FORMER else where
+    if not (run / f"race{OUTCOME}").exists():
+        return
+    if (run / FORMER).is_dir() and not (run / USE).exists():
+        raise ValueError(f"{run / FORMER}: {FORMER}/ is now called {USE}/. {written_before(run)}")
+    if where.name == FORMER:
+        raise ValueError(f"{where}: {FORMER}/ is now called {USE}/. Give {run / USE}, or {run} itself")
+
+
+def place_of(run: Path, contestant: str) -> Path:
+    """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
+    if not (run / f"race{OUTCOME}").exists():
+        raise ValueError(f"--contestant {contestant}: {run} holds no finished race. Give the --out of one")
+    there: dict[str, Path] = {}
+    for place in (USE, ENCODER, FITTED):
+        if (run / place / RECORD).is_file():
+            about = files.read_object(run / place / RECORD, names=("contestant",))
+            there.setdefault(about["contestant"], run / place)
+    if contestant not in there:
+        names = ", ".join(there) or "none"
+        raise ValueError(
+            f"--contestant {contestant}: {run} has no such model. It has: {names}. A race keeps the model to use, the "
+            "best encoder on dev and the baseline"
+        )
+    return there[contestant]
+
+
+def without_use(run: Path) -> str:
+    """Return why a finished race has no model to use; "" if it has one."""
     from acclimate.races.outcome import read_outcome
 
-    outcome = read_outcome(run / f"race{OUTCOME}")
-    if outcome.no_winner or not outcome.folds or outcome.race is None:
-        return outcome.no_winner
-    return f"no checkpoint of {outcome.race.winner} was handed over"
-
-
-def _fitted_in(run: Path) -> str:
-    """Return the name of a race's baseline, and whether it has learnt nothing."""
-    about = files.read_object(run / FITTED / RECORD, names=("contestant", "learnt"))
-    guesses = "" if about["learnt"] else ", which does no better on dev than a constant answer or guesses"
-    return f"{about['contestant']}{guesses}"
+    return read_outcome(run / f"race{OUTCOME}").unused
 
 
 def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:

@@ -182,8 +182,8 @@ def write_tables(outcome: Outcome, out: Path) -> str:
 
 
 def documents_of(out: Path) -> list[dict[str, Any]]:
-    """Return what `acclimate report --json` prints of each study that has ended in `out`, of a race with its verdict
-    and winner. Raises FileNotFoundError if nothing has ended there.
+    """Return what `acclimate report --json` prints of each study that has ended in `out`, of a race with its verdict,
+    the contestant to use and the best encoder. Raises FileNotFoundError if nothing has ended there.
     """
     from acclimate.races import report, tables
     from acclimate.races.outcome import outcomes_in, read_outcome
@@ -192,7 +192,8 @@ def documents_of(out: Path) -> list[dict[str, Any]]:
     for outcome in map(read_outcome, outcomes_in(out)):
         document = tables.as_document(outcome)
         if outcome.race is not None:
-            document |= {"verdict": report.report_of(outcome).verdict, "winner": outcome.race.winner}
+            document |= {"verdict": report.report_of(outcome).verdict, "use": outcome.race.use}
+            document |= {"use_reason": outcome.race.use_reason, "encoder": outcome.race.encoder}
         documents.append(document)
     return documents
 

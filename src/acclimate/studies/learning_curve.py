@@ -290,7 +290,8 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
         return False
     parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
-    key = f"learning-curve-{settings.digest([budget.stated, best, settings.to_mapping(race.race)])[:12]}"
+    asked = {name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"}  # chooses later
+    key = f"learning-curve-{settings.digest([budget.stated, best, asked])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.usable))
 
 
