@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -152,7 +153,7 @@ def race(
     corpus: Any = None,
     general: Any = None,
     separated: Separated = "line",
-    model: str | Path | None = None,
+    model: str | PathLike[str] | None = None,
     leaks: Leaks = "keep",
     budget: str | None = None,
     probe_only: bool = False,
@@ -232,7 +233,7 @@ def race(
         stated["folds"] = folds
     if isinstance(learning_curve, Mapping):
         stated["learning_curve"] = learning_curve
-    start = start_of(None if model is None else str(model))
+    start = start_of(None if model is None else os.fspath(model))
     chosen = _race_recipe(contestants, recipe, start, stated)
     if budget is not None:
         check_listed(chosen.search)
@@ -350,10 +351,10 @@ def doctor(
     corpus: Any = None,
     general: Any = None,
     separated: Separated = "line",
-    model: str | Path | None = None,
+    model: str | PathLike[str] | None = None,
     seeds: int = SEEDS,
     contestants: int = 4,
-    run: str | Path | Study | None = None,
+    run: str | PathLike[str] | Study | None = None,
     data: str | Path | None = None,
     forecast: bool = True,
     progress: bool = True,
@@ -387,7 +388,7 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        start = EMBEDDED if model is None else str(model)
+        start = EMBEDDED if model is None else os.fspath(model)
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found
@@ -417,7 +418,7 @@ def adapt(
 
     >>> acclimate.adapt("mlm", model="bert-base-uncased", corpus="abstracts", epochs=0, plan__steps=2500).path
     """
-    from acclimate.cli.checks import RAW_TEXT, check_method
+    from acclimate.cli.checks import MODELS, RAW_TEXT, check_method
     from acclimate.cli.method import NAMES, adapted
     from acclimate.core import files
     from acclimate.models.loading import EMBEDDED
@@ -426,8 +427,7 @@ def adapt(
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     held = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
     values = nested({**settings, **held})
-    if "model" in values:
-        values["model"] = str(values["model"])
+    values |= {name: os.fspath(values[name]) for name in MODELS if name in values}
     _check_names("adapt", adapt, method, values)
     check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
     from acclimate.methods import METHODS
@@ -442,7 +442,7 @@ def adapt(
 
 @_in_short
 def predict(
-    model: str | Path | Study,
+    model: str | PathLike[str] | Study,
     file: Any,
     *,
     out: str | Path | None = None,
@@ -481,7 +481,7 @@ def predict(
         raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with _watched(progress, None, (), Path(), "") as shown:
-        where = _directory(model) if isinstance(model, Study) else model
+        where = model.path if isinstance(model, Study) else model
         if out is None:
             if unused := [
                 name for name, given in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if given
@@ -500,7 +500,7 @@ def predict(
 
 @_in_short
 def ship(
-    run: str | Path | Study,
+    run: str | PathLike[str] | Study,
     to: str | Path,
     *,
     onnx: bool = False,
@@ -671,7 +671,7 @@ def _path(stated: Any) -> Path | None:
     return None if stated is None else Path(stated)
 
 
-def _directory(run: str | Path | Study) -> Path:
+def _directory(run: str | PathLike[str] | Study) -> Path:
     return run.path if isinstance(run, Study) else Path(run)
 
 

@@ -4,6 +4,7 @@ default, as the materials of a study.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,9 @@ class Inputs:
     rows: int = 0
     labels_per_class: int | None = None
     watch: Watch = unwatched
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(os.fspath(model) for model in self.models))  # path-like ones too
 
     @property
     def model(self) -> str | None:

@@ -14,6 +14,7 @@ Labels are not looked at. A row that cannot be read is a `Rejected`, with its pl
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -131,7 +133,7 @@ class Text:
     given: str = ""
 
 
-def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
+def checkpoint_in(model: str | PathLike[str], *, watch: Watch = unwatched) -> str:
     """Return the directory of a fine-tuned model or of a fitted baseline, or the hub id of a model.
 
     model: a shipment, the out folder of a race (its winner, or its baseline where there is none, which `watch` is
@@ -141,7 +143,7 @@ def checkpoint_in(model: str | Path, *, watch: Watch = unwatched) -> str:
     """
     where = Path(locate(model))
     if not where.is_dir():
-        return str(model)
+        return os.fspath(model)
     if (where / WINNER / "config.json").is_file():
         return str(where / WINNER)
     if (where / "checkpoint" / "config.json").is_file():
