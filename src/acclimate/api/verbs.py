@@ -154,6 +154,7 @@ def race(
     general: Any = None,
     separated: Separated = "line",
     model: str | PathLike[str] | None = None,
+    checkpoints: Mapping[str, str | PathLike[str]] | None = None,
     leaks: Leaks = "keep",
     budget: str | None = None,
     probe_only: bool = False,
@@ -190,6 +191,7 @@ def race(
     separated    what ends a document in .txt files
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
                  is pretrained on `general` first
+    checkpoints  name -> directory, hub id or Checkpoint of an encoder that races as it is beside the untouched model
     leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
     budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; None: all of the recipe
     probe_only   adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
@@ -246,7 +248,7 @@ def race(
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
     with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
-        inputs = _inputs(given, start, place, shown)
+        inputs = _inputs(given, start, place, shown, chosen)
         if dry_run:
             plan = races.dry_run_text
             if curves:
@@ -615,13 +617,15 @@ def _tell(watch: Watch, stage: str, *notes: str) -> None:
         watch(Progress(stage, 0, 0, "rows", {"note": note}))
 
 
-def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch) -> Inputs:
-    """Return what a race runs on. given: the arguments of `race`"""
+def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch, recipe: RaceRecipe) -> Inputs:
+    """Return what a race of this recipe runs on. given: the arguments of `race`"""
     from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED
+    from acclimate.races.checkpoints import checked
 
     check_models([start])
+    checkpoints = checked(given["checkpoints"] or {}, recipe, start)
     _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
     check_ready(given)
     task, data = given["task"], given["data"]
@@ -634,6 +638,7 @@ def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch
         task=labelled,
         raw=_raw(given),
         models=() if start is None else (start,),
+        checkpoints=checkpoints,
         data=_path(data),
         leaks=given.get("leaks", "keep"),
         rows=given["rows"],

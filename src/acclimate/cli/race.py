@@ -17,7 +17,7 @@ from acclimate.cli.checks import (
     check_start,
 )
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, check_files, command, verb
+from acclimate.cli.verb import Session, check_files, check_models, command, verb
 from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
@@ -110,6 +110,9 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 
 def _files_and_budget(given: Mapping[str, Any]) -> None:
+    from acclimate.races.checkpoints import parse_checkpoints
+
+    check_models([*parse_checkpoints(given["checkpoint"] or ()).values()])
     if given["budget"] is not None:
         from acclimate.races.budget import parse_budget
 
@@ -126,6 +129,16 @@ def race(
     labelled: LabelledFiles,
     raw: Raw,
     model: options.StartOption = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="NAME=PATH",
+            help="An encoder of yours, a directory or hub id, that races as it is beside the untouched model; may be "
+            "repeated.",
+            rich_help_panel=options.COMPARED,
+        ),
+    ] = None,
     leaks: options.LeaksOption = "keep",
     budget: Annotated[
         str | None,
@@ -174,6 +187,7 @@ def race(
 
     from acclimate.models.loading import start_of
     from acclimate.races import race
+    from acclimate.races.checkpoints import checked, parse_checkpoints
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
@@ -190,6 +204,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
+    checkpoints = checked(parse_checkpoints(checkpoint or ()), stated, start)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {
@@ -199,7 +214,7 @@ def race(
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve}
+    given |= {"probe_only": probe_only, "curves": learning_curve, "checkpoints": checkpoints}
     _race(session, stated, budget, task=labelled, models=models, **given)
 
 

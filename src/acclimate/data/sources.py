@@ -5,6 +5,7 @@ default, as the materials of a study.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Inputs:
     task      the labelled files; None where the study's settings name its datasets
     raw       raw text of the domain, and general text
     models    directories or hub ids
+    checkpoints  name -> directory or hub id of an encoder that races as it is (races/checkpoints.py::checked)
     data      the folder of a benchmark, of which datasets are taken by name; None where all are files
     leaks     what becomes of labelled rows that hold a text of the test set
     rows      number of training rows to sample, every class among them; 0: all
@@ -42,6 +44,7 @@ class Inputs:
     task: LabelledFiles | None = None
     raw: Raw = field(default_factory=Raw)
     models: tuple[str, ...] = ()
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
     data: Path | None = None
     leaks: Leaks = "keep"
     rows: int = 0

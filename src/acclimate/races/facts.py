@@ -318,10 +318,13 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
 
 
 def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
-    """Return the contestants that adapted the untouched model -> (its loss, the mean over their adaptations)."""
+    """Return contestant -> (the untouched model's loss, its own, the mean over its adaptations): of those that adapted
+    the untouched model, and of checkpoints that predict words.
+    """
     losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
     before = losses.get(UNTOUCHED)
-    adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
+    heads = [name for name in jobs.given if all(_result(job, run)["head"] for job in measured.get(name, ()))]
+    adapted = {name: loss for name, loss in losses.items() if name in heads or adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
 
 
@@ -371,7 +374,7 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
-        "adapting": ", then ".join(adapting) or "none",
+        "adapting": ", then ".join(adapting) or ("none: it races as it is" if name in jobs.given else "none"),
         "settings tried": _tried(name, tuned),
     }
     if name in failed:
@@ -429,6 +432,7 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
     for name, further in jobs.further.items():
         models |= {f"model, {name}, adaptation {number}": job for number, job in enumerate(further, start=1)}
+    named |= {f"model, {name}": each.identity() for name, each in jobs.given.items()}
     return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 
