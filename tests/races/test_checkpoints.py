@@ -195,7 +195,7 @@ def test_is_my_model_better_than_the_base_is_one_command(
     assert "one adaptation" not in said
 
 
-@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("10GFLOP", {"ours", "theirs"})])
+@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("4.2GFLOP", {"ours", "theirs"})])
 def test_a_budget_counts_checkpoints_and_keeps_them_longest(
     budget: str, kept: set[str], raced: Any, toy_race: Any, asked: Any, tmp_path: Path
 ) -> None:
