@@ -193,20 +193,22 @@ def test_is_my_model_better_than_the_base_is_one_command(
     assert "ours" in said
     assert "the nearest, ours, is" in said or "ours is better than the untouched model" in said
     assert "one adaptation" not in said
+    assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
 
 
 @pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("4.2GFLOP", {"ours", "theirs"})])
 def test_a_budget_counts_checkpoints_and_keeps_them_longest(
-    budget: str, kept: set[str], raced: Any, toy_race: Any, asked: Any, tmp_path: Path
+    budget: str, kept: set[str], raced: Any, asked: Any, tmp_path: Path
 ) -> None:
     given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": raced.checkpoints, "out": tmp_path / "run"}
-    left = acclimate.race(toy_race.inputs / "train.jsonl", **given, budget=budget, dry_run=True)
+    train = asked["dev"].with_name("train.jsonl")
+    left = acclimate.race(train, **given, budget=budget, dry_run=True)
     lines = {line.split()[0] for line in left.text.splitlines() if line.strip()}
     assert lines & {"ours", "theirs", "TAPT"} == kept, left.text
-    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, budget=budget)
+    study = acclimate.race(train, **given, budget=budget)
     assert {trial.contestant for trial in study.report.outcome.trials} == kept | {"untouched"}
     assert {result.row for result in study.report.outcome.results} & {"ours", "theirs", "TAPT"} <= kept
-    again = acclimate.race(toy_race.inputs / "train.jsonl", **given, budget=budget)
+    again = acclimate.race(train, **given, budget=budget)
     assert again.verdict == study.verdict
 
 

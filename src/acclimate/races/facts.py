@@ -17,9 +17,10 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
-from acclimate.methods.finetune import WIDTH
+from acclimate.methods.finetune import rates_text
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
+from acclimate.models.encoder import configuration_of
 from acclimate.models.task_layers import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
@@ -386,9 +387,10 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
-    width = f" times ({WIDTH} / width)\N{SUPERSCRIPT TWO}" if setting.recipe.rate_by_width else ""
+    hidden = configuration_of(tuned.tuned[name][0].directory(run) / CHECKPOINT).hidden_size
+    rate = rates_text([setting.recipe], hidden)
     return given | {
-        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}{width}",
+        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
