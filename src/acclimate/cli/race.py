@@ -110,7 +110,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 
 def _files_and_budget(given: Mapping[str, Any]) -> None:
-    from acclimate.races.checkpoints import parse_checkpoints
+    from acclimate.data.checkpoints import parse_checkpoints
 
     check_models([*parse_checkpoints(given["checkpoint"] or ()).values()])
     if given["budget"] is not None:
@@ -185,9 +185,9 @@ def race(
     """Compare ways of adapting a model on a task: table, verdict, report and the winner's checkpoint."""
     from dataclasses import replace
 
+    from acclimate.data.checkpoints import checked, parse_checkpoints
     from acclimate.models.loading import start_of
     from acclimate.races import race
-    from acclimate.races.checkpoints import checked, parse_checkpoints
     from acclimate.races.fit import check_listed
     from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
@@ -204,7 +204,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
-    checkpoints = checked(parse_checkpoints(checkpoint or ()), stated, start)
+    checkpoints = checked(parse_checkpoints(checkpoint or ()), start, taken=stated.taken)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {

@@ -33,7 +33,7 @@ class Inputs:
     task      the labelled files; None where the study's settings name its datasets
     raw       raw text of the domain, and general text
     models    directories or hub ids
-    checkpoints  name -> directory or hub id of an encoder that races as it is (races/checkpoints.py::checked)
+    checkpoints  name -> directory or hub id of an encoder that races as it is (data/checkpoints.py::checked)
     data      the folder of a benchmark, of which datasets are taken by name; None where all are files
     leaks     what becomes of labelled rows that hold a text of the test set
     rows      number of training rows to sample, every class among them; 0: all

@@ -791,10 +791,10 @@ def rates_text(recipes: Sequence[FinetuneRecipe], hidden: int) -> str:
     """Return in words the peak rates of an encoder of this width, and what the recipes state if that differs."""
     stated = [*dict.fromkeys(f"{recipe.plan.rate:g}" for recipe in recipes)]
     used = [*dict.fromkeys(f"{rate_of(recipe, hidden):.3g}" for recipe in recipes)]
-    which = "peak rate" if len(used) == 1 else "peak rates"
     if not any(recipe.rate_by_width for recipe in recipes) or hidden == WIDTH:
-        return f"{which} {listed(used)}"
-    return f"{which} {listed(used)}, which is {listed(stated)} times ({WIDTH} / {hidden})\N{SUPERSCRIPT TWO}"
+        used = stated
+    of_width = f", which is {listed(stated)} times ({WIDTH} / {hidden})\N{SUPERSCRIPT TWO}" if used != stated else ""
+    return f"peak rate{'s' * (len(used) > 1)} {listed(used)}{of_width}"
 
 
 @dataclass(frozen=True, eq=False)

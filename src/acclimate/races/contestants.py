@@ -13,6 +13,7 @@ from acclimate.core import files, settings
 from acclimate.core.prompt import FIELD
 from acclimate.core.types import SPLITS, SUB_WORDS
 from acclimate.data import retrieve
+from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
@@ -22,7 +23,6 @@ from acclimate.methods.probe import PROBED
 from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
-from acclimate.races.checkpoints import check_lengths, same_tokenizer
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
@@ -559,7 +559,8 @@ def enter(
     base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
-    if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
+    others = [*materials.checkpoints, *(name for name in names if name != BASELINE)]
+    if recipe.finetune.head == "kept" and others:
         raise ValueError(
             f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it "
             f"out, or set contestants=[] (as acclimate evaluate does)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,9 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
-from acclimate.methods.finetune import rates_text
+from acclimate.methods.finetune import WIDTH, rates_text
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
-from acclimate.models.encoder import configuration_of
 from acclimate.models.task_layers import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
@@ -387,7 +387,8 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
-    hidden = configuration_of(tuned.tuned[name][0].directory(run) / CHECKPOINT).hidden_size
+    used = max(line["rate"] for line in read_log(tuned.tuned[name][0].directory(run)))
+    hidden = round(WIDTH / math.sqrt(used / plan.rate))  # the weights, with their width, may be gone
     rate = rates_text([setting.recipe], hidden)
     return given | {
         "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",

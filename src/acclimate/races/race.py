@@ -19,6 +19,7 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.data.checkpoints import check_unchanged, notes_on
 from acclimate.data.examination import LEVELS, Examination, Finding
 from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials, corpus_of_split
@@ -32,7 +33,6 @@ from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, clocked, parse_budget, session_of
-from acclimate.races.checkpoints import check_unchanged, notes_on
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of
 from acclimate.races.cost import costs_of

@@ -15,6 +15,7 @@ from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, c
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load_method
+from acclimate.reports.table import ALONE, UNTOUCHED
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
@@ -278,6 +279,12 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
                 if link in unsuited:
                     raise ValueError(f"{link} {unsuited[link]}. Leave it out of contestants")
         return tuple(self.contestants)
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The names that no checkpoint in the race can have."""
+        others = (UNTOUCHED, ALONE, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
+        return *others, *contestants_of(self.methods), *chains_of(self.methods)
 
     @property
     def heldout_tokens(self) -> tuple[str, int]:

@@ -624,13 +624,14 @@ def searched(
 
 
 def rates_in_use(entries: Entries, run: Path) -> dict[str, str]:
-    """Return contestant -> in words the peak rates that it is fine-tuned with. Its model has to be made."""
+    """Return contestant -> in words the peak rates that it is fine-tuned with, of those whose models are there."""
     recipes, rates = [setting.recipe for setting in entries.recipe.settings()], {}
     for name in entries.models if entries.fine_tunes else ():
         job, given = entries.model(name, entries.seeds[0]), entries.given.get(name, entries.materials).model
         model = given if job is None else checkpoint_of(job.directory(run))
         assert model is not None
-        rates[name] = finetune.rates_text(recipes, configuration_of(model).hidden_size)
+        if job is None or (Path(model) / "config.json").is_file():
+            rates[name] = finetune.rates_text(recipes, configuration_of(model).hidden_size)
     return rates
 
 

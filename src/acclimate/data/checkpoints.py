@@ -8,13 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from acclimate.core.names import shown
 from acclimate.models.loading import check_weights, identity, locate, require_safetensors, resolved
-
-if TYPE_CHECKING:
-    from acclimate.races.recipe import RaceRecipe
 
 NAME = re.compile(r"\w[\w .()/&+-]{0,38}[\w.)+]|\w")
 EXAMPLE = "--checkpoint ours=models/ours (in Python checkpoints={'ours': 'models/ours'})"
@@ -53,25 +50,19 @@ def check_names(names: Iterable[str], taken: Iterable[str] = ()) -> None:
             raise ValueError(f"checkpoints '{other}' and '{name}' have the same name. Rename one of them")
 
 
-def checked(checkpoints: Mapping[str, str | os.PathLike[str]], recipe: RaceRecipe, start: str | None) -> dict[str, str]:
+def checked(
+    checkpoints: Mapping[str, str | os.PathLike[str]], start: str | None, *, taken: Iterable[str]
+) -> dict[str, str]:
     """Return name -> directory or hub id of each checkpoint, in full.
 
-    start: the model that the race starts from; None: a small encoder is pretrained. Raises ValueError, before anything
-    is trained, for a name that cannot be used and for what is no encoder.
-    """
-    from acclimate.methods import baselines, scratch
-    from acclimate.races.recipe import chains_of, contestants_of
-    from acclimate.reports.table import ALONE, UNTOUCHED
+    start  the model that the race starts from; None: a small encoder is pretrained
+    taken  the names of contestants
 
+    Raises ValueError, before anything is trained, for a name that cannot be used and for what is no encoder.
+    """
     if not isinstance(checkpoints, Mapping):
         raise ValueError(f"checkpoints = {shown(checkpoints)}: a mapping is needed, such as {{'ours': 'models/ours'}}")
-    names = [UNTOUCHED, ALONE, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL]
-    check_names(checkpoints, [*names, *contestants_of(recipe.methods), *chains_of(recipe.methods)])
-    if checkpoints and recipe.finetune.head == "kept":
-        raise ValueError(
-            f"finetune.head = 'kept' goes on with the head of the given model, which {next(iter(checkpoints))} has "
-            "not. Leave it out"
-        )
+    check_names(checkpoints, taken)
     contents = {} if start is None else {identity(resolved(start)): "the model that the race starts from"}
     found: dict[str, str] = {}
     for name, stated in checkpoints.items():

@@ -20,8 +20,8 @@ import toys
 from acclimate import cli
 from acclimate.core import files as records
 from acclimate.core.types import Checkpoint
+from acclimate.data.checkpoints import checked, parse_checkpoints, same_tokenizer
 from acclimate.models.loading import identity
-from acclimate.races.checkpoints import checked, parse_checkpoints, same_tokenizer
 from acclimate.races.contestants import enter, probed
 from acclimate.races.contestants import tested_probe as look_at_test
 from acclimate.races.recipe import RaceRecipe
@@ -279,7 +279,7 @@ Random-Weights, word list, model"""
 @pytest.mark.parametrize("name", re.split(r", |\n", TAKEN))
 def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Path) -> None:
     with pytest.raises(ValueError, match=r"is the name of a contestant already\. Rename it"):
-        checked({name: str(ours)}, RaceRecipe(), None)
+        checked({name: str(ours)}, None, taken=RaceRecipe().taken)
 
 
 def test_what_is_no_encoder_is_refused_before_any_training(
@@ -291,7 +291,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
 
     def refused(message: str, **checkpoints: Any) -> None:
         with pytest.raises(ValueError, match=message):
-            checked(checkpoints, recipe, str(start))
+            checked(checkpoints, str(start), taken=recipe.taken)
 
     refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
@@ -314,7 +314,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("'ours' has the same files as the model that the race starts from", ours=start)
     refused("'b' has the same files as checkpoint 'a'", a=ours, b=ours)
     with pytest.raises(ValueError, match="a mapping is needed"):
-        checked([str(ours)], recipe, str(start))  # type: ignore[arg-type]
+        checked([str(ours)], str(start), taken=recipe.taken)  # type: ignore[arg-type]
 
 
 def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Path, tmp_path: Path) -> None:
