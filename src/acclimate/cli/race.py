@@ -112,7 +112,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 def _files_and_budget(given: Mapping[str, Any]) -> None:
     from acclimate.data.checkpoints import parse_checkpoints
 
-    check_models([*parse_checkpoints(given["checkpoint"] or ()).values()])
+    check_models([*parse_checkpoints(given["checkpoints"] or ()).values()])
     if given["budget"] is not None:
         from acclimate.races.budget import parse_budget
 
@@ -129,7 +129,7 @@ def race(
     labelled: LabelledFiles,
     raw: Raw,
     model: options.StartOption = None,
-    checkpoint: Annotated[
+    checkpoints: Annotated[
         list[str] | None,
         typer.Option(
             "--checkpoint",
@@ -204,7 +204,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
-    checkpoints = checked(parse_checkpoints(checkpoint or ()), start, taken=stated.taken)
+    own = checked(parse_checkpoints(checkpoints or ()), start, taken=stated.taken)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {
@@ -214,7 +214,7 @@ def race(
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve, "checkpoints": checkpoints}
+    given |= {"probe_only": probe_only, "curves": learning_curve, "checkpoints": own}
     _race(session, stated, budget, task=labelled, models=models, **given)
 
 
