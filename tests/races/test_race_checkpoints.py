@@ -327,3 +327,21 @@ def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Pa
 def test_tokenizers_are_the_same_if_they_cut_alike(start: Path, ours: Path, theirs: Path) -> None:
     assert same_tokenizer(str(start), str(ours))
     assert not same_tokenizer(str(start), str(theirs))
+
+
+def test_a_checkpoint_that_wins_is_handed_over_and_shipped(
+    toy_race: Any, asked: Any, start: Path, tmp_path: Path
+) -> None:
+    worse = with_noise(start, tmp_path / "worse", seed=5)
+    weights = {name: weight * 0 for name, weight in load_file(worse / "model.safetensors").items()}
+    save_file(weights, worse / "model.safetensors", metadata={"format": "pt"})  # which reads all texts as the same
+    given = {**asked, "model": worse, "contestants": [], "checkpoints": {"ours": start}, "out": tmp_path / "run"}
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given)
+    assert study.winner == "ours"
+    [prediction] = study.predict(["the pulse of the heart."])
+    assert prediction.label in toys.TOPICS
+    acclimate.ship(study, tmp_path / "shipped", progress=False)
+    card = (tmp_path / "shipped" / "README.md").read_text()
+    assert 'the contestant "ours" of a race' in card
+    assert f"model, ours: `{identity(start)}`" in card
+    assert str(start) not in card
