@@ -173,6 +173,41 @@ def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
     acclimate.race(toy_race.inputs / "train.jsonl", **given)
 
 
+def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
+    toy_race: Any, asked: Any, ours: Path, tmp_path: Path
+) -> None:
+    headless = tmp_path / "headless"
+    shutil.copytree(ours, headless)
+    weights = {name: weight for name, weight in load_file(ours / "model.safetensors").items() if "cls." not in name}
+    save_file(weights, headless / "model.safetensors", metadata={"format": "pt"})
+    given = {**asked, "contestants": [], "checkpoints": {"headless": headless}, "out": tmp_path / "run"}
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, finetune__plan__steps=2, finetune__looks=1)
+    assert study.report.outcome.race.general_losses == {}
+    assert not study.report.failed
+
+
+def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, start: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    def watch(progress: Any) -> None:
+        if "rate" in str(progress.values.get("note", "")) and progress.stage.startswith("fine-tune"):
+            notes.append(f"{progress.stage}: {progress.values['note']}")
+
+    files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
+    short = {"finetune__epochs": 0, "finetune__plan__steps": 4, "finetune__looks": 1, "finetune__retry": False}
+    given = {**files, **short, "max_tokens": 32, "seeds": 2, "progress": False, "watch": watch}
+    for name, rate, told in (
+        ("usual", {}, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
+        ("stated", {"finetune__plan__rate": 3e-3}, "peak rate 0.003"),
+    ):
+        notes.clear()
+        out = tmp_path / name
+        study = acclimate.evaluate(start, toy_race.inputs / "train.jsonl", **given, **rate, out=out)
+        assert notes == [f"fine-tune model: {told}"]
+        assert study.report.facts.given["untouched"]["fine-tuning"].endswith(told)
+        assert told in (out / "report.html").read_text()
+
+
 def test_is_my_model_better_than_the_base_is_one_command(
     toy_race: Any, start: Path, ours: Path, tmp_path: Path
 ) -> None:
