@@ -30,6 +30,7 @@ OF_SEVERAL = {  # test modules that test no single module of their folder
     "cli/test_bad_commands.py": "each verb refuses faulty settings and files in one line",
     "cli/test_bad_input.py": "each reader of files, as each verb calls it",
     "methods/test_conformance.py": "each value of METHODS",
+    "methods/test_sentence_modules.py": "models/sentence_modules.py, through each value of METHODS",
     "methods/test_pages.py": "docs/methods",
     "races/test_searching.py": "search.py, as a process runs it",
     "studies/test_conformance.py": "each study of STUDIES",

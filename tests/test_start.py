@@ -75,6 +75,10 @@ race train.csv --budget 20parsecs -> budget '20parsecs' is not understood. Write
 race CSV --metric f7 -> no metric is called 'f7'. Known: accuracy
 race CSV contestants=["TAPPT"] -> 'TAPPT' is not one of 'TAPT', 'TAPTER'
 race CSV --model ./nowhere -> ./nowhere: there is no such directory, and it is no hub id
+race CSV --checkpoint models/ours -> --checkpoint models/ours: has no name. Write NAME=PATH
+race CSV --checkpoint ours= -> --checkpoint ours=: has no path. Write NAME=PATH
+race CSV --checkpoint ours=a --checkpoint ours=b -> --checkpoint ours is stated twice, as a and b
+race CSV --checkpoint ours=./nowhere -> ./nowhere: there is no such directory, and it is no hub id
 study stilt ./nowhere -> ./nowhere: there is no such directory
 rcae train.csv -> No such command 'rcae'.
 settings dga temprature -> unknown setting 'temprature'; did you mean 'temperature'?

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from acclimate.core import settings
-from acclimate.methods import tapter
+from acclimate.methods import finetune, tapter
 from acclimate.races.recipe import RaceRecipe, for_model, heeded
 
 
@@ -20,6 +21,36 @@ def rates(*stated: str) -> list[str]:
 def test_a_rate_that_is_stated_is_the_rate():
     assert rates() == ["rate 1e-05", "rate 3e-05", "rate 9e-05"]
     assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
+
+
+def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
+    """What a race states, and the rates that an encoder of 128 dimensions gets: BERT's rates times (768 / 128)^2."""
+
+    def used(*stated: str) -> list[float]:
+        recipe = heeded(partial(settings.override, assignments=stated), for_model())
+        return [round(finetune.rate_of(setting.recipe, 128), 9) for setting in recipe.settings()]
+
+    assert used() == [3.6e-4, 1.08e-3, 3.24e-3]
+    assert used("finetune.plan.rate=3e-3") == [3e-3]
+    assert used("finetune.plan.rate=3e-5") == [3e-5], "the preset's, but stated"
+    assert used("finetune.preset=papers", "finetune.plan.rate=3e-5") == [3e-5]
+    assert used("search.rates=[1e-3,2e-3]") == [1e-3, 2e-3]
+    assert used("search.rates=[1e-5,3e-5,9e-5]") == [1e-5, 3e-5, 9e-5], "the preset's, but stated"
+    assert used("finetune.preset=robust", "search.rates=[1e-3]") == [1e-3]
+    assert used("search.rates=[]") == [1.08e-3]
+    assert used("search.rates=[]", "search.epochs=[3]") == [1.08e-3]
+    assert used("finetune.plan.rate=3e-3", "finetune.rate_by_width=true") == [0.108]
+    assert used("search.rates=[1e-3]", "finetune.rate_by_width=true") == [0.036]
+    assert used("finetune.plan.batch=8") == [3.6e-4, 1.08e-3, 3.24e-3]
+    assert used("search.how=tpe", "search.trials=4") == [3.6e-4, 1.08e-3, 3.24e-3]
+
+
+def test_the_rate_in_use_is_told_with_what_was_stated():
+    robust, papers = finetune.FinetuneRecipe(), finetune.PAPERS
+    assert finetune.rates_text([robust], 128) == "peak rate 0.00108, which is 3e-05 times (768 / 128)²"
+    assert finetune.rates_text([robust], 768) == finetune.rates_text([papers], 128) == "peak rate 3e-05"
+    faster = replace(papers, plan=replace(papers.plan, rate=1e-3))
+    assert finetune.rates_text([papers, faster], 128) == "peak rates 3e-05 and 0.001"
 
 
 def test_vectors_from_nothing_are_of_unit_spread():

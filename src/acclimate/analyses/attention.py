@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,7 +201,7 @@ class AttentionAnalysis:
 
 
 def analyse_heads(
-    models: Sequence[str],
+    models: Sequence[str | PathLike[str]],
     texts: Sequence[str],
     *,
     source: str,

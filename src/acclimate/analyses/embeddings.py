@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import cycle
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -236,7 +237,7 @@ class EmbeddingsAnalysis:
 
 
 def analyse_embeddings(
-    models: Sequence[str],
+    models: Sequence[str | PathLike[str]],
     *,
     texts: Iterable[str] | None = None,
     source: str = "",

@@ -9,10 +9,12 @@ Shape suffixes: K domains, L layers, H heads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -322,7 +324,7 @@ def _between(values: Iterator[float]) -> str:
 
 
 def analyse_importance(
-    model: str,
+    model: str | PathLike[str],
     sources: Mapping[str, Path],
     *,
     column: str = "text",
@@ -356,7 +358,7 @@ def analyse_importance(
     loaded = load_masked_language_model(where, hidden_dropout=dropout, attention_dropout=attention_dropout)
     layers, heads = gate_shape(loaded, "heads")
     tokenizer: Any = load_tokenizer(where)
-    longest = longest_row(model, where, tokenizer, max_tokens)
+    longest = longest_row(os.fspath(model), where, tokenizer, max_tokens)
     texts = _sampled(sources, column, sample, seed)
     domains = []
     for number, (name, drawn) in enumerate(texts.items()):

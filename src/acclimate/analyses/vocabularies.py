@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -299,7 +300,7 @@ def compare_vocabularies(
     corpus: Corpus,
     out: Path,
     *,
-    models: Sequence[str] = (),
+    models: Sequence[str | PathLike[str]] = (),
     general: Corpus | None = None,
     terms: Path | None = None,
     name: str = "",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -152,7 +153,8 @@ def race(
     corpus: Any = None,
     general: Any = None,
     separated: Separated = "line",
-    model: str | Path | None = None,
+    model: str | PathLike[str] | None = None,
+    checkpoints: Mapping[str, str | PathLike[str]] | None = None,
     leaks: Leaks = "keep",
     budget: str | None = None,
     probe_only: bool = False,
@@ -189,6 +191,7 @@ def race(
     separated    what ends a document in .txt files
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
                  is pretrained on `general` first
+    checkpoints  name -> directory, hub id or Checkpoint of an encoder that races as it is beside the untouched model
     leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
     budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; "none": no limit; None: "1h", unless the race takes no
                  budget
@@ -231,7 +234,7 @@ def race(
         stated["folds"] = folds
     if isinstance(learning_curve, Mapping):
         stated["learning_curve"] = learning_curve
-    start = start_of(None if model is None else str(model))
+    start = start_of(None if model is None else os.fspath(model))
     chosen = _race_recipe(contestants, recipe, start, stated)
     limit, notes = budget_or_usual(budget, chosen, probe_only=probe_only)
     if limit is not None:
@@ -245,7 +248,7 @@ def race(
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
     with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
-        inputs = _inputs(given, start, place, shown)
+        inputs = _inputs(given, start, place, shown, chosen)
         _tell(shown, "budget", *notes)
         if dry_run:
             plan = races.dry_run_text
@@ -352,10 +355,10 @@ def doctor(
     corpus: Any = None,
     general: Any = None,
     separated: Separated = "line",
-    model: str | Path | None = None,
+    model: str | PathLike[str] | None = None,
     seeds: int = SEEDS,
     contestants: int = 4,
-    run: str | Path | Study | None = None,
+    run: str | PathLike[str] | Study | None = None,
     data: str | Path | None = None,
     forecast: bool = True,
     progress: bool = True,
@@ -389,7 +392,7 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        start = EMBEDDED if model is None else str(model)
+        start = EMBEDDED if model is None else os.fspath(model)
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found
@@ -419,7 +422,7 @@ def adapt(
 
     >>> acclimate.adapt("mlm", model="bert-base-uncased", corpus="abstracts", epochs=0, plan__steps=2500).path
     """
-    from acclimate.cli.checks import RAW_TEXT, check_method
+    from acclimate.cli.checks import MODELS, RAW_TEXT, check_method
     from acclimate.cli.method import NAMES, adapted
     from acclimate.core import files
     from acclimate.models.loading import EMBEDDED
@@ -428,8 +431,7 @@ def adapt(
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     held = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
     values = nested({**settings, **held})
-    if "model" in values:
-        values["model"] = str(values["model"])
+    values |= {name: os.fspath(values[name]) for name in MODELS if name in values}
     _check_names("adapt", adapt, method, values)
     check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
     from acclimate.methods import METHODS
@@ -444,7 +446,7 @@ def adapt(
 
 @_in_short
 def predict(
-    model: str | Path | Study,
+    model: str | PathLike[str] | Study,
     file: Any,
     *,
     out: str | Path | None = None,
@@ -484,7 +486,7 @@ def predict(
         raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with _watched(progress, None, (), Path(), "") as shown:
-        where = _directory(model) if isinstance(model, Study) else model
+        where = model.path if isinstance(model, Study) else model
         if out is None:
             if unused := [
                 name for name, given in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if given
@@ -504,7 +506,7 @@ def predict(
 
 @_in_short
 def ship(
-    run: str | Path | Study,
+    run: str | PathLike[str] | Study,
     to: str | Path,
     *,
     onnx: bool = False,
@@ -620,13 +622,15 @@ def _tell(watch: Watch, stage: str, *notes: str) -> None:
         watch(Progress(stage, 0, 0, "rows", {"note": note}))
 
 
-def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch) -> Inputs:
-    """Return what a race runs on. given: the arguments of `race`"""
+def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch, recipe: RaceRecipe) -> Inputs:
+    """Return what a race of this recipe runs on. given: the arguments of `race`"""
     from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
+    from acclimate.data.checkpoints import checked
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED
 
     check_models([start])
+    checkpoints = checked(given["checkpoints"] or {}, start, taken=recipe.taken)
     _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
     check_ready(given)
     task, data = given["task"], given["data"]
@@ -639,6 +643,7 @@ def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch
         task=labelled,
         raw=_raw(given),
         models=() if start is None else (start,),
+        checkpoints=checkpoints,
         data=_path(data),
         leaks=given.get("leaks", "keep"),
         rows=given["rows"],
@@ -676,7 +681,7 @@ def _path(stated: Any) -> Path | None:
     return None if stated is None else Path(stated)
 
 
-def _directory(run: str | Path | Study) -> Path:
+def _directory(run: str | PathLike[str] | Study) -> Path:
     return run.path if isinstance(run, Study) else Path(run)
 
 

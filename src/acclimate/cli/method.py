@@ -58,9 +58,11 @@ def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "
     """Return the checkpoint that the method makes in `out`, after raw text has become corpora and hub ids folders."""
     from dataclasses import fields, replace
 
+    from acclimate.core.types import Progress
     from acclimate.data.materials import corpus_at
     from acclimate.methods import METHODS
-    from acclimate.models.loading import resolved
+    from acclimate.models.loading import check_weights, resolved
+    from acclimate.models.sentence_modules import omission
 
     names = {field.name for field in fields(recipe)}
     if "corpus" in names and METHODS[method].reads_corpus(recipe):
@@ -71,4 +73,10 @@ def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "
     for name in ("model", "tokenizer"):
         if getattr(recipe, name, ""):
             recipe = replace(recipe, **{name: resolved(getattr(recipe, name))})
-    return METHODS[method].adapt(recipe, out, watch=watch)
+    begun_with = getattr(recipe, "model", "")
+    if begun_with:
+        check_weights(begun_with)
+    checkpoint = METHODS[method].adapt(recipe, out, watch=watch)
+    if note := omission(begun_with, checkpoint.path):
+        watch(Progress("checkpoint", 0, 0, "steps", {"note": note}))
+    return checkpoint

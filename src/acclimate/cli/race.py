@@ -17,7 +17,7 @@ from acclimate.cli.checks import (
     check_start,
 )
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, check_files, command, verb
+from acclimate.cli.verb import Session, check_files, check_models, command, verb
 from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
@@ -110,7 +110,10 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 
 def _files_and_budget(given: Mapping[str, Any]) -> None:
+    from acclimate.data.checkpoints import parse_checkpoints
     from acclimate.races.budget import check_budget
+
+    check_models([*parse_checkpoints(given["checkpoints"] or ()).values()])
 
     check_budget(given["budget"])
     check_adaptations(given)
@@ -125,6 +128,16 @@ def race(
     labelled: LabelledFiles,
     raw: Raw,
     model: options.StartOption = None,
+    checkpoints: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="NAME=PATH",
+            help="An encoder of yours, a directory or hub id, that races as it is beside the untouched model; may be "
+            "repeated.",
+            rich_help_panel=options.COMPARED,
+        ),
+    ] = None,
     leaks: options.LeaksOption = "keep",
     budget: Annotated[
         str | None,
@@ -171,6 +184,7 @@ def race(
     """Compare ways of adapting a model on a task: table, verdict, report and the model to use."""
     from dataclasses import replace
 
+    from acclimate.data.checkpoints import checked, parse_checkpoints
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.budget import budget_or_usual
@@ -191,6 +205,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
+    own = checked(parse_checkpoints(checkpoints or ()), start, taken=stated.taken)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {
@@ -200,7 +215,7 @@ def race(
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes}
+    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": own}
     _race(session, stated, limit, task=labelled, models=models, **given)
 
 

@@ -130,7 +130,8 @@ def from_mapping(
 
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
     class. Where a class has `presets` and `values` names one, what is left out is as the preset has it. Where a class
-    has `besides`, a setting that `values` states sets others too, unless `values` states them as well. Where a class
+    has `besides`, a setting that `values` states ("rate", or "plan.rate" of a group) sets others too, unless `values`
+    states them as well. Where a class
     has `refused`, the error for a setting that it names says why there is none.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
@@ -138,7 +139,11 @@ def from_mapping(
         base = _preset(kind, values["preset"], where=where, key=f"{prefix}preset", base=base)
     follow: dict[str, Any] = {}
     for key, others in getattr(kind, "besides", {}).items():
-        follow |= others if key in values else {}
+        *groups, name = key.split(".")
+        inner: Any = values
+        for group in groups:
+            inner = inner.get(group) if isinstance(inner, Mapping) else None
+        follow |= others if isinstance(inner, Mapping) and name in inner else {}
     values = follow | dict(values)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     for key in values:
@@ -149,9 +154,9 @@ def from_mapping(
     for key, value in values.items():
         path = f"{prefix}{key}"
         if dataclasses.is_dataclass(hints[key]) and isinstance(value, Mapping):
-            inner = _default(fields[key]) if base is None else getattr(base, key)
+            group_base = _default(fields[key]) if base is None else getattr(base, key)
             converted[key] = from_mapping(
-                typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=inner
+                typing.cast(type, hints[key]), value, where=where, prefix=f"{path}.", base=group_base
             )
         else:
             _check_integers(value, where, path)

@@ -185,9 +185,15 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A directory that transformers' AutoModel loads, with recipe.toml and provenance.json beside the weights."""
+    """A directory that transformers' AutoModel loads, with recipe.toml and provenance.json beside the weights.
+
+    It is path-like: every verb and function that takes a model's directory takes a Checkpoint.
+    """
 
     path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
 
 
 @dataclass(frozen=True, slots=True)

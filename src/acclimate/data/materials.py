@@ -6,8 +6,8 @@ This file makes those of the embedded default, data/inputs.py those of a user's 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -59,6 +59,7 @@ class Materials:
     notes            sentences on changes to the files
     examination      the doctor's findings; None for the embedded default
     fold             which fold of a cross-validation the task tests; None: it is no fold
+    checkpoints      name -> directory or hub id of an encoder that races as it is
     folds            the materials of every fold, repeat after repeat (data/folds.py); () without cross-validation
     """
 
@@ -73,6 +74,7 @@ class Materials:
     examination: Examination | None = None
     fold: Fold | None = None
     folds: tuple[Materials, ...] = ()
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.model is None and self.general is None:
@@ -80,6 +82,11 @@ class Materials:
                 "materials without a model are for a small encoder that is pretrained on general text, and there is "
                 "none. Give model or general"
             )
+
+    def with_checkpoints(self, checkpoints: Mapping[str, str]) -> Materials:
+        """Return the materials, and those of every fold, with these checkpoints."""
+        folds = tuple(fold.with_checkpoints(checkpoints) for fold in self.folds)
+        return replace(self, checkpoints=checkpoints, folds=folds)
 
     def identity(self) -> str:
         """Return the identity of the given model (models.loading.identity); "" if no model was given."""

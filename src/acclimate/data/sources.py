@@ -4,6 +4,8 @@ default, as the materials of a study.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ class Inputs:
     task      the labelled files; None where the study's settings name its datasets
     raw       raw text of the domain, and general text
     models    directories or hub ids
+    checkpoints  name -> directory or hub id of an encoder that races as it is (data/checkpoints.py::checked)
     data      the folder of a benchmark, of which datasets are taken by name; None where all are files
     leaks     what becomes of labelled rows that hold a text of the test set
     rows      number of training rows to sample, every class among them; 0: all
@@ -41,11 +44,15 @@ class Inputs:
     task: LabelledFiles | None = None
     raw: Raw = field(default_factory=Raw)
     models: tuple[str, ...] = ()
+    checkpoints: Mapping[str, str] = field(default_factory=dict)
     data: Path | None = None
     leaks: Leaks = "keep"
     rows: int = 0
     labels_per_class: int | None = None
     watch: Watch = unwatched
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(os.fspath(model) for model in self.models))  # path-like ones too
 
     @property
     def model(self) -> str | None:

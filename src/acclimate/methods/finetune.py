@@ -75,7 +75,7 @@ from safetensors.torch import save
 from scipy.special import entr
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.figures import points
+from acclimate.core.figures import listed, points
 from acclimate.core.prompt import prompt_length
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.steps import finetuning_steps
@@ -207,7 +207,10 @@ class FinetuneRecipe:
     # need more steps. Kumar et al. (2022, 2202.10054): a head that begins as a probe keeps what the encoder knows.
 
     presets: ClassVar[Mapping[str, FinetuneRecipe]] = {}  # filled below
-    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {"epochs": {"least_steps": 0, "most_epochs": 0.0}}
+    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "epochs": {"least_steps": 0, "most_epochs": 0.0},
+        "plan.rate": {"rate_by_width": False},
+    }
     inputs: ClassVar[tuple[str, ...]] = ("model", "task")  # what no preset changes
 
     # what is fine-tuned, and on what
@@ -222,10 +225,11 @@ class FinetuneRecipe:
     """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
     unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
     plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
-    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up"""
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. If you state the
+    rate, it is the rate that is used: rate_by_width is false unless you state it beside it."""
     rate_by_width: bool = True
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
-    times that rate."""
+    times that rate. The rates of a search that you state are used as they are, too."""
     layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
@@ -775,8 +779,22 @@ def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
 
 def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
     """Return the plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
-    plan = replace(recipe.plan, steps=finetuning_steps(recipe, rows))
-    return replace(plan, rate=plan.rate * (WIDTH / hidden) ** 2) if recipe.rate_by_width else plan
+    return replace(recipe.plan, steps=finetuning_steps(recipe, rows), rate=rate_of(recipe, hidden))
+
+
+def rate_of(recipe: FinetuneRecipe, hidden: int) -> float:
+    """Return the peak learning rate of an encoder of `hidden` dimensions."""
+    return recipe.plan.rate * (WIDTH / hidden) ** 2 if recipe.rate_by_width else recipe.plan.rate
+
+
+def rates_text(recipes: Sequence[FinetuneRecipe], hidden: int) -> str:
+    """Return in words the peak rates of an encoder of this width, and what the recipes state if that differs."""
+    stated = [*dict.fromkeys(f"{recipe.plan.rate:g}" for recipe in recipes)]
+    used = [*dict.fromkeys(f"{rate_of(recipe, hidden):.3g}" for recipe in recipes)]
+    if not any(recipe.rate_by_width for recipe in recipes) or hidden == WIDTH:
+        used = stated
+    of_width = f", which is {listed(stated)} times ({WIDTH} / {hidden})\N{SUPERSCRIPT TWO}" if used != stated else ""
+    return f"peak rate{'s' * (len(used) > 1)} {listed(used)}{of_width}"
 
 
 @dataclass(frozen=True, eq=False)

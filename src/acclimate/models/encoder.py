@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -59,7 +60,7 @@ _NEW = {  # classes of transformers, of a config and of a model
 _MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
 
 
-def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(model: str | PathLike[str]) -> PreTrainedTokenizerBase:
     """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
     with reading(model) as where:
         try:
@@ -92,7 +93,7 @@ def load_tokenizer(model: str | Path) -> PreTrainedTokenizerBase:
 
 
 def load_masked_language_model(
-    model: str | Path,
+    model: str | PathLike[str],
     *,
     attention_dropout: float | None = None,
     hidden_dropout: float | None = None,
@@ -113,7 +114,7 @@ def load_masked_language_model(
     return loaded
 
 
-def random_twin(model: str | Path, *, seed: int) -> PreTrainedModel:
+def random_twin(model: str | PathLike[str], *, seed: int) -> PreTrainedModel:
     """Return a masked language model of a checkpoint's architecture with random weights, in float32 and evaluation
     mode.
 
@@ -272,13 +273,13 @@ def family(model: PreTrainedModel) -> str:
     return str(model.config.model_type)
 
 
-def configuration_of(model: str | Path) -> PreTrainedConfig:
+def configuration_of(model: str | PathLike[str]) -> PreTrainedConfig:
     """Return the config of a checkpoint directory or hub id. Raises ValueError if it cannot be read."""
     with reading(model) as where:
         return configuration(where)
 
 
-def longest_input(model: str | Path) -> int | None:
+def longest_input(model: str | PathLike[str]) -> int | None:
     """Return the number of tokens that a model can read at once; None if its config does not say."""
     return longest_of_config(configuration_of(model))
 
@@ -305,7 +306,7 @@ def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") 
         )
 
 
-def dropout_known(model: str | Path) -> bool:
+def dropout_known(model: str | PathLike[str]) -> bool:
     """Return True if `set_dropout` knows the model's family (models/dropout.py)."""
     return configuration_of(model).model_type in DROPOUT_FIELDS
 

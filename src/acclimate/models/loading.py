@@ -197,7 +197,7 @@ def drawn_weights(model: PreTrainedModel) -> frozenset[str]:
 
 
 @contextmanager
-def reading(model: str | Path) -> Iterator[str]:
+def reading(model: str | os.PathLike[str]) -> Iterator[str]:
     """Yield what transformers can load (a directory's path or a hub id), and keep transformers quiet in the block.
 
     Raises ValueError, chained to the original error, if the model cannot be found, downloaded or read, and
@@ -313,15 +313,18 @@ def check_sizes(directory: Path) -> None:
             raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")
 
 
-def check_weights(model: str | Path) -> None:
-    """Read the headers of a directory's weights, and its hashes if it has a manifest.
+def check_weights(model: str | os.PathLike[str]) -> None:
+    """Read the headers of a directory's weights, its hashes if it has a manifest, and modules.json if there is one.
 
-    Raises ValueError where a header is damaged, and DamagedError as `check_unchanged`.
+    Raises ValueError where a header or modules.json is damaged, and DamagedError as `check_unchanged`.
     """
     from safetensors import safe_open
 
+    from acclimate.models.sentence_modules import sentence_modules
+
     if not Path(model).is_dir():
         return
+    sentence_modules(model)
     with reading(model) as where:
         for file in weight_files(Path(where)):
             with safe_open(file, framework="pt"):
@@ -351,9 +354,9 @@ def configuration(where: str) -> PreTrainedConfig:
     return config
 
 
-def locate(model: str | Path) -> str:
-    """Return the path of a directory or a hub id; "embedded" is the encoder that comes with the package. A `Path` is
-    always a directory.
+def locate(model: str | os.PathLike[str]) -> str:
+    """Return the path of a directory or a hub id; "embedded" is the encoder that comes with the package. What is
+    path-like, such as a `Path` or a `Checkpoint`, is always a directory.
 
     Raises ValueError if it is neither, and for "scratch", which is none.
     """
@@ -369,10 +372,10 @@ def locate(model: str | Path) -> str:
         return str(path)
     if path.exists():
         raise ValueError(f"{path} is a file. Give the directory that holds config.json and model.safetensors.")
-    if isinstance(model, Path) or not HUB_ID.fullmatch(model):
+    if not isinstance(model, str) or not HUB_ID.fullmatch(model):
         raise ValueError(
-            f"{model}: there is no such directory, and it is no hub id either (`name` or `owner/name`). Give the path "
-            f"of a directory that holds config.json and model.safetensors{nearest_folder(path)}."
+            f"{os.fspath(model)}: there is no such directory, and it is no hub id either (`name` or `owner/name`). "
+            f"Give the path of a directory that holds config.json and model.safetensors{nearest_folder(path)}."
         )
     return model
 
@@ -424,7 +427,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def resolved(model: str) -> str:
+def resolved(model: str | os.PathLike[str]) -> str:
     """Return the path or hub id of a model that a user named; for the directory of a run, that of its checkpoint.
 
     "embedded" is the encoder that comes with the package, and the path of a directory of that name is absolute.
@@ -436,32 +439,44 @@ def resolved(model: str) -> str:
         path = Path(os.path.abspath(path))
     if (path / "checkpoint" / "config.json").is_file():
         return str(path / "checkpoint")
-    return str(path) if path.is_dir() else model
+    if path.is_dir() and not (path / "config.json").is_file():
+        from acclimate.models.sentence_modules import sentence_modules
+
+        modules = sentence_modules(path)
+        if modules is not None and (modules.encoder / "config.json").is_file():
+            return str(modules.encoder)  # older versions of sentence-transformers store the encoder in a folder
+    return str(path) if path.is_dir() else os.fspath(model)
 
 
-def identity(model: str | Path) -> str:
+def identity(model: str | os.PathLike[str]) -> str:
     """Return a hub id as it is, or 64 hex digits: the SHA-256 over a directory's configuration, vocabulary and weights.
 
-    The directory's path and its other files do not count.
+    The files of a sentence-transformers model's modules count too. The directory's path and its other files do not.
     """
+    from acclimate.models.sentence_modules import sentence_modules
+
     directory = embedded() if model == EMBEDDED else Path(model).expanduser()
     if not directory.is_dir():
-        return str(model)
+        return os.fspath(model)
     content = hashlib.sha256()
     below = [file for file in weight_files(directory) if file.parent != directory]
     for file in [*sorted(directory.iterdir()), *below]:
         if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
+    if (modules := sentence_modules(directory)) is not None:
+        for file, name in modules.files():
+            if "/" in name:
+                content.update(f"{name} {sha256_of_input(file)}\n".encode())
     return content.hexdigest()
 
 
-def origin(model: str | Path) -> str:
+def origin(model: str | os.PathLike[str]) -> str:
     """Return what a model was made from, by however many runs: "embedded" or a hub id; "" if that is not known.
 
     A checkpoint has it in its provenance.json, so it outlives an upgrade of the embedded encoder's weights.
     """
-    if not str(model) or str(model) in (EMBEDDED, str(FOLDER)):
-        return EMBEDDED if str(model) else ""
+    if (named := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
+        return EMBEDDED if named else ""
     directory = Path(model).expanduser()
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
@@ -469,7 +484,7 @@ def origin(model: str | Path) -> str:
     return str(about.get("origin", "")) if isinstance(about, dict) else ""
 
 
-def short_names(models: Sequence[str]) -> list[str]:
+def short_names(models: Sequence[str | os.PathLike[str]]) -> list[str]:
     """Return a short name for each model: the fewest last parts of its path that make all names different.
 
     A last part `checkpoint` is left out, and so is a last part that all paths share. If two paths are the same, return
@@ -477,11 +492,11 @@ def short_names(models: Sequence[str]) -> list[str]:
     """
     parts = [path.parent.parts if path.name == "checkpoint" else path.parts for path in map(Path, models)]
     if len(set(parts)) < len(parts):
-        return list(models)
+        return [os.fspath(model) for model in models]
     depth = 1
     while len({names[-depth:] for names in parts}) < len(parts):
         depth += 1
     short = [names[-depth:] for names in parts]
     while len(short) > 1 and min(map(len, short)) > 1 and len({names[-1] for names in short}) == 1:
         short = [names[:-1] for names in short]
-    return ["/".join(names) or name for names, name in zip(short, models, strict=True)]
+    return ["/".join(names) or os.fspath(name) for names, name in zip(short, models, strict=True)]

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, settings
 from acclimate.core.prompt import FIELD
 from acclimate.core.types import SPLITS, SUB_WORDS
 from acclimate.data import retrieve
+from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
@@ -362,6 +364,7 @@ def tested_probe(fitted: Job, task: Prepared) -> Job:
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = f"test {fitted.label}"
     stated = {"by": label, "precision": fitted.settings["precision"]}
+    stated |= {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
     contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
     places = {**fitted.places, "task": task.path}
     return Job(label, work.TEST_PROBE, stated, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
@@ -446,7 +449,7 @@ class Entries:
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
                     be probed
     fine_tunes      False if contestants are only adapted and probed
-    given           contestant -> its materials, where contestants are given models of their own
+    given           contestant -> its materials, where it has a model of its own, such as a checkpoint
     """
 
     recipe: RaceRecipe
@@ -487,6 +490,18 @@ class Entries:
         materials = self.given.get(contestant, self.materials)
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), materials)
 
+    def begun_with(self, job: Job) -> tuple[str, ...]:
+        """Return the contestants with a model of their own that the job reads, itself or by its needs."""
+        if not self.given:
+            return ()
+        read = [(each.places.get("model"), each.settings.get("model")) for each in with_needs([job])]
+        return tuple(
+            name
+            for name, materials in self.given.items()
+            if (model := materials.model) is not None
+            and any(model == stated or Path(model).absolute() == place for place, stated in read)
+        )
+
     def contestants_of(self, jobs: Sequence[Job]) -> list[tuple[str, ...]]:
         """Return of each job the contestants that it is for: those that it fine-tunes or tests, or whose model it makes
         or measures, be it on the way. Jobs on the given model, and the baseline's, are for the untouched model.
@@ -496,13 +511,14 @@ class Entries:
         }
         last = {name: {each.name for each in several} for name, several in models.items()}
         chains = {name: {each.name for each in with_needs(several)} for name, several in models.items()}
-        given = tuple(name for name, model in self.models.items() if model is None) or (UNTOUCHED,)
+        without = [name for name, model in self.models.items() if model is None]
+        given = tuple(name for name in without if name not in self.given) or (UNTOUCHED,)
         found = []
         for job in jobs:
             alone = job.work.trains == "task" or job.work.opens_test
             made = [each.name for each in with_needs([job]) if any(each.name in chain for chain in chains.values())]
             of = (name for name in models if made and made[-1] in (last if alone else chains)[name])
-            found.append(tuple(of) or given)
+            found.append(tuple(of) or self.begun_with(job) or given)
         return found
 
     def with_trials(self, number: int) -> Entries:
@@ -540,17 +556,11 @@ def enter(
     if materials.task.sizes["dev"] < recipe.search.least_dev:
         recipe = replace(recipe, search=SearchRecipe())
     _check(recipe, materials)
-    given = materials.model
-    if given is not None:
-        check_weights(given)
-    config = configuration_of(given) if given is not None else scratch.new_encoder_configuration(recipe.pretrain)
-    base = None
-    if given is None:
-        assert materials.general is not None
-        base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
+    base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
-    if recipe.finetune.head == "kept" and (others := [name for name in names if name != BASELINE]):
+    others = [*materials.checkpoints, *(name for name in names if name != BASELINE)]
+    if recipe.finetune.head == "kept" and others:
         raise ValueError(
             f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it "
             f"out, or set contestants=[] (as acclimate evaluate does)"
@@ -575,7 +585,8 @@ def enter(
         max_tokens=longest[1],
         sub_words=both,
     )
-    models: dict[str, Job | None] = {UNTOUCHED: base}
+    own = {name: replace(materials, model=model) for name, model in materials.checkpoints.items()}
+    models: dict[str, Job | None] = {UNTOUCHED: base, **dict.fromkeys(own)}
     further: dict[str, tuple[Job, ...]] = {}
     for name in names:
         if name == scratch.CONTROL:
@@ -586,8 +597,8 @@ def enter(
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
             further[name] = tuple(job for job in later if job is not None)
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
-    measured = {name: model for name, model in models.items() if name not in other}
-    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both)
+    measured = {name: model for name, model in models.items() if name not in (*other, *own)}
+    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both, own=own)
     baseline = None
     if BASELINE in names:
         task = materials.task
@@ -595,20 +606,50 @@ def enter(
         terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
         fitted = job_of(baseline_of(task.kind), work.TERMS, terms, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
-    racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *names)}
-    moving = any(method.moves for method, _, _ in linked.values())
-    fresh = (*other, scratch.CONTROL)
-    moved = {name: draws(model, recipe.adapt_seeds) for name, model in models.items() if name not in fresh}
-    moves = _moves(moved, base, materials) if moving else {}
-    probes = _probes(racing, further, materials, recipe.finetune) if materials.task.kind in PROBED else {}
+    racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *own, *names)}
+    fresh = (*other, scratch.CONTROL, *own)
+    moves = {}
+    if any(method.moves for method, _, _ in linked.values()):
+        moved = {name: draws(model, recipe.adapt_seeds) for name, model in models.items() if name not in fresh}
+        moves = _moves(moved, base, materials)
+    probes = _probes(racing, further, materials, recipe.finetune, own) if materials.task.kind in PROBED else {}
     entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
-    return replace(entries, **losses).with_trials(len(recipe.settings()))
+    return replace(entries, **losses, given=own).with_trials(len(recipe.settings()))
+
+
+def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTrainedConfig]:
+    """Return the job that pretrains the model that all start from, None where one is given, and the model's config."""
+    given = materials.model
+    if given is not None:
+        check_weights(given)
+        return None, configuration_of(given)
+    assert materials.general is not None
+    base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
+    return base, scratch.new_encoder_configuration(recipe.pretrain)
+
+
+def _comparable(model: str | None, start: str | None, max_tokens: int) -> bool:
+    """Return True if the model's losses per token can be compared with those of the model that the race starts from."""
+    if model is None or start is None or not same_tokenizer(model, start):
+        return False
+    longest = longest_of_config(configuration_of(model))
+    return longest is None or max_tokens <= longest
 
 
 def _losses(
-    models: Mapping[str, Job | None], materials: Materials, adapt_seeds: int, *, max_tokens: int, sub_words: bool
+    models: Mapping[str, Job | None],
+    materials: Materials,
+    adapt_seeds: int,
+    *,
+    max_tokens: int,
+    sub_words: bool,
+    own: Mapping[str, Materials] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return field of Entries -> model -> the jobs that measure its losses. sub_words: True if with such masks too"""
+    """Return field of Entries -> model -> the jobs that measure its losses.
+
+    sub_words: True if with such masks too; own: contestant -> its materials, where it has a model of its own
+    """
+    own = {name: each for name, each in own.items() if _comparable(each.model, materials.model, max_tokens)}
     found: dict[str, Any] = {}
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),
@@ -619,8 +660,8 @@ def _losses(
         whole_words = "sub_word" not in measure
         masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
         found[measure] = {
-            name: heldout_losses(f"{label}, {name}", corpus, model, adapt_seeds, materials, **masked)
-            for name, model in models.items()
+            name: heldout_losses(f"{label}, {name}", corpus, model, adapt_seeds, own.get(name, materials), **masked)
+            for name, model in {**models, **dict.fromkeys(own)}.items()
             if corpus is not None and (whole_words or sub_words)
         }
     return found
@@ -631,11 +672,18 @@ def _probes(
     further: Mapping[str, Sequence[Job]],
     materials: Materials,
     tuning: finetune.FinetuneRecipe,
+    own: Mapping[str, Materials],
 ) -> dict[str, tuple[Job, ...]]:
-    """Return contestant -> the jobs that probe its model, one for each adaptation, in their order."""
+    """Return contestant -> the jobs that probe its model, one for each adaptation, in their order.
+
+    own: as of `_losses`
+    """
     drawn = {name: (model, *further.get(name, ())) for name, model in models.items()}
     return {
-        name: tuple(probed(_numbered(name, number), each, materials, tuning) for number, each in enumerate(several))
+        name: tuple(
+            probed(_numbered(name, number), each, own.get(name, materials), tuning)
+            for number, each in enumerate(several)
+        )
         for name, several in drawn.items()
     }
 
@@ -675,6 +723,7 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
         raise ValueError(
             f"search.how = '{recipe.search.how}' needs Optuna, which is not installed: pip install 'acclimate[optuna]'"
         )
+    check_lengths(materials.checkpoints, materials.task.max_tokens)
     known = contestants_of(recipe.methods)
     for name in recipe.contestants or ():
         for link in recipe.links(name):

@@ -145,8 +145,27 @@ def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: b
 
 def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estimate:
     """Return what these entries would still do in `run`, as `estimate`."""
-    recipe, materials = entries.recipe, entries.materials
-    return estimate_of_jobs(left_of(entries, run, budgeted=budgeted), recipe, materials)
+    return _estimate_by_model(entries, left_of(entries, run, budgeted=budgeted))
+
+
+def _estimate_by_model(
+    entries: Entries, jobs: Sequence[tuple[Job, float]], *, repeats: bool = True, watch: Watch = unwatched
+) -> Estimate:
+    """Return what jobs of these entries take, as `estimate_of_jobs`. Each is tried on the model that it begins with."""
+    lots: dict[str, list[int]] = {"": []}
+    for place, (job, _) in enumerate(jobs):
+        lots.setdefault((*entries.begun_with(job), "")[0], []).append(place)
+    stages: dict[int, Stage] = {}
+    found = []
+    for name, places in lots.items():
+        materials = entries.given.get(name, entries.materials)
+        lot = [jobs[place] for place in places]
+        found.append(estimate_of_jobs(lot, entries.recipe, materials, repeats=repeats, watch=watch))
+        stages |= dict(zip(places, found[-1].stages, strict=True))
+    ordered = tuple(stages[place] for place in range(len(jobs)))
+    peak, busy = (max(getattr(each, name) for each in found) for name in ("memory", "busy"))
+    disk = sum(each.disk for each in found)
+    return Estimate(ordered, peak, disk, busy, {path: rows for each in found for path, rows in each.rows.items()})
 
 
 def estimate_of_jobs(
@@ -183,7 +202,7 @@ def costs_of(
     def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
         entries = enter(recipe, materials)
         jobs = left_of(entries, run, budgeted=True)
-        estimate = estimate_of_jobs(jobs, recipe, materials, repeats=False, watch=watch)
+        estimate = _estimate_by_model(entries, jobs, repeats=False, watch=watch)
         stages, busy = estimate.stages, estimate.busy if unit == "seconds" else 1.0
         once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
         repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}, "start": {}, "apart": {}}

@@ -382,30 +382,25 @@ def _with_rows(
     """Yield each job and its share with the row and the materials of the search that it is for, of those that are done
     together.
     """
-    rows = {name: search.row for search in searches for name in search.entries.models}
+    rows = {name: search.row or name for search in searches for name in search.entries.models}
     for (job, share), names in zip(left, entries.contestants_of([job for job, _ in left]), strict=True):
         of = [
             (rows[name], given)
             for name in names
-            if (given := entries.given.get(name)) and (entries.models[name] or _starts_from(job, given.model))
+            if (given := entries.given.get(name)) and (entries.models[name] or name in entries.begun_with(job))
         ]
         yield job, share, *(of or [(searches[0].row, entries.materials)])[0]
-
-
-def _starts_from(job: Job, model: str | None) -> bool:
-    """True if the job, or one that it needs, reads this model: a directory or hub id."""
-    assert model is not None
-    place = Path(model).absolute()
-    return any(place == each.places.get("model") or model == each.settings.get("model") for each in with_needs([job]))
 
 
 def _by_contestant(entries: Entries) -> dict[str, str]:
     """Return name of a job that makes a contestant's model, or of the baseline's job -> contestant.
 
-    Of contestants that share a job the first counts. The one that is the given model has the key "": no job makes it.
+    Of contestants that share a job the first counts. No job makes a given model: that of the race has the key "", one
+    of a contestant's own the contestant's name.
     """
     alone = len(entries.models) == 1 and entries.baseline is None
-    names = {model.name if model else "": ALONE if alone else name for name, model in entries.models.items()}
+    keys = {name: model.name if model else name * (name in entries.given) for name, model in entries.models.items()}
+    names = {key: ALONE if alone else name for name, key in keys.items()}
     for name, model in entries.models.items():
         for needed in with_needs([job for job in (model, *entries.further.get(name, ())) if job]):
             names.setdefault(needed.name, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
-from acclimate.methods.finetune import WIDTH
+from acclimate.methods.finetune import WIDTH, rates_text
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
 from acclimate.models.task_layers import OF_PLACES
@@ -319,10 +320,13 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
 
 
 def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
-    """Return the contestants that adapted the untouched model -> (its loss, the mean over their adaptations)."""
+    """Return contestant -> (the untouched model's loss, its own, the mean over its adaptations): of those that adapted
+    the untouched model, and of checkpoints that predict words.
+    """
     losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
     before = losses.get(UNTOUCHED)
-    adapted = {name: loss for name, loss in losses.items() if adapting_jobs(name, jobs)}
+    heads = [name for name in jobs.given if all(_result(job, run)["head"] for job in measured.get(name, ()))]
+    adapted = {name: loss for name, loss in losses.items() if name in heads or adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in adapted.items() if before is not None}
 
 
@@ -372,7 +376,7 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
-        "adapting": ", then ".join(adapting) or "none",
+        "adapting": ", then ".join(adapting) or ("none: it races as it is" if name in jobs.given else "none"),
         "settings tried": _tried(name, tuned),
     }
     if name in failed:
@@ -384,9 +388,11 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
-    width = f" times ({WIDTH} / width)\N{SUPERSCRIPT TWO}" if setting.recipe.rate_by_width else ""
+    used = max(line["rate"] for line in read_log(tuned.tuned[name][0].directory(run)))
+    hidden = round(WIDTH / math.sqrt(used / plan.rate))  # the weights, with their width, may be gone
+    rate = rates_text([setting.recipe], hidden)
     return given | {
-        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, peak rate {plan.rate:g}{width}",
+        "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
@@ -430,6 +436,7 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
     for name, further in jobs.further.items():
         models |= {f"model, {name}, adaptation {number}": job for number, job in enumerate(further, start=1)}
+    named |= {f"model, {name}": each.identity() for name, each in jobs.given.items()}
     return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 

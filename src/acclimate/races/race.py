@@ -20,6 +20,7 @@ from typing import Any
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.data.checkpoints import check_unchanged, notes_on
 from acclimate.data.examination import LEVELS, Examination, Finding
 from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials, corpus_of_split
@@ -79,10 +80,11 @@ def hold_first(out: Path) -> Iterator[None]:
 
 def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
     """Return what the race runs on. Raises ValueError as `materials_of` does."""
-    raw = inputs.raw
-    racing = recipe.names(domain=raw.domain is not None, general=raw.general is not None)
+    raw, checkpoints = inputs.raw, inputs.checkpoints
+    racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
     about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing), "folds": recipe.folds}
-    return materials_of(inputs, **about, finetune=recipe.finetune)
+    materials = materials_of(inputs, **about, finetune=recipe.finetune)
+    return materials.with_checkpoints(checkpoints) if checkpoints else materials
 
 
 def run_and_write(
@@ -96,7 +98,7 @@ def run_and_write(
     watch: Watch = unwatched,
 ) -> RaceReport:
     """Run the race and write its pages."""
-    if recipe.contestants == ():
+    if recipe.contestants == () and not materials.checkpoints:
         watch = _alone(watch)
     limit = parse_budget(budget) if budget else None
     estimator = costs_of(limit.unit, watch) if limit else None
@@ -122,6 +124,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
         estimator = costs_of(limit.unit, watch) if limit else None
+        check_unchanged(materials.checkpoints, inputs.out, writes=False)
         made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
         left = dry_run_of(made, inputs.out, watch=watch)
         return left.held_to(limit, inputs.out) if limit else left
@@ -195,6 +198,7 @@ def run_race(
     Raises HeldError where another process works in `out`, ValueError where the budget is too small.
     """
     with hold_first(out):
+        check_unchanged(materials.checkpoints, out)
         made = design(recipe, materials, command=command, budget=budget, estimator=estimator, probe_only=probe_only)
         if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
             watch(Progress("time", 0, 0, "steps", {"note": time}))
@@ -254,7 +258,7 @@ def design(
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few, *_of_random_weights(entries)),
+        notes=(*materials.notes, *few, *_of_models(entries)),
         race=entries.recipe,
         examination=materials.examination,
         measured=probe_facts,
@@ -262,15 +266,17 @@ def design(
     )
 
 
-def _of_random_weights(entries: Entries) -> tuple[str, ...]:
-    """Return a note on contestants that do not go on with the given model; none where no model is given."""
-    if entries.materials.model is None:
-        return ()
-    return tuple(
+def _of_models(entries: Entries) -> tuple[str, ...]:
+    """Return notes on checkpoints with another tokenizer, and on contestants that do not go on with the given model."""
+    checkpoints, start = entries.materials.checkpoints, entries.materials.model
+    notes = notes_on(checkpoints, start)
+    if start is None:
+        return tuple(notes)
+    return *notes, *(
         f"{name} starts from random weights, with the size and the steps that its settings state, not from the given "
         "model: this does not compare methods at equal size."
         for name in entries.fresh
-        if name in entries.models and name != CONTROL
+        if name in entries.models and name != CONTROL and name not in checkpoints
     )
 
 
@@ -312,7 +318,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
             *probes_against_untouched([*entries[0].probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few, *_of_random_weights(entries[0])),
+        notes=(*materials.notes, *few, *_of_models(entries[0])),
         race=searched,
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials),
@@ -363,8 +369,9 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
         costs = estimator(recipe, materials, run)
         if recipe.contestants is None:  # named by nobody: those stay longest for which the user handed over a corpus
             known = contestants_of(recipe.methods)
-            on_text = {UNTOUCHED, *(name for name, (_, each) in known.items() if each.needs != "task")}
-            order = sorted(costs.tuning, key=lambda name: name not in on_text)
+            first = {UNTOUCHED, *materials.checkpoints}
+            first |= {name for name, (_, each) in known.items() if each.needs != "task"}
+            order = sorted(costs.tuning, key=lambda name: name not in first)
             costs = replace(costs, tuning={name: costs.tuning[name] for name in order})
         fitted = cut_to_budget(
             recipe,
@@ -378,13 +385,15 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
         )
         return {
             "costs": fitted.costs.as_record(),
-            "recipe": settings.to_mapping(fitted.recipe),
+            **_decision(recipe, fitted.recipe, materials.checkpoints),
             "notes": fitted.notes,
             "begun": budget.spent(run) - budget.spent(run, searching=False),
         }
 
     fitted = decided(run, f"fitted-{key}", decide, writes=watch is not None)
-    cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), materials)
+    kept = {name: materials.checkpoints[name] for name in fitted.get("checkpoints", ())}
+    left = materials.with_checkpoints(kept) if materials.checkpoints else materials
+    cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), left)
     costs, seeds, this = Costs.of_record(fitted["costs"]), cut.recipe.seeds, _race_of(cut, budget)
 
     def paced() -> Costs:
@@ -417,9 +426,23 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
     return WithinBudget(cut, tuple(fitted["notes"]), finalists, another)
 
 
+def _decision(recipe: RaceRecipe, cut: RaceRecipe, checkpoints: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a budget leaves of a recipe and of the checkpoints, as it is written down.
+
+    cut: lists the checkpoints among its contestants if it leaves out some contestants
+    """
+    if not checkpoints:
+        return {"recipe": settings.to_mapping(cut)}
+    listed = None if cut.contestants == recipe.contestants else cut.contestants or ()
+    left = recipe.contestants if listed is None else tuple(name for name in listed if name not in checkpoints)
+    kept = [name for name in checkpoints if listed is None or name in listed]
+    return {"recipe": settings.to_mapping(replace(cut, contestants=left)), "checkpoints": kept}
+
+
 def _race_of(entries: Entries, budget: Budget) -> str:
     """Return the key of a decision, 12 hex digits: of recipe, budget, data, and the models with all that makes them."""
-    models = {name: job.name if job else entries.materials.identity() for name, job in entries.models.items()}
+    given = {name: entries.given.get(name, entries.materials) for name in entries.models}
+    models = {name: job.name if job else given[name].identity() for name, job in entries.models.items()}
     stated = settings.to_mapping(entries.recipe)
     if stated["adapt_seeds"] == 1:  # decisions that were made before there was this setting are found again
         del stated["adapt_seeds"]

@@ -15,6 +15,7 @@ from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, c
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load_method
+from acclimate.reports.table import ALONE, UNTOUCHED
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
@@ -285,6 +286,12 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         return tuple(self.contestants)
 
     @property
+    def taken(self) -> tuple[str, ...]:
+        """The names that no checkpoint in the race can have."""
+        others = (UNTOUCHED, ALONE, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
+        return *others, *contestants_of(self.methods), *chains_of(self.methods)
+
+    @property
     def heldout_tokens(self) -> tuple[str, int]:
         """The setting that states at what length losses on held-out text are read, and that length: what adapting on
         text of the domain reads by default.
@@ -409,7 +416,8 @@ S = TypeVar("S", bound=_Searching)
 
 def heeded(state: Callable[[S], S], usual: S) -> S:
     """Return `usual` with what the user stated, on top of the search that belongs to the stated preset, and without the
-    search over what was stated as one value: `finetune.plan.rate` means that rate.
+    search over what was stated as one value: `finetune.plan.rate` means that rate. A stated rate, also one of a search,
+    is used as it is for an encoder of any width.
 
     state: returns a recipe with what was stated on top
     """
@@ -417,15 +425,30 @@ def heeded(state: Callable[[S], S], usual: S) -> S:
     if stated.finetune.preset != usual.finetune.preset:
         usual = cast(S, replace(cast(Any, usual), search=SEARCHES[stated.finetune.preset]))
         stated = state(usual)
+    if stated.search.rates and _states_rates(state, usual):
+        literal = replace(usual.finetune, rate_by_width=False)
+        stated = state(cast(S, replace(cast(Any, usual), finetune=literal)))
     tuned, search = stated.finetune, stated.search
     preset = finetune.FinetuneRecipe.presets[tuned.preset]
-    if tuned.plan.rate != preset.plan.rate and search.rates == usual.search.rates:
+    if _states_rate(state, usual, preset) and search.rates == usual.search.rates:
         search = replace(search, rates=())
     if tuned.epochs != preset.epochs and search.epochs == usual.search.epochs:
         search = replace(search, epochs=())
     if tuned.plan.batch != preset.plan.batch and search.batches == usual.search.batches:
         search = replace(search, batches=())
     return cast(S, replace(cast(Any, stated), search=search))
+
+
+def _states_rate(state: Callable[[S], S], usual: S, preset: finetune.FinetuneRecipe) -> bool:
+    """Return True if the user stated the rate of fine-tuning: then another in the preset does not come through."""
+    other = replace(preset, plan=replace(preset.plan, rate=0.11))
+    return state(cast(S, replace(cast(Any, usual), finetune=other))).finetune.plan.rate != other.plan.rate
+
+
+def _states_rates(state: Callable[[S], S], usual: S) -> bool:
+    """Return True if the user stated the rates of the search: then others in `usual` do not come through."""
+    others = replace(usual.search, rates=(0.11, 0.12, 0.13))
+    return state(cast(S, replace(cast(Any, usual), search=others))).search.rates != others.rates
 
 
 def refuse_unused(stated: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:

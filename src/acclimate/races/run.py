@@ -12,6 +12,7 @@ from typing import Any
 
 from acclimate.core import ranks
 from acclimate.core.types import Cost, FoldScore, Progress, Score, Split, Watch, unwatched
+from acclimate.data.materials import Fold
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
@@ -39,6 +40,7 @@ from acclimate.races.search import (
     dev_row,
     fit_baseline,
     make_models,
+    rates_in_use,
     searched,
     test_row,
 )
@@ -47,6 +49,8 @@ from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
+
+FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
 
 
 def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
@@ -171,6 +175,9 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
         watch(Progress("budget", 0, 0, "steps", {"note": note}))
     entries, failed = fit_baseline(allowed.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
+    if (entries.materials.fold or FIRST_FOLD) == FIRST_FOLD:
+        for name, rates in rates_in_use(entries, out).items():
+            watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
     tuned = searched(entries, out, finalists=allowed.finalists, another=allowed.another, watch=watch)
     if len(tuned.entries.seeds) > len(entries.seeds):
         notes.append(f"The time that was left went into more seeds: {len(tuned.entries.seeds)} in the end.")

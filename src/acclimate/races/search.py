@@ -50,9 +50,11 @@ from acclimate.data.materials import Fold, Materials
 from acclimate.jobs.job import DIRECTORY, Job, add_to_plan, first_line, missing, result_of, with_needs
 from acclimate.jobs.run import FirstShare, LackingError, do_all, done
 from acclimate.methods import finetune
+from acclimate.models.encoder import configuration_of
 from acclimate.races.contestants import MEASURED, Entries, enter, tested, tested_baseline
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
+from acclimate.races.work import checkpoint_of
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, interval_text
 from acclimate.statistics.power import beyond_reach
@@ -619,6 +621,18 @@ def searched(
     out = {**_diverged(found, entries.materials.fold), **out, **lost}
     every = {name: tuple(jobs.values()) for name, jobs in begun.items()}
     return FineTuned(entries, found, _tuned(entries, found), every, out, tuple(filter(None, [found.edge])))
+
+
+def rates_in_use(entries: Entries, run: Path) -> dict[str, str]:
+    """Return contestant -> in words the peak rates that it is fine-tuned with, of those whose models are there."""
+    recipes, rates = [setting.recipe for setting in entries.recipe.settings()], {}
+    for name in entries.models if entries.fine_tunes else ():
+        job, given = entries.model(name, entries.seeds[0]), entries.given.get(name, entries.materials).model
+        model = given if job is None else checkpoint_of(job.directory(run))
+        assert model is not None
+        if job is None or (Path(model) / "config.json").is_file():
+            rates[name] = finetune.rates_text(recipes, configuration_of(model).hidden_size)
+    return rates
 
 
 def _diverged(found: SearchResult, fold: Fold | None) -> dict[str, str]:

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, cast
 
@@ -218,7 +219,7 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
 
 
 def load_predictor(
-    model: str | Path, *, contestant: str = "", stated: bool = False, watch: Watch = unwatched
+    model: str | PathLike[str], *, contestant: str = "", stated: bool = False, watch: Watch = unwatched
 ) -> Predictor | BaselinePredictor:
     """Return a fine-tuned model, ready to predict, on this process's device; or the baseline of a race.
 
@@ -243,7 +244,7 @@ def load_predictor(
 
 
 def predict(
-    model: str | Path | Predictor | BaselinePredictor,
+    model: str | PathLike[str] | Predictor | BaselinePredictor,
     rows: str | Path | Iterable[Any],
     *,
     text: str | None = None,
@@ -263,7 +264,7 @@ def predict(
     any number of rows.
     """
     predictor = model
-    if isinstance(predictor, str | Path):
+    if isinstance(predictor, str | PathLike):
         predictor = load_predictor(predictor, contestant=contestant, stated=bool(text or pair), watch=watch)
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
@@ -276,7 +277,7 @@ def predict(
 
 
 def predict_file(
-    model: str | Path | Predictor | BaselinePredictor,
+    model: str | PathLike[str] | Predictor | BaselinePredictor,
     file: str | Path,
     out: str | Path,
     *,
@@ -306,7 +307,7 @@ def predict_file(
     Raises ValueError for what cannot be read or written.
     """
     check_out(out, file, keep)
-    where = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | Path) else model
+    where = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | PathLike) else model
     stated = bool(text or pair)
     recorded = asking_of(where, stated=stated) if isinstance(where, str) else where.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)

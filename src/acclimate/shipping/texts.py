@@ -14,6 +14,7 @@ Labels are not looked at. A row that cannot be read is a `Rejected`, with its pl
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -131,7 +133,7 @@ class Text:
     given: str = ""
 
 
-def checkpoint_in(model: str | Path, contestant: str = "", *, watch: Watch = unwatched) -> str:
+def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Watch = unwatched) -> str:
     """Return the directory of a fine-tuned model or of a fitted baseline, or the hub id of a model.
 
     model       a shipment, the out folder of a race (its model to use), a folder that holds `checkpoint`, a checkpoint,
@@ -148,7 +150,7 @@ def checkpoint_in(model: str | Path, contestant: str = "", *, watch: Watch = unw
         _name(place, watch)
         return str(place)
     if not where.is_dir():
-        return str(model)
+        return os.fspath(model)
     for place in (where / USE, where / "checkpoint", where):
         if (place / "config.json").is_file() or (place / BASELINE_FILE).is_file():
             if place == where / USE:

@@ -250,7 +250,7 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """Return the adapted contestant with the best mean on dev: of fine-tunings, or of probes if none was fine-tuned;
     "" if none came to its end and learnt something.
     """
-    adapted = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL)]
+    adapted = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.given)]
     for rows in ({name: name for name in adapted}, {probe_row(name): name for name in adapted}):
         there = [each for each in raced.results if each.row in rows and each.scores and not each.failed and each.learnt]
         if there:

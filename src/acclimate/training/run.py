@@ -23,7 +23,8 @@ import torch
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
 from acclimate.models.encoder import save_model
-from acclimate.models.loading import PROVENANCE, origin
+from acclimate.models.loading import EMBEDDED, PROVENANCE, origin
+from acclimate.models.sentence_modules import OMITTED, adapters_obstacle, is_classifier, sentence_modules
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective, measure
@@ -84,10 +85,21 @@ def run(
 
 
 def write_checkpoint(
-    out: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Any, sources: Mapping[str, Any]
+    out: Path,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: Any,
+    sources: Mapping[str, Any],
+    *,
+    new_weights: bool = False,
 ) -> Checkpoint:
     """Write `out/checkpoint`: weights, tokenizer, recipe.toml, provenance.json (versions, `sources`: hashes of inputs,
     and `origin`: what `models.loading.origin` says of the model that the recipe begins with, if that is known).
+
+    A checkpoint that begins with a sentence-transformers model keeps its modules (models/sentence_modules.py). If it
+    cannot, `modules_omitted` in provenance.json says why. A classifier is no such model.
+
+    new_weights  True if the checkpoint has only the shape of the recipe's model, and none of its weights
 
     Equal runs give equal bytes, because nothing in it depends on the clock or on where files lie: the recipe is written
     without the places of its inputs, which `sources` names by their content.
@@ -100,9 +112,25 @@ def write_checkpoint(
             provenance: dict[str, Any] = {"sources": dict(sources), "versions": versions()}
             if begun_with := origin(getattr(recipe, "model", "")):  # a recipe of pretraining has no model
                 provenance["origin"] = begun_with
+            if reason := _keep_modules(temporary, model, recipe, new_weights=new_weights):
+                provenance[OMITTED] = reason
             files.write_json(temporary / PROVENANCE, provenance)
     ranks.wait()
     return Checkpoint(path)
+
+
+def _keep_modules(directory: Path, model: PreTrainedModel, recipe: Any, *, new_weights: bool) -> str:
+    """Write the modules of the sentence-transformers model that the recipe begins with into a checkpoint.
+
+    Return why they are omitted; "" if they are kept, if the recipe begins with another model, and for a classifier.
+    """
+    begun_with = getattr(recipe, "model", "")
+    if begun_with in ("", EMBEDDED) or is_classifier(model) or (modules := sentence_modules(begun_with)) is None:
+        return ""
+    if reason := "its weights are random" if new_weights else adapters_obstacle(model) or modules.obstacle:
+        return reason
+    modules.copy_to(directory)
+    return ""
 
 
 def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: bool = False) -> Checkpoint | None:

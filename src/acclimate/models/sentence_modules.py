@@ -1,0 +1,174 @@
+"""Keep what makes an encoder a sentence-transformers model: modules, pooling, normalisation, prompts and length.
+
+modules.json                       the modules in their order; the first is the encoder, its path "" is the directory
+1_Pooling/, 2_Dense/, ...          a folder per further module, with its settings and weights
+config_sentence_transformers.json  prompts and the similarity function
+sentence_bert_config.json          the number of tokens that are read; older versions name it after the family
+
+Older versions store the encoder in a folder of its own, such as 0_Transformer. A checkpoint of acclimate stores it
+beside modules.json, as newer versions do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from acclimate.core.files import read_json, write_json
+from acclimate.core.hub import UnreachableError, hub_errors
+from acclimate.models.loading import PICKLED, PROVENANCE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+MODULES = "modules.json"
+OMITTED = "modules_omitted"  # in the provenance of a checkpoint: why it lacks the modules
+SETTINGS = "config_sentence_transformers.json"
+LENGTHS = "sentence_*_config.json"
+PACKAGE = "sentence_transformers."  # begins the types of modules that the package has
+COPIED = (".json", ".txt", ".model", ".safetensors")
+WAY_OUT = "Restore the file, or delete it to go on with the encoder alone"
+
+
+@dataclass(frozen=True)
+class SentenceModules:
+    """The modules of a sentence-transformers model.
+
+    root     directory that holds modules.json
+    modules  its entries, the encoder first
+    """
+
+    root: Path
+    modules: tuple[dict[str, Any], ...]
+
+    @property
+    def encoder(self) -> Path:
+        """The directory of the encoder."""
+        return self.root / str(self.modules[0]["path"])
+
+    @property
+    def obstacle(self) -> str:
+        """Why a checkpoint cannot keep the modules, as a clause; "" if it can."""
+        for module in self.modules:
+            if not module["type"].startswith(PACKAGE):
+                return f"{self.root / MODULES} names {module['type']}, code of the model's own, which is not copied"
+        for folder in self.folders:
+            names = [file.name for file in folder.rglob("*") if file.is_file()]
+            pickled = [name for name in names if name.endswith(PICKLED)]
+            if pickled and not any(name.endswith(".safetensors") for name in names):
+                return (
+                    f"{folder / pickled[0]} is pickled, and pickled weights are not copied. Save the model with a "
+                    f"current version of sentence-transformers, which writes model.safetensors"
+                )
+        return ""
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of the modules behind the encoder; one without files may be missing."""
+        return [folder for module in self.modules[1:] if (folder := self.root / module["path"]).is_dir()]
+
+    def files(self) -> Iterator[tuple[Path, str]]:
+        """Yield the files that a checkpoint keeps unchanged, each with its name there."""
+        for folder in self.folders:
+            for file in sorted(folder.rglob("*")):
+                if file.is_file() and file.suffix in COPIED:
+                    yield file, str(file.relative_to(self.root))
+        if (self.root / SETTINGS).is_file():
+            yield self.root / SETTINGS, SETTINGS
+        for file in sorted(self.encoder.glob(LENGTHS)):
+            yield file, file.name
+
+    def copy_to(self, directory: Path) -> None:
+        """Write the modules into the directory of another encoder of the same width."""
+        first, *others = self.modules
+        write_json(directory / MODULES, [{**first, "path": ""}, *others])
+        for file, name in self.files():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, directory / name)
+
+
+def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
+    """Return the modules of a directory or hub id; None if it is no sentence-transformers model.
+
+    Raises ValueError, naming the file, if modules.json is damaged, and if the hub cannot be reached and its cache
+    does not have the encoder either.
+    """
+    directory = Path(model).expanduser()
+    if not directory.is_dir():
+        fetched = _fetched(os.fspath(model))
+        return None if fetched is None else _read(fetched)
+    if (directory / MODULES).is_file():
+        return _read(directory)
+    if (directory.parent / MODULES).is_file():  # the folder 0_Transformer of an older version
+        found = _read(directory.parent)
+        return found if found.encoder.resolve() == directory.resolve() else None
+    return None
+
+
+def adapters_obstacle(model: PreTrainedModel) -> str:
+    """Return why a model cannot have the modules, if it has adapters; else ""."""
+    from acclimate.models.light import bottleneck_of
+
+    adapted = bottleneck_of(model.config)
+    return "sentence-transformers would load the encoder without its adapters" if adapted else ""
+
+
+def is_classifier(model: PreTrainedModel) -> bool:
+    """Return True if the model has a head other than that of masked language modelling."""
+    predicts_words = model.get_output_embeddings() is not None  # type: ignore[no-untyped-call]
+    return model.base_model is not model and not predicts_words
+
+
+def omission(model: str | Path, checkpoint: Path) -> str:
+    """Return a sentence on the modules that a checkpoint lacks and the model that it began with has; "" for none."""
+    about = read_json(checkpoint / PROVENANCE)
+    if not (reason := about.get(OMITTED, "")):
+        return ""
+    return (
+        f"{model} is a sentence-transformers model, and {checkpoint} is none: its modules are omitted, because {reason}"
+    )
+
+
+def _read(root: Path) -> SentenceModules:
+    path = root / MODULES
+    modules = read_json(path, way_out=WAY_OUT)
+    sound = isinstance(modules, list) and modules and all(isinstance(module, dict) for module in modules)
+    if not sound:
+        raise ValueError(f"{path}: holds no list of modules. {WAY_OUT}")
+    for number, module in enumerate(modules):
+        for name in ("path", "type"):
+            if not isinstance(module.get(name), str):
+                raise ValueError(f"{path}: {name} of module {number} is {module.get(name)!r}, no text. {WAY_OUT}")
+        inside = PurePosixPath(module["path"])
+        if inside.is_absolute() or ".." in inside.parts or (number and not inside.parts):
+            raise ValueError(f"{path}: path of module {number} is {module['path']!r}, no folder beside it. {WAY_OUT}")
+    return SentenceModules(root, tuple(modules))
+
+
+def _fetched(hub_id: str) -> Path | None:
+    """Return the directory of the hub's cache that holds the modules of a model; None if it has none."""
+    import huggingface_hub as hub
+    from huggingface_hub import errors
+
+    known = hub.try_to_load_from_cache(hub_id, MODULES)
+    if known is not None and not isinstance(known, str):
+        return None  # the hub said earlier that there is no such file
+    try:
+        with hub_errors(hub_id, "model", way_out="give the path of its directory"):
+            try:
+                path = Path(known or hub.hf_hub_download(hub_id, MODULES))
+            except errors.LocalEntryNotFoundError:
+                raise
+            except errors.EntryNotFoundError:
+                return None
+            folders = [f"{module['path']}/*" for module in _read(path.parent).modules[1:]]
+            kept = [f"{folder}{ending}" for folder in folders for ending in COPIED]
+            return Path(hub.snapshot_download(hub_id, allow_patterns=[MODULES, SETTINGS, f"*{LENGTHS}", *kept]))
+    except UnreachableError:
+        if known is None and isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
+            return None  # what the cache has was fetched as an encoder
+        raise

@@ -1,0 +1,382 @@
+"""Checkpoints that race as contestants beside the untouched model: their jobs, scores, refusals and resumption."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from typer.testing import CliRunner
+
+import acclimate
+import toys
+from acclimate import cli
+from acclimate.core import files as records
+from acclimate.core.types import Checkpoint
+from acclimate.data.checkpoints import checked, parse_checkpoints, same_tokenizer
+from acclimate.models.loading import identity
+from acclimate.races.contestants import enter, probed
+from acclimate.races.contestants import tested_probe as look_at_test
+from acclimate.races.recipe import RaceRecipe
+
+
+@pytest.fixture(scope="module")
+def start(toy_race: Any) -> Path:
+    [job] = (toy_race.run / "jobs").glob("pretrain-*")
+    return job / "checkpoint"
+
+
+@pytest.fixture(scope="module")
+def ours(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the same tokenizer with other weights."""
+    return with_noise(start, tmp_path_factory.mktemp("ours") / "model")
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of another tokenizer and width."""
+    from transformers import BertTokenizer
+
+    from acclimate.models.encoder import new_encoder, save_model
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *toys.PLAIN]
+    words += [word for topic in toys.TOPICS.values() for word in topic]
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    model = new_encoder(layers=1, hidden=16, heads=2, vocabulary_size=len(words), longest=40, pad=0, seed=0)
+    path = tmp_path_factory.mktemp("theirs") / "model"
+    save_model(model, tokenizer, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def asked(toy_race: Any, start: Path) -> dict[str, Any]:
+    """What `race` is given."""
+    files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
+    raw = {"corpus": toy_race.inputs / "domain.txt", "general": toy_race.inputs / "general.txt"}
+    return {**files, **raw, "model": start, "recipe": toy_race.recipe, "max_tokens": 32, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def raced(toy_race: Any, asked: Any, ours: Path, theirs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    out = tmp_path_factory.mktemp("raced") / "run"
+    checkpoints = {"ours": Checkpoint(ours), "theirs": theirs}
+    given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": checkpoints}
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, out=out)
+    return SimpleNamespace(out=out, study=study, outcome=study.report.outcome, checkpoints=checkpoints)
+
+
+def with_noise(source: Path, to: Path, seed: int = 0) -> Path:
+    """A copy of a model with other weights."""
+    shutil.copytree(source, to)
+    (to / "manifest.json").unlink(missing_ok=True)
+    generator = torch.Generator().manual_seed(seed)
+    weights = {
+        name: weight * (1 + 0.5 * torch.randn(weight.shape, generator=generator))
+        for name, weight in load_file(to / "model.safetensors").items()
+    }
+    save_file(weights, to / "model.safetensors", metadata={"format": "pt"})
+    return to
+
+
+def test_checkpoints_are_fine_tuned_probed_and_compared_like_the_others(raced: Any) -> None:
+    rows = {result.row: result for result in raced.outcome.results}
+    assert {"untouched", "ours", "theirs", "TAPT", "TF-IDF", "ours, probe", "theirs, probe"} <= rows.keys()
+    assert not raced.study.report.failed
+    for name in ("ours", "theirs"):
+        assert len(rows[name].scores) == len(rows["untouched"].scores)
+        assert rows[name].costs["adapting"].flops == 0
+        assert {score.adaptation for score in rows[name].scores} == {None}, "no adaptation draws it"
+    compared = {each.contestant: each.comparison for each in raced.study.report.rows}
+    assert compared["ours"].adaptations == 0
+    assert not compared["ours"].one_adaptation
+    assert compared["TAPT"].one_adaptation
+    scores = {name: [score.test for score in rows[name].scores] for name in ("untouched", "ours", "theirs")}
+    assert scores["ours"] != scores["untouched"]
+    text = (raced.out / "table.txt").read_text()
+    page = (raced.out / "report.html").read_text()
+    csv = (raced.out / "table.csv").read_text()
+    assert all(name in shown for name in ("ours", "theirs") for shown in (text, page, csv))
+
+
+def test_their_fine_tunings_start_from_their_own_weights(raced: Any, ours: Path, theirs: Path, start: Path) -> None:
+    for name, model in (("ours", ours), ("theirs", theirs), ("untouched", start)):
+        jobs = [*(raced.out / "jobs").glob(f"fine-tune-{name}-*")]
+        assert jobs
+        assert {records.read_json(job / "job.json")["contents"]["model"] for job in jobs} == {identity(model)}
+        width = records.read_json(model / "config.json")["hidden_size"]
+        assert {records.read_json(job / "checkpoint/config.json")["hidden_size"] for job in jobs} == {width}
+        words = {len(records.read_json(job / "checkpoint/tokenizer.json")["model"]["vocab"]) for job in jobs}
+        assert words == {len(records.read_json(model / "tokenizer.json")["model"]["vocab"])}
+
+
+def test_losses_are_shown_for_the_same_tokenizer_only(raced: Any) -> None:
+    facts = raced.outcome.race
+    assert {"ours", "TAPT"} <= facts.general_losses.keys()
+    assert "theirs" not in facts.general_losses
+    before, after = facts.general_losses["ours"]
+    assert after != before
+    note = "theirs has its own tokenizer, which reads its texts."
+    assert sum(each.startswith(note) for each in raced.outcome.notes) == 1
+    assert not any(each.startswith("ours has its own") for each in raced.outcome.notes)
+    assert not any("random weights" in each for each in raced.outcome.notes)
+    assert facts.given["ours"]["adapting"] == "none: it races as it is"
+    assert "model, ours" in facts.hashes
+
+
+def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs(
+    raced: Any, toy_race: Any, asked: Any, start: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(raced.out, run)
+    results = {path: path.stat().st_mtime_ns for path in run.glob("jobs/*/result.json")}
+    given = {**asked, "contestants": ["TAPT", "TF-IDF"], "out": run}
+    again = acclimate.race(toy_race.inputs / "train.jsonl", **given, checkpoints=raced.checkpoints)
+    assert again.verdict == raced.study.verdict
+    assert {path: path.stat().st_mtime_ns for path in run.glob("jobs/*/result.json")} == results
+    checkpoints = {**raced.checkpoints, "more": with_noise(start, tmp_path / "more", seed=1)}
+    left = acclimate.race(toy_race.inputs / "train.jsonl", **given, checkpoints=checkpoints, dry_run=True)
+    lines = {line.split()[0]: line for line in left.text.splitlines() if line.strip()}
+    assert {"untouched", "ours", "theirs", "more", "TAPT"} <= lines.keys()
+    assert "0 s" in lines["ours"]
+    assert lines["more"].split()[3] == str(toy_race.recipe.seeds), "its fine-tunings are left"
+
+
+def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
+    toy_race: Any, asked: Any, start: Path, tmp_path: Path
+) -> None:
+    run, model = tmp_path / "run", with_noise(start, tmp_path / "model", seed=2)
+    given = {**asked, "contestants": ["TF-IDF"], "out": run, "checkpoints": {"ours": model}, "probe_only": True}
+    acclimate.race(toy_race.inputs / "train.jsonl", **given)
+    [before] = (run / "jobs").glob("probe-ours-*")
+    weights = (model / "model.safetensors").read_bytes()
+    shutil.rmtree(model)
+    with_noise(start, model, seed=3)
+    results = len([*run.glob("jobs/*/result.json")])
+    for dry_run in (True, False):
+        with pytest.raises(
+            ValueError, match=r"checkpoint 'ours' \(.*\) has other files than when the race in .* began"
+        ):
+            acclimate.race(toy_race.inputs / "train.jsonl", **given, dry_run=dry_run)
+    assert len([*run.glob("jobs/*/result.json")]) == results
+    fresh = {**given, "out": tmp_path / "fresh"}
+    acclimate.race(toy_race.inputs / "train.jsonl", **fresh)
+    [after] = (tmp_path / "fresh" / "jobs").glob("probe-ours-*")
+    assert after.name != before.name, "a new version at the same path is not taken for the old one"
+    (model / "model.safetensors").write_bytes(weights)
+    acclimate.race(toy_race.inputs / "train.jsonl", **given)
+
+
+def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
+    toy_race: Any, asked: Any, ours: Path, tmp_path: Path
+) -> None:
+    headless = tmp_path / "headless"
+    shutil.copytree(ours, headless)
+    weights = {name: weight for name, weight in load_file(ours / "model.safetensors").items() if "cls." not in name}
+    save_file(weights, headless / "model.safetensors", metadata={"format": "pt"})
+    given = {**asked, "contestants": [], "checkpoints": {"headless": headless}, "out": tmp_path / "run"}
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given, finetune__plan__steps=2, finetune__looks=1)
+    assert study.report.outcome.race.general_losses == {}
+    assert not study.report.failed
+
+
+def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, start: Path, tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    def watch(progress: Any) -> None:
+        if "rate" in str(progress.values.get("note", "")) and progress.stage.startswith("fine-tune"):
+            notes.append(f"{progress.stage}: {progress.values['note']}")
+
+    files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
+    short = {"finetune__epochs": 0, "finetune__plan__steps": 4, "finetune__looks": 1, "finetune__retry": False}
+    given = {**files, **short, "max_tokens": 32, "seeds": 2, "progress": False, "watch": watch}
+    for name, rate, told in (
+        ("usual", {}, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
+        ("stated", {"finetune__plan__rate": 3e-3}, "peak rate 0.003"),
+    ):
+        notes.clear()
+        out = tmp_path / name
+        study = acclimate.evaluate(start, toy_race.inputs / "train.jsonl", **given, **rate, out=out)
+        assert notes == [f"fine-tune model: {told}"]
+        assert study.report.facts.given["untouched"]["fine-tuning"].endswith(told)
+        assert told in (out / "report.html").read_text()
+
+
+def test_is_my_model_better_than_the_base_is_one_command(
+    toy_race: Any, start: Path, ours: Path, tmp_path: Path
+) -> None:
+    settings = [each for each in toys.SETTINGS if not each.startswith("pretrain.")]
+    command = [
+        "race", str(toy_race.inputs / "train.jsonl"), "--dev", str(toy_race.inputs / "dev.jsonl"),
+        "--test", str(toy_race.inputs / "test.jsonl"), "--model", str(start), "--max-tokens", "32",
+        "--checkpoint", f"ours={ours}", "--out", str(tmp_path / "run"), *settings, "contestants=[]",
+    ]  # fmt: skip
+    told = CliRunner().invoke(cli.app, [*command, "--dry-run", "--json"])
+    assert told.exit_code == 0, told.output
+    lines = {line["label"]: line for line in json.loads(told.stdout)["lines"]}
+    assert lines["ours"]["tunings"] == lines["untouched"]["tunings"] == toy_race.recipe.seeds
+    assert lines["ours"]["seconds"] > 0
+    told = CliRunner().invoke(cli.app, command)
+    assert told.exit_code == 0, told.output
+    said = " ".join(told.output.split())
+    assert "ours" in said
+    assert "the nearest, ours, is" in said or "ours is better than the untouched model" in said
+    assert "one adaptation" not in said
+    assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
+
+
+@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("4.2GFLOP", {"ours", "theirs"})])
+def test_a_budget_counts_checkpoints_and_keeps_them_longest(
+    budget: str, kept: set[str], raced: Any, asked: Any, tmp_path: Path
+) -> None:
+    given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": raced.checkpoints, "out": tmp_path / "run"}
+    train = asked["dev"].with_name("train.jsonl")
+    left = acclimate.race(train, **given, budget=budget, dry_run=True)
+    lines = {line.split()[0] for line in left.text.splitlines() if line.strip()}
+    assert lines & {"ours", "theirs", "TAPT"} == kept, left.text
+    study = acclimate.race(train, **given, budget=budget)
+    assert {trial.contestant for trial in study.report.outcome.trials} == kept | {"untouched"}
+    assert {result.row for result in study.report.outcome.results} & {"ours", "theirs", "TAPT"} <= kept
+    again = acclimate.race(train, **given, budget=budget)
+    assert again.verdict == study.verdict
+
+
+def test_folds_score_checkpoints_too(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (toy_race.inputs / "train.jsonl").read_text().splitlines()]
+    given = {**asked, "dev": None, "test": None, "contestants": [], "checkpoints": {"ours": ours}}
+    study = acclimate.race(rows, **given, folds=2, finetune__plan__steps=4, finetune__looks=1, out=tmp_path / "run")
+    rows_of = {result.row: result for result in study.report.outcome.results}
+    assert {"untouched", "ours", "ours, probe"} <= rows_of.keys()
+    jobs = [*(tmp_path / "run/jobs").glob("fine-tune-ours-*")]
+    assert {records.read_json(job / "job.json")["contents"]["model"] for job in jobs} == {identity(ours)}
+
+
+def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race: Any, ours: Path) -> None:
+    materials = toy_race.materials.with_checkpoints({"ours": str(ours)})
+    entries = enter(replace(toy_race.recipe, contestants=("TAPT",)), materials)
+    assert entries.models["ours"] is None
+    assert entries.model("untouched", 0) is entries.base
+    setting = toy_race.recipe.setting()
+    tuned = entries.tuning("ours", setting, 0)
+    assert tuned.contents["model"] == identity(ours)
+    assert not tuned.needs
+    assert "ours" not in entries.general_losses, "the vocabulary of the start is not known yet"
+    assert entries.contestants_of([tuned, entries.tuning("untouched", setting, 0), *entries.probes["ours"]]) == [
+        ("ours",), ("untouched",), ("ours",)
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, start: Path) -> None:
+
+    materials = replace(toy_race.materials, model="owner/model")
+    job = look_at_test(probed("ours", None, materials, toy_race.recipe.finetune), materials.task)
+    assert job.settings["model"] == "owner/model", "the look at the test set reads the model too"
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        (["models/ours"], "--checkpoint models/ours: has no name. Write NAME=PATH"),
+        (["=models/ours"], "has no name"),
+        (["ours="], "has no path"),
+        (["ours"], "has no name"),
+        (["ours=a", "ours=b"], "--checkpoint ours is stated twice, as a and b"),
+        (["ours=a", "Ours =b"], "checkpoints 'ours' and 'Ours' have the same name"),
+        (["our-s=a", "ours=b"], "have the same name"),
+        (["a, b=a"], "a name has 1 to 40 letters"),
+        (["ours, probe=a"], "a name has 1 to 40 letters"),
+        (["a\nb=a"], "a name has 1 to 40 letters"),
+        ([f"{'x' * 41}=a"], "a name has 1 to 40 letters"),
+    ],
+)
+def test_what_is_typed_wrongly_is_refused(stated: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_checkpoints(stated)
+
+
+def test_names_and_paths_are_taken_as_they_are_typed() -> None:
+    typed = ["ours=models/a=b", "BGE (small) v1.5 = BAAI/bge-small", "e5+=x", "µ=y"]
+    assert parse_checkpoints(typed) == {
+        "ours": "models/a=b", "BGE (small) v1.5": "BAAI/bge-small", "e5+": "x", "µ": "y"
+    }  # fmt: skip
+
+
+TAKEN = """TAPT, tapt, dapt, DAPT+TAPT, dapt + tapt, untouched, Untouched, TF-IDF, tfidf, tf_idf, DGA, random weights
+Random-Weights, word list, model"""
+
+
+@pytest.mark.parametrize("name", re.split(r", |\n", TAKEN))
+def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Path) -> None:
+    with pytest.raises(ValueError, match=r"is the name of a contestant already\. Rename it"):
+        checked({name: str(ours)}, None, taken=RaceRecipe().taken)
+
+
+def test_what_is_no_encoder_is_refused_before_any_training(
+    start: Path, ours: Path, toy_inputs: Path, tmp_path: Path
+) -> None:
+    from transformers import GPT2Config, T5Config
+
+    recipe = RaceRecipe()
+
+    def refused(message: str, **checkpoints: Any) -> None:
+        with pytest.raises(ValueError, match=message):
+            checked(checkpoints, str(start), taken=recipe.taken)
+
+    refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
+    refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
+    refused("checkpoint 'ours': .*holds no config.json", ours=toy_inputs)
+    refused("checkpoint 'ours' is 3, no directory or hub id", ours=3)
+    refused("checkpoint 'ours': 'scratch' is no model", ours="scratch")
+    for kind, config in (("gpt2", GPT2Config(vocab_size=50)), ("t5", T5Config(vocab_size=50))):
+        shutil.copytree(ours, tmp_path / kind)
+        config.save_pretrained(tmp_path / kind)
+        refused(f"checkpoint 'ours': .*is no encoder: its family, {kind}", ours=tmp_path / kind)
+    shutil.copytree(ours, tmp_path / "decoder")
+    about = records.read_json(tmp_path / "decoder/config.json")
+    records.write_json(tmp_path / "decoder/config.json", {**about, "is_decoder": True})
+    refused("is no encoder: its family, bert, decodes text", ours=tmp_path / "decoder")
+    shutil.copytree(ours, tmp_path / "empty")
+    (tmp_path / "empty/model.safetensors").unlink()
+    refused("checkpoint 'ours': .*holds no weights", ours=tmp_path / "empty")
+    shutil.copytree(ours, tmp_path / "wordless", ignore=shutil.ignore_patterns("tokenizer*", "vocab*"))
+    refused("checkpoint 'ours': .*tokenizer", ours=tmp_path / "wordless")
+    refused("'ours' has the same files as the model that the race starts from", ours=start)
+    refused("'b' has the same files as checkpoint 'a'", a=ours, b=ours)
+    with pytest.raises(ValueError, match="a mapping is needed"):
+        checked([str(ours)], str(start), taken=recipe.taken)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Path, tmp_path: Path) -> None:
+    task = replace(toy_race.materials.task, max_tokens=41)
+    materials = replace(toy_race.materials, task=task).with_checkpoints({"theirs": str(theirs)})
+    with pytest.raises(ValueError, match=r"checkpoint 'theirs' reads at most 40\. Set --max-tokens 40"):
+        enter(replace(toy_race.recipe, contestants=()), materials)
+
+
+def test_tokenizers_are_the_same_if_they_cut_alike(start: Path, ours: Path, theirs: Path) -> None:
+    assert same_tokenizer(str(start), str(ours))
+    assert not same_tokenizer(str(start), str(theirs))
+
+
+def test_a_checkpoint_that_wins_is_handed_over_and_shipped(
+    toy_race: Any, asked: Any, start: Path, tmp_path: Path
+) -> None:
+    worse = with_noise(start, tmp_path / "worse", seed=5)
+    weights = {name: weight * 0 for name, weight in load_file(worse / "model.safetensors").items()}
+    save_file(weights, worse / "model.safetensors", metadata={"format": "pt"})  # which reads all texts as the same
+    given = {**asked, "model": worse, "contestants": [], "checkpoints": {"ours": start}, "out": tmp_path / "run"}
+    study = acclimate.race(toy_race.inputs / "train.jsonl", **given)
+    assert study.winner == "ours"
+    [prediction] = study.predict(["the pulse of the heart."])
+    assert prediction.label in toys.TOPICS
+    acclimate.ship(study, tmp_path / "shipped", progress=False)
+    card = (tmp_path / "shipped" / "README.md").read_text()
+    assert 'the contestant "ours" of a race' in card
+    assert f"model, ours: `{identity(start)}`" in card
+    assert str(start) not in card
