@@ -1,4 +1,4 @@
-"""Does a budgeted race find the full grid's winner? Both for real, in separate directories, on labelled files.
+"""Does a budgeted race find the full grid's best encoder? Both for real, in separate directories, on labelled files.
 
 python benchmarks/budgeted_race.py --model runs/base/checkpoint --task papers=papers/ --task chemistry=chemistry/ \\
     --work runs/budget --out benchmarks/reports/2026-11-20-budgeted-race.md
@@ -31,7 +31,7 @@ from acclimate.tasks.labelled import LabelledFiles
 COLUMNS = (
     "task",
     "race",
-    "winner",
+    "best encoder",
     "its setting",
     "dev",
     "test",
@@ -45,7 +45,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Ended:
-    """One race. test: of the winner, the mean over seeds; flops, seconds: of all its jobs; tunings: in full."""
+    """One race. test: of the best encoder, the mean over seeds; flops, seconds: of all its jobs; tunings: in full."""
 
     report: RaceReport
     setting: str
@@ -77,7 +77,7 @@ def main() -> None:
         given.out,
         [
             head("A budgeted race against the full grid", facts=facts),
-            "Test scores are means over the seeds of the winner that dev chose, in points. Training is adapting and "
+            "Test scores are means over the seeds of the encoder that dev chose, in points. Training is adapting and "
             "fine-tuning, in FLOP by formula, which other work on the machine does not change; seconds are those of "
             "all jobs. Fine-tunings: those that went to the end.\n",
             table(COLUMNS, rows),
@@ -98,14 +98,14 @@ def _race(given: argparse.Namespace, name: str, folder: Path, recipe: RaceRecipe
     estimator = costs_of("flops") if budget else None
     run_race(recipe, materials, run, command="benchmark", budget=budget, estimator=estimator)
     report = write_race_pages(run)
-    name = report.facts.winner
-    winner = [score for score in report.outcome.scores if score.contestant == name]
+    name = report.facts.encoder
+    best = [score for score in report.outcome.scores if score.contestant == name]
     chosen = [trial.setting for trial in report.outcome.trials if trial.contestant == name and trial.kept]
     return Ended(
         report=report,
         setting=chosen[-1] if chosen else recipe.settings()[0].name,
-        dev=float(np.mean([score.dev for score in winner])),
-        test=float(np.mean([score.test for score in winner])),
+        dev=float(np.mean([score.dev for score in best])),
+        test=float(np.mean([score.test for score in best])),
         flops=Budget(1, "flops", "").spent(run),
         seconds=Budget(1, "seconds", "").spent(run),
         tunings=len(list((run / "jobs").glob(f"fine-tune*/{RESULT}"))),
@@ -116,7 +116,7 @@ def _row(task: str, race: str, budgeted: Ended, grid: Ended) -> list[Any]:
     return [
         task,
         race,
-        budgeted.report.facts.winner,
+        budgeted.report.facts.encoder,
         budgeted.setting,
         f"{100 * budgeted.dev:.1f}",
         f"{100 * budgeted.test:.1f}",

@@ -55,7 +55,7 @@ def main() -> int:
         trees = {"base": base, "here": ROOT}
         if "predict" in given.only:
             taken([base], ("evaluate", "rows.csv", *TUNED, "--out", "OUT"), place)
-            shutil.move(place / "0" / "winner", place / "model")
+            shutil.move(place / "0" / "use", place / "model")
         seconds = {(name, tree): list[float]() for name in given.only for tree in trees}
         for turn in range(-1, given.rounds):  # the first one compiles, and is not counted
             for name in given.only:

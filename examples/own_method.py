@@ -71,7 +71,7 @@ FOCAL = Method(
 def main() -> None:
     train, model, out, *stated = sys.argv[1:]
     recipe = settings.override(recipe_for(model, {"focal": FOCAL}), stated)
-    given = {"contestants": ["TAPT", FOCAL], "model": model, "recipe": recipe, "out": out}
+    given = {"contestants": ["TAPT", FOCAL], "model": model, "recipe": recipe, "out": out, "budget": "none"}
     print(acclimate.race(train, dry_run=True, **given))  # what the race will cost, before it starts
     print(acclimate.race(train, **given).verdict)  # the same call again goes on where it stopped
     print(f"Table and curves: {out}/report.html")

@@ -165,6 +165,23 @@ def test_a_finished_race_started_again_shows_the_table_at_once(run, raced, toy_i
     assert recorded(raced).race.commands[0].startswith("acclimate race /")
 
 
+def test_a_race_takes_an_hour_by_default_and_says_so(run, base, toy_inputs, tmp_path):
+    train, dev, test = (f"{toy_inputs}/{split}.jsonl" for split in toys.SIZES)
+    command = ["race", train, "--dev", dev, "--test", test, "--model", base, "--max-tokens", "32", "--dry-run"]
+    settings = ['contestants=["TF-IDF"]', "seeds=2", "finetune.epochs=0", "finetune.plan.steps=2"]
+    status, said = run(*command, *settings)
+    assert status == 0, said
+    assert said.count("Budget: 1h, the default; --budget none removes the limit.") == 1
+    assert "The budget of the race is 1h" in " ".join(said.split())
+    for budget in (["--budget", "none"], ["--probe-only"]):
+        status, said = run(*command, *settings, *budget)
+        assert status == 0, said
+        assert "1h" not in said
+    status, said = run(*command, *settings, "--folds", "2")
+    assert status == 0, said
+    assert "Budget: no limit, because cross-validation takes no budget." in said
+
+
 def test_report_writes_the_page_again(run, raced):
     (raced / "report.html").unlink()
     status, said = run("report", "raced")

@@ -14,7 +14,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
-from acclimate.races.budget import Budget, clocked, parse_budget, seconds_of, session_of
+from acclimate.races.budget import Budget, budget_or_usual, clocked, parse_budget, seconds_of, session_of
 from acclimate.races.fit import (
     ADAPTING,
     FEWEST_STEPS,
@@ -392,3 +392,45 @@ def test_a_decision_is_made_once(tmp_path):
     assert decided(tmp_path, "a", lambda: [2]) == [1]
     assert decided(tmp_path, "b", lambda: 3) == 3
     assert files.read_record(tmp_path / "decisions.json") == {"a": [1], "b": 3}
+
+
+def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
+    recipe = for_model()
+    assert budget_or_usual(None, recipe) == ("1h", ("1h, the default; --budget none removes the limit",))
+    for stated in ("1h", "20min", "3PFLOP"):
+        assert budget_or_usual(stated, recipe) == (stated, ())
+    for stated in ("none", " None "):
+        assert budget_or_usual(stated, recipe) == (None, ())
+    with pytest.raises(ValueError, match=r"budget 'nothing' is not understood.* or none for no limit"):
+        budget_or_usual("nothing", recipe)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"folds": 5}, "cross-validation"),
+        ({"search": SearchRecipe(rates=(1e-5, 1e-4), common=True)}, "search.common"),
+        ({"search": SearchRecipe(rates=(1e-5, 1e-4), how="tpe", trials=4)}, "search.how = 'tpe'"),
+    ],
+)
+def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so(change, reason) -> None:
+    recipe = replace(for_model(), **change)
+    assert budget_or_usual(None, recipe) == (None, (f"no limit, because {reason} takes no budget",))
+    assert budget_or_usual("20min", recipe) == ("20min", ()), "what the user states is refused elsewhere"
+
+
+def test_probes_alone_have_no_usual_budget() -> None:
+    assert budget_or_usual(None, for_model(), probe_only=True) == (None, ())
+
+
+def test_what_a_budget_cuts_or_refuses_names_the_way_to_have_none() -> None:
+    cut = cut_to_budget(WIDE, Budget(900, "seconds", "15min"), COSTS, text_rows=TEXT_ROWS)
+    assert cut.notes[0] == "The budget of the race is 15min: --budget none removes the limit."
+    with pytest.raises(ValueError, match=r"too small: .*--budget none removes the limit\."):
+        cut_to_budget(WIDE, Budget(2, "seconds", "2s"), COSTS, text_rows=TEXT_ROWS)
+
+
+def test_one_contestant_alone_reaches_the_end() -> None:
+    alone = costs_alike(adapting=0.0, fixed=1.0, tuning=20.0, test=1.0, rivals=("TAPT",)).part([UNTOUCHED])
+    found = affordable(Budget(3600, "seconds", "1h"), alone, [UNTOUCHED], 3, 0.0)
+    assert last_round(alone, [UNTOUCHED], 3)[:found] == last_round(alone, [UNTOUCHED], 3)

@@ -31,7 +31,18 @@ FINETUNE = tuple(
     for each in ("preset=papers", "looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=6", "plan.rate=1e-2")
 )
 RACE = (
-    *("race", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test", "in/test.jsonl", "--corpus", "in/domain.txt"),
+    *(
+        "race",
+        "--budget",
+        "none",
+        "in/train.jsonl",
+        "--dev",
+        "in/dev.jsonl",
+        "--test",
+        "in/test.jsonl",
+        "--corpus",
+        "in/domain.txt",
+    ),
     *("--model", "model", "--max-tokens", "48", "--out", "out", "seeds=2", 'contestants=["TAPT"]', "search.rates=[]"),
     *("tapt.max_tokens=16", "tapt.plan.steps=3", "tapt.plan.batch=4", "tapt.epochs=0", "dapt.max_tokens=16"),
     *FINETUNE,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import read_json, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
+from acclimate.models.formats import OWN_WEIGHTS
 from acclimate.models.loading import PICKLED, PROVENANCE
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
     if not directory.is_dir():
         fetched = _fetched(os.fspath(model))
         return None if fetched is None else _read(fetched)
+    if (directory / OWN_WEIGHTS).is_file():
+        return None  # a shipped classifier: its last module gives logits
     if (directory / MODULES).is_file():
         return _read(directory)
     if (directory.parent / MODULES).is_file():  # the folder 0_Transformer of an older version

@@ -25,10 +25,9 @@ from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on
 from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
 from acclimate.races.estimates import shares_run, tuning_of
-from acclimate.races.outcome import path_of, read_outcome
+from acclimate.races.outcome import encoder_to_train, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import foreseen_of, left_among, left_of
-from acclimate.races.use import encoder_to_train
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.prepared import Prepared, open_prepared

@@ -6,6 +6,7 @@ Text, CSV and page are made of what `read_outcome` returns, right after the run 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.figures import points
 from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split
 from acclimate.data.examination import Examination
@@ -28,6 +30,7 @@ from acclimate.tasks.task import Kind
 
 NEAR = "little more than frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
+ROUNDING = 1e-9  # difference of two dev scores that is none
 FIRST_IMPRESSION = "so take this race as a first impression."  # ends the note that the verdict repeats
 IN_SCIKIT_LEARN = "in scikit-learn"  # what `Facts.given` calls the code of a baseline
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
@@ -191,7 +194,7 @@ class Facts:
     """What the page of a race says beside scores and comparisons. An empty part leaves its section out.
 
     task         name, source, sizes of the splits, labels, metric: what was measured
-    use          the contestant to use (races/use.py), whose model is in use/; "" if there is none
+    use          the contestant to use (`choose`), whose model is in use/; "" if there is none
     encoder      the best encoder on dev, whose checkpoint is in use/ or encoder/; "" if no encoder learnt the task
     use_reason   why that contestant is used, in a sentence, or why none is; "" if there was no choice
     given        contestant -> what it was given: settings, steps, seeds; equal chances can be seen to be equal
@@ -409,6 +412,79 @@ def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
     """
     there = [result for result in results if result.scores and not result.failed and result.learnt and not result.probe]
     return max(there, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
+
+
+@dataclass(frozen=True)
+class Use:
+    """The choice that dev makes.
+
+    contestant  to use in production; "" if no contestant is better than a constant answer
+    encoder     the best encoder on dev, used or not; "" if no encoder learnt the task
+    reason      a sentence
+    """
+
+    contestant: str
+    encoder: str
+    reason: str
+
+
+def choose(results: Sequence[CellResult], margin: float) -> Use:
+    """Return the contestant to use: the best on dev, or a simpler one that is at most `margin` points worse there.
+
+    The baseline is the simplest, then the untouched model, then the adaptation with the fewest FLOPs. Equally simple
+    contestants are ranked by dev, then by their order. A contestant is no candidate if it failed, learnt nothing or has
+    no dev score. Probes are none either. The test set chooses nothing.
+    """
+    candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
+    candidates = [each for each in candidates if each.learnt and not each.failed]
+    scores = {each.row: _dev(each) for each in candidates}
+    best, encoder = best_on_dev(candidates), best_on_dev([each for each in candidates if each.encoder])
+    if best is None:
+        return Use("", "", "")
+    near = [each for each in candidates if scores[best.row] - scores[each.row] <= margin / 100 + ROUNDING]
+    used = min(near, key=lambda each: (*_simplicity(each), -scores[each.row]))
+    dev, least = points(scores[used.row]), f"{margin:g} point{'s' * (margin != 1)}"
+    if encoder is None:
+        tuned = any(each.encoder and not each.probe for each in results)
+        why = "no encoder of this race has learnt the task" if tuned else "nothing was fine-tuned"
+        reason = f"{used.row} is used, because {why}."
+    elif len(candidates) == 1:
+        reason = ""
+    elif scores[used.row] >= scores[best.row] - ROUNDING:
+        reason = f"{_named(used)} has the best dev score, {dev} points."
+    else:
+        reason = (
+            f"{_named(used)} is simpler than {_named(best)} and at most {least} worse on dev: {dev} against "
+            f"{points(scores[best.row])} points."
+        )
+    return Use(used.row, encoder.row if encoder else "", reason[:1].upper() + reason[1:])
+
+
+def encoder_to_train(results: Sequence[CellResult], margin: float) -> str:
+    """Return the encoder that a cross-validation trains on the usual split: the one to use, or else the best one; ""
+    if no encoder learnt the task.
+    """
+    choice = choose(results, margin)
+    used = [result for result in results if result.row == choice.contestant and result.encoder]
+    return choice.contestant if used else choice.encoder
+
+
+def _named(result: CellResult) -> str:
+    return "the untouched model" if result.row == UNTOUCHED else result.row
+
+
+def _dev(result: CellResult) -> float:
+    """Return the mean dev score over seeds, or over repeats of a cross-validation."""
+    return sum(score.dev for score in result.scores) / len(result.scores)
+
+
+def _simplicity(result: CellResult) -> tuple[int, float]:
+    """Return a key that is smaller for a simpler contestant. FLOPs are the same on every machine, seconds are not."""
+    if not result.encoder:
+        return 0, 0.0
+    if result.row == UNTOUCHED:
+        return 1, 0.0
+    return 2, sum(score.adapting.flops for score in result.scores) / len(result.scores)
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:

@@ -42,12 +42,11 @@ from acclimate.races.dry_run import DryRun, how_long
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, last_round, pays_for_another
-from acclimate.races.outcome import Outcome, probe_row
+from acclimate.races.outcome import Outcome, choose, probe_row
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
-from acclimate.races.use import choose
 from acclimate.reports.table import ALONE, UNTOUCHED
 from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.metrics import reported_with
@@ -408,7 +407,7 @@ def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget
         def decide() -> int:
             spent = budget.spent(run)
             found = affordable(budget, dearer, names, seeds, spent)
-            ends = spent + last_round(dearer, names, seeds)[found - 1]
+            ends = spent + last_round(dearer, names, seeds)[:found][-1]
             if ends > budget.amount and watch is not None:
                 why = ": fine-tunings take longer than was planned" if dearer != costs else ""
                 over = f"the race is going to take about {budget.as_text(ends)}, more than its {budget.stated}{why}"
@@ -457,7 +456,7 @@ def _completed(
 ) -> Outcome:
     """Return the outcome with the facts of the race, and write its models: `out/use`, `out/encoder`, `out/baseline`.
 
-    races/use.py chooses the contestant to use. `encoder` is there if the best encoder on dev is another one. The
+    `choose` says which contestant to use. `encoder` is there if the best encoder on dev is another one. The
     checkpoint of an encoder is that of the seed with the best dev score. A cross-validation hands over what was trained
     on the usual split, which is the last of `tuned`. Raises ValueError if the untouched model has no score.
     """

@@ -27,6 +27,7 @@ from acclimate.races.outcome import (
     ScoredTask,
     SearchRecord,
     best_on_dev,
+    encoder_to_train,
     path_of,
     probe_row,
     read_outcome,
@@ -44,7 +45,6 @@ from acclimate.races.search import (
     searched,
     test_row,
 )
-from acclimate.races.use import encoder_to_train
 from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
 from acclimate.tasks.prepared import Prepared

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Cost, FoldScore, Score
-from acclimate.races.outcome import CellResult, ScoredTask, probe_row
-from acclimate.races.use import choose, encoder_to_train
+from acclimate.races.outcome import CellResult, ScoredTask, choose, encoder_to_train, probe_row
 
 TASK = ScoredTask("salts", "sequence", "accuracy", ("accuracy",), {"train": 90, "dev": 20, "test": 30})
 FLOPS = {"untouched": 0.0, "TF-IDF": 0.0, "TAPT": 1e12, "DAPT": 9e12}
