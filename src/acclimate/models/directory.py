@@ -1,7 +1,7 @@
 """Whether a directory is a checkpoint that can be adapted and fine-tuned.
 
-Its files, its config and the headers of its weights are read. Every verb asks `require_usable` before it loads anything, so all refuse a model with the same sentence, and
-neither torch nor transformers is imported for it.
+Its files, its config and the headers of its weights are read, which needs neither torch nor transformers. Every verb
+asks `require_usable` before it loads anything, so all refuse a model with the same sentence.
 """
 
 from __future__ import annotations
@@ -32,18 +32,78 @@ MOST_GROWTH = 8  # of a text by its normaliser
 # families without a masked language model. What others are is told by the names of their classes
 DECODERS = frozenset(  # fmt: skip
     {
-        "bert-generation", "biogpt", "bloom", "codegen", "cohere", "cohere2", "ctrl", "falcon", "gemma", "gemma2",
-        "gemma3", "gemma3_text", "glm", "gpt-sw3", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_oss", "gptj",
-        "granite", "llama", "llama4", "mamba", "mamba2", "mistral", "mixtral", "modernbert-decoder", "mpt", "olmo",
-        "olmo2", "openai-gpt", "opt", "persimmon", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "rwkv",
-        "smollm3", "stablelm", "starcoder2", "xglm", "xlnet"
+        "bert-generation",
+        "biogpt",
+        "bloom",
+        "codegen",
+        "cohere",
+        "cohere2",
+        "ctrl",
+        "falcon",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma3_text",
+        "glm",
+        "gpt-sw3",
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neo",
+        "gpt_neox",
+        "gpt_oss",
+        "gptj",
+        "granite",
+        "llama",
+        "llama4",
+        "mamba",
+        "mamba2",
+        "mistral",
+        "mixtral",
+        "modernbert-decoder",
+        "mpt",
+        "olmo",
+        "olmo2",
+        "openai-gpt",
+        "opt",
+        "persimmon",
+        "phi",
+        "phi3",
+        "qwen2",
+        "qwen2_moe",
+        "qwen3",
+        "qwen3_moe",
+        "rwkv",
+        "smollm3",
+        "stablelm",
+        "starcoder2",
+        "xglm",
+        "xlnet",
     }
 )
 ENCODER_DECODERS = frozenset(  # fmt: skip
     {
-        "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "encoder-decoder", "fsmt", "led", "longt5",
-        "m2m_100", "marian", "mbart", "mt5", "mvp", "nllb-moe", "pegasus", "pegasus_x", "plbart", "prophetnet",
-        "switch_transformers", "t5", "t5gemma", "umt5"
+        "bart",
+        "bigbird_pegasus",
+        "blenderbot",
+        "blenderbot-small",
+        "encoder-decoder",
+        "fsmt",
+        "led",
+        "longt5",
+        "m2m_100",
+        "marian",
+        "mbart",
+        "mt5",
+        "mvp",
+        "nllb-moe",
+        "pegasus",
+        "pegasus_x",
+        "plbart",
+        "prophetnet",
+        "switch_transformers",
+        "t5",
+        "t5gemma",
+        "umt5",
     }
 )
 CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
@@ -73,8 +133,18 @@ PACKED = re.compile(r"\.(qweight|qzeros|SCB|absmax|quant_map|quant_state\..*)$")
 # families that count positions from behind the padding's id
 FROM_BEHIND_PADDING = frozenset(  # fmt: skip
     {
-        "camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-
-        prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "longformer",
+        "luke",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
     }
 )
 
