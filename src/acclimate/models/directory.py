@@ -30,81 +30,19 @@ ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
 NAMES_SHOWN = 5
 MOST_GROWTH = 8  # of a text by its normaliser
 # families without a masked language model. What others are is told by the names of their classes
-DECODERS = frozenset(  # fmt: skip
-    {
-        "bert-generation",
-        "biogpt",
-        "bloom",
-        "codegen",
-        "cohere",
-        "cohere2",
-        "ctrl",
-        "falcon",
-        "gemma",
-        "gemma2",
-        "gemma3",
-        "gemma3_text",
-        "glm",
-        "gpt-sw3",
-        "gpt2",
-        "gpt_bigcode",
-        "gpt_neo",
-        "gpt_neox",
-        "gpt_oss",
-        "gptj",
-        "granite",
-        "llama",
-        "llama4",
-        "mamba",
-        "mamba2",
-        "mistral",
-        "mixtral",
-        "modernbert-decoder",
-        "mpt",
-        "olmo",
-        "olmo2",
-        "openai-gpt",
-        "opt",
-        "persimmon",
-        "phi",
-        "phi3",
-        "qwen2",
-        "qwen2_moe",
-        "qwen3",
-        "qwen3_moe",
-        "rwkv",
-        "smollm3",
-        "stablelm",
-        "starcoder2",
-        "xglm",
-        "xlnet",
-    }
+DECODERS = frozenset(
+    """
+    bert-generation biogpt bloom codegen cohere cohere2 ctrl falcon gemma gemma2 gemma3 gemma3_text glm gpt-sw3
+    gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite llama llama4 mamba mamba2 mistral mixtral
+    modernbert-decoder mpt olmo olmo2 openai-gpt opt persimmon phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe rwkv
+    smollm3 stablelm starcoder2 xglm xlnet
+    """.split()  # noqa: SIM905
 )
-ENCODER_DECODERS = frozenset(  # fmt: skip
-    {
-        "bart",
-        "bigbird_pegasus",
-        "blenderbot",
-        "blenderbot-small",
-        "encoder-decoder",
-        "fsmt",
-        "led",
-        "longt5",
-        "m2m_100",
-        "marian",
-        "mbart",
-        "mt5",
-        "mvp",
-        "nllb-moe",
-        "pegasus",
-        "pegasus_x",
-        "plbart",
-        "prophetnet",
-        "switch_transformers",
-        "t5",
-        "t5gemma",
-        "umt5",
-    }
+ENCODER_DECODERS = frozenset(
+    """
+    bart bigbird_pegasus blenderbot blenderbot-small encoder-decoder fsmt led longt5 m2m_100 marian mbart mt5
+    mvp nllb-moe pegasus pegasus_x plbart prophetnet switch_transformers t5 t5gemma umt5
+    """.split()  # noqa: SIM905
 )
 CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
 PREFIXES = {  # family -> the first part of its encoder's names in a checkpoint that has a head
@@ -131,21 +69,11 @@ SHARD = re.compile(r"(.*)-(\d+)-of-(\d+)\.safetensors$")
 INTEGERS = re.compile(r"[IU](8|16|32)$|F[48]_|F8")
 PACKED = re.compile(r"\.(qweight|qzeros|SCB|absmax|quant_map|quant_state\..*)$")
 # families that count positions from behind the padding's id
-FROM_BEHIND_PADDING = frozenset(  # fmt: skip
-    {
-        "camembert",
-        "data2vec-text",
-        "esm",
-        "ibert",
-        "longformer",
-        "luke",
-        "mpnet",
-        "roberta",
-        "roberta-prelayernorm",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "xmod",
-    }
+FROM_BEHIND_PADDING = frozenset(
+    """
+    camembert data2vec-text esm ibert longformer luke mpnet roberta roberta-prelayernorm xlm-roberta
+    xlm-roberta-xl xmod
+    """.split()  # noqa: SIM905
 )
 
 
