@@ -57,6 +57,10 @@ def only(name, content=b"x"):
     return write
 
 
+def moved(name):
+    return lambda place: os.rename(place / "model.safetensors", place / name)
+
+
 def emptied(place):
     shutil.rmtree(place)
     place.mkdir()
@@ -83,7 +87,8 @@ def listening(place):
     here = os.getcwd()
     os.chdir(place)  # a socket's path is at most 108 bytes
     try:
-        socket.socket(socket.AF_UNIX).bind("model.safetensors")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("model.safetensors")
     finally:
         os.chdir(here)
 
@@ -119,14 +124,14 @@ CASES = {
     "int8 weights": (as_type(np.int8), r"quantised weights \(bert\..*dense\.weight is I8"),
     "uint8 weights": (as_type(np.uint8), r"quantised weights \(bert\..*dense\.weight is U8"),
     "gguf": (only("model.gguf"), r"quantised weights \(model\.gguf\)"),
-    "gguf with a config": (lambda place: os.rename(place / "model.safetensors", place / "x.gguf"), r"quantised .*x\.gguf"),
+    "gguf with a config": (moved("x.gguf"), r"quantised .*x\.gguf"),
     "onnx": (only("model.onnx"), r"ONNX model only \(model\.onnx\)"),
     "empty": (emptied, "the directory is empty"),
     "sentence-transformers": (in_a_folder, r"encoder .* is in .*0_Transformer\. Give that path"),
     "compiled": (renamed("_orig_mod."), "42 of 42 names of weights begin with '_orig_mod.'"),
     "data parallel": (renamed("module."), "begin with 'module.'"),
     "lightning": (renamed("model."), "begin with 'model.'"),
-    "peft": (text("adapter_config.json", '{"base_model_name_or_path": "a/b"}'), r"adapter_config\.json: adapters .*'a/b'"),
+    "peft": (text("adapter_config.json", '{"base_model_name_or_path": "a/b"}'), r"_config\.json: adapters .*'a/b'"),
     "missing shards": (shards, "2 of 3 files of the weights are missing: model-00002-of-00003"),
     "shard of an index": (shard_of_the_index, r"1 of 1 files of the weights are missing: model-2\.safetensors"),
     "pipe for weights": (pipe("model.safetensors"), r"model\.safetensors: is a named pipe, not a file"),
@@ -137,8 +142,8 @@ CASES = {
     "device": (linked("/dev/zero"), r"model\.safetensors: is a device"),
     "broken link": (linked("nowhere"), r"model\.safetensors: cannot be opened: No such file"),
     "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is no"),
-    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"model_max_length = 'lots' is no"),
-    "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"tokenizer_config\.json: the name 'a' occurs twice"),
+    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is no"),
+    "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"_config\.json: the name 'a' occurs twice"),
 }  # fmt: skip
 HEAD = {"architectures": ["BertForSequenceClassification"]}
 CASES |= {
@@ -213,6 +218,8 @@ def test_a_normaliser_that_grows_a_text_is_refused(checkpoint):
     grows = {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaa"}
     about["normalizer"] = {"type": "Sequence", "normalizers": [grows, {"type": "Lowercase"}, grows]}
     path.write_text(json.dumps(about))
+    # a class such as BertTokenizer makes its own normaliser
+    (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
     for read in (reader, load_tokenizer):
         with pytest.raises(ValueError, match=r"tokenizer\.json: the normalizer can make a text 25 times as long"):
             read(str(checkpoint))
@@ -224,9 +231,7 @@ def test_weights_that_are_no_numbers_are_refused_with_file_and_name(value, check
     weights = load_file(checkpoint / "model.safetensors")
     weights["bert.embeddings.word_embeddings.weight"][3, 4] = value
     save_file(weights, checkpoint / "model.safetensors")
-    with pytest.raises(
-        ValueError, match=r"model\.safetensors: the weight bert\..*word_embeddings\.weight has 1 values"
-    ):
+    with pytest.raises(ValueError, match=r"model\.safetensors: the weight .*\.word_embeddings\.weight has 1 values"):
         load_masked_language_model(checkpoint)
 
 
