@@ -303,3 +303,46 @@ def test_a_disk_that_is_full_is_named_with_the_room_that_is_left(write, tmp_path
     with pytest.raises(files.DiskError, match=r"new cannot be written: (File|No) .+; [\d,]+ bytes are free there. M"):
         write(tmp_path / "new")
     assert not [*tmp_path.iterdir()]
+
+
+WRITE_SLOWLY = """
+import sys, time
+from pathlib import Path
+from acclimate.core import files
+path, letter = Path(sys.argv[1]), sys.argv[2].encode()
+with files.new_file(path) as file:
+    for _ in range(20):
+        file.write(letter * 1000)
+        file.flush()
+        time.sleep(0.02)
+with files.new_directory(path.with_name("directory")) as directory:
+    for number in range(20):
+        (directory / f"{number}.txt").write_bytes(letter)
+        time.sleep(0.02)
+"""
+
+
+def test_two_processes_that_write_one_path_at_once_leave_the_whole_work_of_one(tmp_path):
+    code = [sys.executable, "-c", WRITE_SLOWLY, str(tmp_path / "rows")]
+    writers = [subprocess.Popen([*code, letter]) for letter in "ab"]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert (tmp_path / "rows").read_bytes() in (b"a" * 20_000, b"b" * 20_000)
+    files.check_manifest(tmp_path / "directory")
+    assert len({path.read_bytes() for path in (tmp_path / "directory").glob("*.txt")}) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory", "rows"]
+
+
+def test_a_name_as_long_as_the_file_system_takes_can_be_written(tmp_path):
+    path = tmp_path / ("x" * 254)
+    files.write_text(path, "whole")
+    assert path.read_text() == "whole"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_name_that_occurs_twice_and_a_pipe_are_refused_where_json_is_read(tmp_path):
+    (tmp_path / "a.json").write_text('{"x": {"kind": 1, "kind": 2}}')
+    with pytest.raises(files.DamagedError, match=r"a\.json: the name 'kind' occurs twice"):
+        files.read_json(tmp_path / "a.json")
+    os.mkfifo(tmp_path / "b.json")
+    with pytest.raises(files.DamagedError, match=r"b\.json is no file"):
+        files.read_object(tmp_path / "b.json")

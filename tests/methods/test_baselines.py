@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -256,3 +258,46 @@ def test_what_guesses_reach_too_has_taught_it_nothing(kind, toy_task):
     assert not baselines.above_chance(task, looks)
     assert baselines.above_chance(task, [*looks, tuple(gold)])
     assert not baselines.above_chance(task, [(gold[0],) * len(gold)])
+
+
+DAMAGE = {
+    "longest": ("x", "longest = 'x' is no number from 1"),
+    "paired": (1, "paired = 1 is neither true nor false"),
+    "terms": ("abc", "terms is no list of terms"),
+    "kind": ("span", "kind = 'span'; known are tokens, sequence"),
+    "labels": (["a", "a", "b"], "labels has a name twice"),
+    "idf": (math.nan, "idf has values that are NaN or infinite"),
+    "value": (math.inf, "value has values that are NaN or infinite"),
+    "weights": (math.nan, "weights has values that are NaN or infinite"),
+    "bias": (math.nan, "bias has values that are NaN"),
+    "column": (10**9, "column has numbers that are none of the"),
+}
+
+
+@pytest.mark.parametrize("field", DAMAGE)
+def test_a_damaged_baseline_is_named_with_its_file_and_field(field, toy_task, tmp_path):
+    value, says = DAMAGE[field]
+    baselines.write_baseline(baselines.fit_tfidf(baselines.TfidfRecipe(), toy_task("sequence")).model, tmp_path)
+    baselines.read_baseline(tmp_path)
+    numbers = load_file(tmp_path / "baseline.safetensors")
+    if field in numbers:
+        numbers[field].flat[0] = value
+        save_file(numbers, tmp_path / "baseline.safetensors")
+    else:
+        about = files.read_json(tmp_path / "baseline.json")
+        files.write_json(tmp_path / "baseline.json", about | {field: value})
+    file = "safetensors" if field in numbers else "json"
+    with pytest.raises(files.DamagedError, match=rf"baseline\.{file} is damaged: {says}"):
+        baselines.read_baseline(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "field", [{"exact": 5}, {"lowered": {"a": 1}}, {"exact": {"a": "B-X"}}, {"new": None}, {"labels": 3}]
+)
+def test_a_damaged_word_list_is_named_with_its_file(field, tmp_path):
+    about = {"kind": "tokens", "labels": ["O"], "exact": {"a": "O"}, "lowered": {}, "new": "O"}
+    files.write_json(tmp_path / "baseline.json", about)
+    baselines.read_baseline(tmp_path)
+    files.write_json(tmp_path / "baseline.json", about | field)
+    with pytest.raises(files.DamagedError, match=rf"baseline\.json is damaged: {next(iter(field))}"):
+        baselines.read_baseline(tmp_path)

@@ -17,7 +17,8 @@ from acclimate.core import files
 from acclimate.models.loading import check_weights, reading
 
 ASKED = """
-from acclimate.models.loading import identity, locate, require_safetensors, resolved
+from acclimate.models.directory import require_safetensors
+from acclimate.models.loading import identity, locate, resolved
 assert resolved("owner/name") == locate("owner/name") == identity("owner/name") == "owner/name"
 require_safetensors("owner/name")
 """

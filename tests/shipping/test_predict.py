@@ -7,11 +7,14 @@ import gzip
 import io
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of
@@ -470,3 +473,53 @@ def test_a_record_of_a_race_that_is_none_is_named(record, said, tmp_path):
     (tmp_path / "race.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=said):
         asking_of(str(tmp_path))
+
+
+def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_path):
+    winner = shutil.copytree(run / "winner", tmp_path / "winner")
+    (winner / "manifest.json").unlink()
+    weights = load_file(winner / "model.safetensors")
+    weights["classifier.weight"][0, 0] = np.nan
+    save_file(weights, winner / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model\.safetensors: the weight classifier\.weight has 1 values"):
+        predict(winner, ["word1"])
+    bias = loaded.model.classifier.bias
+    before = bias.data.clone()
+    bias.data[0] = np.inf
+    try:
+        with pytest.raises(ValueError, match="outputs are NaN or infinite"):
+            predict(loaded, ["word1"])
+    finally:
+        bias.data.copy_(before)
+
+
+def test_adapters_beside_a_winner_are_refused_by_predict_and_ship(run, tmp_path):
+    raced = shutil.copytree(run, tmp_path / "run")
+    (raced / "winner" / "adapter_config.json").write_text("{}")
+    for use in (lambda: predict(raced, ["word1"]), lambda: ship(raced, tmp_path / "out")):
+        with pytest.raises(ValueError, match=r"adapter_config\.json"):
+            use()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_record_with_a_label_twice_is_named(run, tmp_path):
+    winner = shutil.copytree(run / "winner", tmp_path / "winner")
+    about = json.loads((winner / "race.json").read_text())
+    about["task"]["labels"][1] = about["task"]["labels"][0]
+    (winner / "race.json").write_text(json.dumps(about))
+    with pytest.raises(files.DamagedError, match=r"race\.json is damaged: its task has a label twice"):
+        asking_of(str(winner))
+
+
+def test_two_processes_that_predict_into_one_file_do_not_mix_their_rows(run, tmp_path):
+    code = "import sys; from acclimate.shipping.predict import predict_file; predict_file(*sys.argv[1:])"
+    started = []
+    for letter in "ab":
+        source = tmp_path / f"{letter}.jsonl"
+        rows = ({"id": f"{letter}{number}", "text": f"word{number % 50}"} for number in range(9_000))
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        command = [sys.executable, "-c", code, str(run / "winner"), str(source), str(tmp_path / "out.jsonl")]
+        started.append(subprocess.Popen(command))
+    assert [process.wait() for process in started] == [0, 0]
+    ids = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert ids in [[f"{letter}{number}" for number in range(9_000)] for letter in "ab"]

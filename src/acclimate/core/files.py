@@ -10,6 +10,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -28,6 +29,14 @@ _BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_reco
 _OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in an error of safetensors
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written$")  # numpy's error, which does not say why
+# files beside a model that change what loads: weights, adapters, code, modules, and parts of a tokenizer
+_LOADED = re.compile(
+    r"(?!\.).*\.(safetensors|bin|pt|pth|ckpt|gguf|py|model|index\.json)|(adapter_config|config|modules|tokenizer|vocab|"
+    r"tokenizer_config|special_tokens_map|added_tokens|sentence_bert_config|config_sentence_transformers|"
+    r"quantize_config|quant_config|baseline)\.json|(vocab|merges)\.txt"
+)
+_LONG_NAME = 120  # bytes
+_NUMBERS = itertools.count()  # of the temporary files of this process
 _held: set[Path] = set()  # directories that this process holds
 
 
@@ -75,31 +84,44 @@ def disk_named(path: Path) -> Iterator[None]:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write the file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with disk_named(path):
-            with open(temporary, "wb") as file:
-                file.write(content)
-            settle(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path) as file:
+        file.write(content)
 
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Yield a temporary sibling to fill, for a large file. When the block ends, it replaces `path`.
+    """Yield a temporary sibling to fill. When the block ends, it replaces `path`.
 
-    If the block raises, the sibling is removed. If the process is killed, it stays, and the next call for the same
-    `path` empties it. Two processes must not write the same `path` at once.
+    The sibling's name is this writer's own, so of several writers of one `path` the last one wins, whole. If the block
+    raises, the sibling is removed. If the process is killed, it stays, and the next call for the same `path` on this
+    machine removes it.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = _own_name(path)
     try:
         with disk_named(path):
-            with open(temporary, "wb") as file:
+            with open(temporary, "xb") as file:
                 yield file
             settle(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _own_name(path: Path, ending: str = "tmp") -> Path:
+    """Return a hidden name beside `path` that no other writer has. What killed processes of this machine left beside
+    it, under such names for the same `path`, is removed.
+
+    A long name of `path` is replaced by its hash: a file system takes 255 bytes.
+    """
+    name = path.name if len(os.fsencode(path.name)) <= _LONG_NAME else sha256_of_bytes(os.fsencode(path.name))
+    stem = f".{name}.{socket.gethostname()}-"
+    theirs = re.compile(rf"{re.escape(stem)}(\d+)-\d+\.(tmp|old)")
+    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
+        if (match := theirs.fullmatch(beside.name)) and not _runs(int(match[1])):
+            if beside.is_dir():
+                shutil.rmtree(beside, ignore_errors=True)
+            else:
+                beside.unlink(missing_ok=True)
+    return path.with_name(f"{stem}{os.getpid()}-{next(_NUMBERS)}.{ending}")
 
 
 def settle(temporary: Path, path: Path) -> None:
@@ -138,13 +160,31 @@ def append_line(path: Path, line: str) -> None:
         _flush_directory(path.parent)
 
 
+class _TwiceError(Exception):
+    """A name occurs twice in an object of JSON."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _TwiceError(next(name for name in names if names.count(name) > 1))
+    return value
+
+
 def read_json(path: Path, *, way_out: str = "") -> Any:
     """Return the file's value. Raises DamagedError, naming the place, if it is not JSON in UTF-8.
 
     way_out: the sentence with which the error ends
     """
     try:
-        return json.loads(path.read_bytes().decode("utf-8"))
+        if path.exists() and not path.is_file():
+            raise DamagedError(f"{path} is no file that can be read, but a directory, pipe or device{_after(way_out)}")
+        return json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
+    except _TwiceError as error:
+        raise DamagedError(
+            f"{path}: the name {error.args[0]!r:.60} occurs twice in one object{_after(way_out)}"
+        ) from error
     except json.JSONDecodeError as error:
         raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}{_after(way_out)}") from error
     except UnicodeDecodeError as error:
@@ -238,26 +278,43 @@ def sha256_of_bytes(content: bytes) -> str:
 def new_directory(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling to fill. When the block ends, it gets its manifest and replaces `path`.
 
-    If the block raises, `path` does not change and the sibling is removed. If the process is killed, the sibling stays,
-    and the next call for the same `path` removes it. The directory that is replaced is renamed before it is removed, so
-    `path` never holds a part of it.
+    The sibling's name is this writer's own, so of several writers of one `path` the last one wins, whole. If the block
+    raises, `path` does not change and the sibling is removed. If the process is killed, the sibling stays, and the next
+    call for the same `path` on this machine removes it. The directory that is replaced is renamed before it is removed,
+    so `path` never holds a part of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, older = path.with_name(f".{path.name}.tmp"), path.with_name(f".{path.name}.old")
-    for leftover in (temporary, older):
-        shutil.rmtree(leftover, ignore_errors=True)
+    temporary = _own_name(path)
     temporary.mkdir()
     try:
         with disk_named(path):
             yield temporary
             seal(temporary)
-        if path.exists():
-            os.replace(path, older)
-        os.replace(temporary, path)
+        _replace_directory(temporary, path)
         _flush_directory(path.parent)
-        shutil.rmtree(older, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_directory(temporary: Path, path: Path) -> None:
+    """Rename `temporary` to `path`, whose content is removed, even where another process writes the same path."""
+    older = _own_name(path, "old")
+    try:
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path, older)
+            try:
+                os.replace(temporary, path)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    if older.exists():
+                        os.replace(older, path)
+                    raise
+                # another process has just put its own there
+                shutil.rmtree(older, ignore_errors=True)
+    finally:
+        shutil.rmtree(older, ignore_errors=True)
 
 
 def own_sibling(path: Path) -> Path:
@@ -265,7 +322,7 @@ def own_sibling(path: Path) -> Path:
     there under such names is removed.
     """
     stem = f"{path.name}.{socket.gethostname()}-"
-    theirs = re.compile(rf"\.?{re.escape(stem)}(\d+)(\.tmp|\.old)?")
+    theirs = re.compile(rf"\.?{re.escape(stem)}(\d+)(\..*)?")
     for beside in path.parent.iterdir() if path.parent.is_dir() else ():
         if (named := theirs.fullmatch(beside.name)) and not _runs(int(named[1])):
             shutil.rmtree(beside)
@@ -349,6 +406,11 @@ def check_manifest(
     listed = read_json(manifest, way_out=way_out)
     if not isinstance(listed, dict) or not listed or not all(isinstance(each, str) for each in listed.values()):
         raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_after(way_out)}")
+    if strangers := [name for name in sorted(os.listdir(directory)) if name not in listed and _LOADED.fullmatch(name)]:
+        raise DamagedError(
+            f"{directory / strangers[0]} is not listed in {manifest}, and loaders would read it. Remove the file"
+            f"{_after(way_out)}"
+        )
     for name in listed if names is None else names:
         file = directory / name
         if name not in listed:

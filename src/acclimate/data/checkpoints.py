@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.names import shown
-from acclimate.models.loading import check_weights, identity, locate, require_safetensors, resolved
+from acclimate.models.loading import check_weights, identity, resolved
 
 NAME = re.compile(r"\w[\w .()/&+-]{0,38}[\w.)+]|\w")
 EXAMPLE = "--checkpoint ours=models/ours (in Python checkpoints={'ours': 'models/ours'})"
@@ -85,13 +85,12 @@ def _check_encoder(model: str) -> None:
 
     from acclimate.models.encoder import configuration_of, load_tokenizer
 
-    config = configuration_of(model)
-    family = config.model_type
-    decodes = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
-    if decodes or family not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        kind = "decodes text" if decodes else "has no masked language modelling in transformers"
-        raise ValueError(f"{model} is no encoder: its family, {family}, {kind}. Give an encoder, such as a BERT")
-    require_safetensors(locate(model))
+    family = configuration_of(model).model_type
+    if family not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        raise ValueError(
+            f"{model} is no encoder: its family, {family}, has no masked language modelling in transformers. Give an "
+            f"encoder, such as a BERT"
+        )
     check_weights(model)
     load_tokenizer(model)
 

@@ -5,7 +5,6 @@ A directory's tokenizer.json is read by `tokenizers` alone, in a hundredth of th
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from bisect import bisect_right
@@ -13,13 +12,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unicodedata import category
 
 import numpy as np
 
+from acclimate.core.files import read_object
 from acclimate.data.examination import Finding, Lengths, Pieces
-from acclimate.models.formats import family_in
+from acclimate.models.directory import (
+    RESTORE,
+    TOKENIZER,
+    positions_read,
+    require_bounded,
+    require_safetensors,
+    require_usable,
+    require_vocabulary,
+)
 from acclimate.reports.page import share
 
 if TYPE_CHECKING:
@@ -35,7 +43,6 @@ MUCH_CUT = 0.1  # share of tokens cut off that is a warning
 MANY_UNKNOWN = 0.01  # share of pieces that are unknown from which another model is advised
 ROUND = 32  # the suggested --max-tokens is a multiple of this
 WORD = re.compile(r"\w+")
-_FROM_BEHIND_PADDING = ("roberta", "camembert", "xlm-roberta")  # their positions begin after the padding's id
 TextOrPair = tuple[str, str | None]  # a text, and the second one of a pair
 
 
@@ -54,36 +61,31 @@ def reader(model: str) -> Reader:
     Raises ValueError if it has no readable tokenizer, or no safetensors weights.
     """
     directory = Path(model).expanduser()
+    if directory.is_dir():
+        require_usable(directory)
     vocabulary = directory / "tokenizer.json"
     if vocabulary.is_file() and (directory / "config.json").is_file() and any(directory.glob("*.safetensors")):
         from tokenizers import Tokenizer
 
+        config = read_object(directory / "config.json", way_out=RESTORE)
         try:
             tokenizer = Tokenizer.from_file(str(vocabulary))
-            config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
         except Exception as error:  # the exception that `tokenizers` raises is Exception itself
-            raise ValueError(f"{directory}: not a readable tokenizer.json and config.json: {error}") from error
+            raise ValueError(f"{directory}: not a readable tokenizer.json: {error}") from error
+        require_vocabulary(str(directory), max(tokenizer.get_vocab().values(), default=0), config)
+        require_bounded(str(directory), tokenizer.normalizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return Reader(tokenizer, _reads(config), _unknown(directory, tokenizer))
+        return Reader(tokenizer, positions_read(config), _unknown(directory, tokenizer))
     return _loaded(model)
-
-
-def _reads(config: Any) -> int | None:
-    """Return what models.encoder.longest_input returns, from config.json alone."""
-    positions = config.get("max_position_embeddings")
-    if not positions:
-        return None
-    behind = int(config.get("pad_token_id", 1)) + 1 if family_in(config) in _FROM_BEHIND_PADDING else 0
-    return int(positions) - behind
 
 
 def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
     """Return the id of the unknown token, or None."""
     stated = getattr(tokenizer.model, "unk_token", None)
-    settings = directory / "tokenizer_config.json"
+    settings = directory / TOKENIZER
     if settings.is_file():
-        token = json.loads(settings.read_text(encoding="utf-8")).get("unk_token", stated)
+        token = read_object(settings, way_out=RESTORE).get("unk_token", stated)
         stated = token.get("content") if isinstance(token, dict) else token
     return tokenizer.token_to_id(stated) if isinstance(stated, str) else None
 
@@ -91,7 +93,7 @@ def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
 def _loaded(model: str) -> Reader:
     """Return the reader by transformers, which fetches models from the hub and says what is missing."""
     from acclimate.models.encoder import load_tokenizer, longest_input
-    from acclimate.models.loading import locate, require_safetensors
+    from acclimate.models.loading import locate
 
     require_safetensors(locate(model))
     tokenizer = load_tokenizer(model)

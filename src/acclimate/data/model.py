@@ -10,8 +10,9 @@ from acclimate.core.files import read_json
 from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
 from acclimate.data.examination import Finding, ModelFacts
+from acclimate.models.directory import weight_headers
 from acclimate.models.formats import family_in
-from acclimate.models.loading import hub_answers, weight_headers
+from acclimate.models.loading import hub_answers
 from acclimate.reports.page import amount
 from acclimate.tasks.task import Kind
 

@@ -394,27 +394,66 @@ def write_baseline(model: BaselineModel, out: Path) -> None:
 
 def read_baseline(directory: Path) -> BaselineModel:
     """Return the model that `write_baseline` wrote. Raises DamagedError, naming the file, if it is none."""
-    path, way_out = directory / BASELINE_FILE, "Copy the folder again, or give the command of the race again"
-    about = files.read_object(path, names=("kind", "labels"), way_out=way_out)
-    kind, labels = about["kind"], tuple(about["labels"])
-    if kind == "tokens":
-        about = files.read_object(path, names=("exact", "lowered", "new"), way_out=way_out)
-        return WordList(labels, about["exact"], about["lowered"], about["new"])
-    about = files.read_object(path, names=("longest", "paired", "terms"), way_out=way_out)
+    path = directory / BASELINE_FILE
+    about = files.read_object(path, names=("kind", "labels"), way_out=_WAY_OUT)
+    kind, labels = about["kind"], about["labels"]
+    known = ("tokens", *FITS)
+    _require(isinstance(kind, str) and kind in known, path, f"kind = {kind!r:.60}; known are {', '.join(known)}")
+    _require(_are_texts(labels), path, "labels is no list of names")
+    _require(len(set(labels)) == len(labels), path, "labels has a name twice")
+    return _read_word_list(path, labels) if kind == "tokens" else _read_tfidf(path, kind, labels)
+
+
+_WAY_OUT = "Copy the folder again, or give the command of the race again"
+
+
+def _require(sound: bool, file: Path, what: str) -> None:
+    """Raise DamagedError, naming the file and what is wrong with it, unless it is sound."""
+    if not sound:
+        raise files.DamagedError(f"{file} is damaged: {what}. {_WAY_OUT}")
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
+
+
+def _read_word_list(path: Path, labels: Sequence[str]) -> WordList:
+    about = files.read_object(path, names=("exact", "lowered", "new"), way_out=_WAY_OUT)
+    for name in ("exact", "lowered"):
+        words = about[name]
+        sound = isinstance(words, dict) and all(isinstance(tag, str) and tag in labels for tag in words.values())
+        _require(sound, path, f"{name} is no object of words with tags that labels has")
+    _require(about["new"] in labels, path, f"new = {about['new']!r:.60} is none of labels")
+    return WordList(tuple(labels), about["exact"], about["lowered"], about["new"])
+
+
+def _read_tfidf(path: Path, kind: Any, labels: Sequence[str]) -> TfidfModel:
+    about = files.read_object(path, names=("longest", "paired", "terms"), way_out=_WAY_OUT)
+    longest, paired, terms = about["longest"], about["paired"], about["terms"]
+    whole = isinstance(longest, int) and not isinstance(longest, bool) and longest >= 1
+    _require(whole, path, f"longest = {longest!r:.60} is no number from 1")
+    _require(isinstance(paired, bool), path, f"paired = {paired!r:.60} is neither true nor false")
+    _require(_are_texts(terms), path, "terms is no list of terms")
+    weights = path.with_name(WEIGHTS)
+    _require(weights.is_file(), weights, "no file is there")
     try:
-        read = load((directory / WEIGHTS).read_bytes())
-    except (SafetensorError, FileNotFoundError) as error:
-        raise files.DamagedError(f"{directory / WEIGHTS} is damaged: {error}. {way_out}") from error
-    terms, paired = tuple(about["terms"]), bool(about["paired"])
+        read = load(weights.read_bytes())
+    except SafetensorError as error:
+        raise files.DamagedError(f"{weights} is damaged: {error}. {_WAY_OUT}") from error
     outputs = 1 if kind == "score" else len(labels)
     wanted = dict.fromkeys(("idf", "column", "value"), (len(terms),)) | {"bias": (outputs,)}
-    found = {name: read[name].shape for name in wanted if name in read}
+    shapes = {name: read[name].shape for name in wanted if name in read}
     weights_CF = read.get("weights", np.zeros(0))
-    if kind not in FITS or found != wanted or weights_CF.ndim != 2 or len(weights_CF) != outputs:
-        raise files.DamagedError(f"{path} is damaged: {WEIGHTS} is of another baseline. {way_out}")
-    width = weights_CF.shape[1] - (paired and bool(terms))
-    features = Features(about["longest"], paired, terms, read["idf"], read["column"], read["value"], width)
-    return TfidfModel(features, Linear(kind, labels, weights_CF, read["bias"]))
+    fits = shapes == wanted and weights_CF.ndim == 2 and len(weights_CF) == outputs
+    _require(fits, path, f"{WEIGHTS} is of another baseline")
+    for name in ("idf", "value", "weights"):
+        _require(bool(np.isfinite(read[name]).all()), weights, f"{name} has values that are NaN or infinite")
+    _require(not np.isnan(read["bias"]).any(), weights, "bias has values that are NaN")  # -inf: no training row
+    width, columns = weights_CF.shape[1] - (paired and bool(terms)), read["column"]
+    inside = columns.dtype.kind in "iu" and (not columns.size or 0 <= columns.min() <= columns.max() < width)
+    _require(inside, weights, f"column has numbers that are none of the {width:,} columns of weights")
+    features = Features(longest, paired, tuple(terms), read["idf"], columns, read["value"], width)
+    return TfidfModel(features, Linear(kind, tuple(labels), weights_CF, read["bias"]))
 
 
 def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:

@@ -17,6 +17,7 @@ from torch import nn
 from acclimate.core import machines
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
+from acclimate.models.directory import positions_read, require_bounded, require_vocabulary
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
 from acclimate.models.formats import save_weights
 from acclimate.models.light import attach_adapters, bottleneck_of
@@ -83,12 +84,9 @@ def load_tokenizer(model: str | PathLike[str]) -> PreTrainedTokenizerBase:
             "Name the one for unknown words there, such as [UNK]"
         )
     if (config := Path(where) / "config.json").is_file():
-        known, largest = read_object(config).get("vocab_size"), max(tokenizer.get_vocab().values())
-        if isinstance(known, int) and largest >= known:
-            raise ValueError(
-                f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = {known:,}. Save "
-                f"the tokenizer that belongs to the weights there"
-            )
+        require_vocabulary(where, max(tokenizer.get_vocab().values()), read_object(config))
+    if tokenizer.is_fast:
+        require_bounded(where, tokenizer.backend_tokenizer.normalizer)
     return tokenizer
 
 
@@ -287,10 +285,9 @@ def longest_input(model: str | PathLike[str]) -> int | None:
 def longest_of_config(config: PreTrainedConfig) -> int | None:
     """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
     prompt = int(getattr(config, FIELD, 0))
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions and config.model_type in ("roberta", "camembert", "xlm-roberta"):
-        positions -= int(config.pad_token_id) + 1  # they count positions from behind the padding's id
-    return int(positions) - prompt if positions else None
+    named = ("model_type", "max_position_embeddings", "pad_token_id")
+    positions = positions_read({name: getattr(config, name) for name in named if hasattr(config, name)})
+    return None if positions is None else positions - prompt
 
 
 def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:

@@ -12,6 +12,7 @@ model.acclimate.safetensors    the weights, so that a class that is named direct
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,7 +72,7 @@ def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> 
         (directory / WEIGHTS).rename(directory / OWN_WEIGHTS)
 
 
-def family_in(config: dict[str, Any]) -> str:
+def family_in(config: Mapping[str, Any]) -> str:
     """Return the family, as transformers names it, in the content of a config.json; "" where it is missing."""
     return str(config.get(FAMILY) or config.get("model_type") or "")
 

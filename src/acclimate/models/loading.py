@@ -21,6 +21,14 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
+from acclimate.models.directory import (
+    NAMES_SHOWN,
+    file_of_weight,
+    require_encoder_config,
+    require_safetensors,
+    require_usable,
+    weight_headers,
+)
 from acclimate.models.dropout import dropout_fields
 from acclimate.models.formats import ENCODER, FAMILY, VARIANT, own_weights, read_configuration, weight_files
 
@@ -47,8 +55,6 @@ LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "nu
 LENGTHS = ("max_position_embeddings",)
 MOST_SIZE, MOST_LAYERS = 1 << 20, 1000  # where the weights do not say more
 BESIDE = (MANIFEST, PROVENANCE, FACTS)  # files that it does not hash
-PICKLED = (".bin", ".pt", ".pth", ".ckpt")
-NAMES_SHOWN = 5
 PATIENCE = 10.0  # seconds that the hub may take to answer
 HURRY = 2.0  # the same where its answer only decides what a message says
 WAY_OUT = "give the path of a directory that holds config.json and model.safetensors"
@@ -140,23 +146,9 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
     absent = {*report["missing_keys"], *(name for name, *_ in report["mismatched_keys"])}
     require_encoder(model, absent, where)
     move_to_torch_memory(model)
+    require_finite(model, where)
     setattr(model, DRAWN, frozenset(absent))
     return model, absent
-
-
-def require_safetensors(where: str) -> None:
-    """Raise ValueError for a directory without safetensors weights. Reading pickled ones can run code in them."""
-    directory = Path(where)
-    if not directory.is_dir() or any(directory.glob("*.safetensors")):
-        return
-    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
-    if not pickled:
-        raise ValueError(f"{where}: holds no weights (model.safetensors).")
-    raise ValueError(
-        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
-        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
-        f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
-    )
 
 
 def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
@@ -168,6 +160,20 @@ def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -
         raise ValueError(
             f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
             f"{shown}. They would be random. Check that config.json and the weights belong together."
+        )
+
+
+def require_finite(model: PreTrainedModel, where: str) -> None:
+    """Raise ValueError, naming file and weight, if a weight is NaN or infinite."""
+    import torch
+
+    for name, weight in model.named_parameters():
+        if torch.isfinite(weight).all():
+            continue
+        file = file_of_weight(Path(where), name) if Path(where).is_dir() else where
+        raise ValueError(
+            f"{file}: the weight {name} has {int((~torch.isfinite(weight)).sum()):,} values that are NaN or infinite. "
+            f"Restore the file, or save the model there again"
         )
 
 
@@ -205,10 +211,12 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
     """
     where = locate(model)
     if Path(where).is_dir():
+        require_usable(Path(where))
         check_unchanged(Path(where))
         check_sizes(Path(where))
     else:
         require_fetchable(where)
+        _check_cached(where)
     try:
         with quiet():
             yield where
@@ -218,6 +226,8 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
         full = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # of torch
         if _raised_here(error) or full or isinstance(error, ImportError):
             raise
+        if not Path(where).is_dir():
+            _check_cached(where)  # its config has been fetched since
         if Path(where).is_dir() or not isinstance(error, failures()):
             kind = "" if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: "
             what = next(iter(str(error).splitlines()), "")
@@ -231,34 +241,21 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
         ) from error
 
 
+def _check_cached(hub_id: str) -> None:
+    """Raise ValueError as `require_encoder_config` if the hub's cache has the config of a model of the hub."""
+    import huggingface_hub as hub
+
+    cached = hub.try_to_load_from_cache(hub_id, "config.json")
+    if isinstance(cached, str):
+        require_encoder_config(read_object(Path(cached), way_out="Remove the file: it is fetched again"), hub_id)
+
+
 def _raised_here(error: BaseException) -> bool:
     """True if the code that raised the error is acclimate's."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None:
         frames = frames.tb_next
     return frames is not None and Path(frames.tb_frame.f_code.co_filename).is_relative_to(Path(__file__).parents[1])
-
-
-def weight_headers(directory: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return name -> type, such as F32, and shape of the safetensors weights; empty: none are there.
-
-    Raises ValueError, naming the file, if one cannot be read.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for file in weight_files(directory):
-        try:
-            with safe_open(file, framework="np") as weights:
-                for name in weights.keys():  # noqa: SIM118  # no mapping
-                    part = weights.get_slice(name)
-                    found[name] = part.get_dtype(), tuple(part.get_shape())
-        except (SafetensorError, OSError) as error:
-            raise ValueError(
-                f"{file}: cannot be loaded as a checkpoint of transformers: {error}. Restore the file, or save the "
-                f"model there again"
-            ) from error
-    return found
 
 
 def check_unchanged(directory: Path) -> None:
@@ -316,19 +313,15 @@ def check_sizes(directory: Path) -> None:
 def check_weights(model: str | os.PathLike[str]) -> None:
     """Read the headers of a directory's weights, its hashes if it has a manifest, and modules.json if there is one.
 
-    Raises ValueError where a header or modules.json is damaged, and DamagedError as `check_unchanged`.
+    Raises ValueError where the model cannot be used (models/directory.py), has no safetensors weights, or where
+    modules.json is damaged, and DamagedError as `check_unchanged`.
     """
-    from safetensors import safe_open
-
     from acclimate.models.sentence_modules import sentence_modules
 
-    if not Path(model).is_dir():
-        return
-    sentence_modules(model)
-    with reading(model) as where:
-        for file in weight_files(Path(where)):
-            with safe_open(file, framework="pt"):
-                pass
+    if Path(model).is_dir():
+        sentence_modules(model)
+        with reading(model) as where:
+            require_safetensors(where)
 
 
 def configuration(where: str) -> PreTrainedConfig:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.core.files import read_json, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
+from acclimate.models.directory import PICKLED
 from acclimate.models.formats import OWN_WEIGHTS
-from acclimate.models.loading import PICKLED, PROVENANCE
+from acclimate.models.loading import PROVENANCE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -121,6 +121,11 @@ class Predictor:
         spans = SPANS[pooling_of(self.model.config)]
         rows = encode_rows(given, self.tokenizer, self.max_tokens, self.kind, spans=spans)
         outputs = outputs_of_rows(self.model, rows, self.labels, watch=watch)
+        if not np.isfinite(outputs).all():
+            raise ValueError(
+                f"{self.model.name_or_path}: its outputs are NaN or infinite for a text, so nothing can be predicted. "
+                f"Restore the weights, or copy the folder again"
+            )
         return self._predictions(outputs, rows, given)[: len(examples)]
 
     def _predictions(self, outputs: np.ndarray, rows: Batch, examples: Sequence[Example]) -> list[Prediction]:
@@ -183,6 +188,8 @@ class BaselinePredictor:
             tags = self.model.predict(examples)
             return [_with_entities(given, example, scheme) for given, example in zip(tags, examples, strict=True)]
         outputs_nC = self.model.outputs(examples)
+        if np.isnan(outputs_nC).any():
+            raise ValueError("the baseline's outputs are NaN for a text. Copy the folder again, or race again")
         return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
 
 

@@ -229,6 +229,9 @@ def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
     needed = ("kind", "labels", "paired")
     if not isinstance(task, dict) or not all(name in task for name in needed):
         raise files.DamagedError(f"{record} is damaged: its task has no {', '.join(needed)}. {way_out}")
+    labels = task["labels"]
+    if isinstance(labels, list) and len(set(map(str, labels))) < len(labels):
+        raise files.DamagedError(f"{record} is damaged: its task has a label twice. {way_out}")
     columns = ("text", "pair") if task["kind"] != "span" else ()  # questions in SQuAD's form have none
     names = (*needed, *columns, "id", "separator")
     recorded = {name: task[name] for name in names if task.get(name) is not None}

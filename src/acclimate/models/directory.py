@@ -1,0 +1,370 @@
+"""Whether a directory is a checkpoint that can be adapted and fine-tuned.
+
+Its files, its config and the headers of its weights are read, which needs neither torch nor transformers. Every verb
+asks `require_usable` before it loads anything, so all refuse a model with the same sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections import Counter
+from collections.abc import Collection, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.files import DamagedError, read_object
+from acclimate.models.formats import family_in, weight_files
+
+CONFIG = "config.json"
+ADAPTER = "adapter_config.json"  # of peft: transformers loads the adapters beside it over the weights
+MODULES = "modules.json"  # of sentence-transformers
+INDEX = "model.safetensors.index.json"
+TOKENIZER = "tokenizer_config.json"
+QUANTISERS = ("quantize_config.json", "quant_config.json", "quantization_config.json")  # of GPTQ and AWQ
+READ = (".json", ".txt", ".model", ".safetensors")  # endings of the files that loaders open
+PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+RESTORE = "Restore the file, or save the model there again"
+ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
+NAMES_SHOWN = 5
+MOST_GROWTH = 8  # of a text by its normaliser
+# families without a masked language model. What others are is told by the names of their classes
+DECODERS = frozenset(
+    """
+    bert-generation biogpt bloom codegen cohere cohere2 ctrl falcon gemma gemma2 gemma3 gemma3_text glm gpt-sw3
+    gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite llama llama4 mamba mamba2 mistral mixtral
+    modernbert-decoder mpt olmo olmo2 openai-gpt opt persimmon phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe rwkv
+    smollm3 stablelm starcoder2 xglm xlnet
+    """.split()  # noqa: SIM905
+)
+ENCODER_DECODERS = frozenset(
+    """
+    bart bigbird_pegasus blenderbot blenderbot-small encoder-decoder fsmt led longt5 m2m_100 marian mbart mt5
+    mvp nllb-moe pegasus pegasus_x plbart prophetnet switch_transformers t5 t5gemma umt5
+    """.split()  # noqa: SIM905
+)
+CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
+PREFIXES = {  # family -> the first part of its encoder's names in a checkpoint that has a head
+    "albert": "albert",
+    "bert": "bert",
+    "big_bird": "bert",
+    "camembert": "roberta",
+    "convbert": "convbert",
+    "deberta": "deberta",
+    "deberta-v2": "deberta",
+    "distilbert": "distilbert",
+    "electra": "electra",
+    "ernie": "ernie",
+    "longformer": "longformer",
+    "megatron-bert": "bert",
+    "mobilebert": "mobilebert",
+    "modernbert": "model",
+    "mpnet": "mpnet",
+    "roberta": "roberta",
+    "xlm-roberta": "roberta",
+}
+WORDS = re.compile(r"(.*?)embeddings\.(?:word|tok)_embeddings\.weight$")
+SHARD = re.compile(r"(.*)-(\d+)-of-(\d+)\.safetensors$")
+INTEGERS = re.compile(r"[IU](8|16|32)$|F[48]_|F8")
+PACKED = re.compile(r"\.(qweight|qzeros|SCB|absmax|quant_map|quant_state\..*)$")
+# families that count positions from behind the padding's id
+FROM_BEHIND_PADDING = frozenset(
+    """
+    camembert data2vec-text esm ibert longformer luke mpnet roberta roberta-prelayernorm xlm-roberta
+    xlm-roberta-xl xmod
+    """.split()  # noqa: SIM905
+)
+
+
+def require_usable(directory: Path) -> None:
+    """Raise ValueError, naming the file and the way out, if the directory holds a model that cannot be adapted.
+
+    A directory with a tokenizer alone passes, and so does one with a config alone: what reads more of it says what is
+    missing. `weight_headers` and `require_safetensors` are for those who load weights.
+    """
+    names = _readable(directory)
+    _require_transformers_model(directory, names)
+    if ADAPTER in names:
+        raise ValueError(_adapter(directory))
+    if CONFIG not in names:
+        return
+    config = read_object(directory / CONFIG, way_out=RESTORE)
+    require_encoder_config(config, str(directory))
+    if quantiser := next((name for name in QUANTISERS if name in names), None):
+        raise ValueError(_quantised(str(directory), quantiser))
+    _check_labels(directory / CONFIG, config)
+    if TOKENIZER in names:
+        _check_length(directory / TOKENIZER)
+    _require_shards(directory, names)
+    headers = weight_headers(directory)
+    packed = [name for name, (kind, shape) in headers.items() if _is_packed(name, kind, shape)]
+    if packed:
+        raise ValueError(_quantised(str(directory), f"{packed[0]} is {headers[packed[0]][0]}"))
+    _require_prefix(directory, config, headers)
+
+
+def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError if config.json is that of a model that is no encoder, needs code of its own, or is quantised.
+
+    where: the directory or hub id, for the message
+    """
+    family, classes = family_in(config), config.get("architectures")
+    classes = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    named = classes[0] if classes else family
+    code = config.get("auto_map")
+    if code:
+        first = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
+        raise ValueError(
+            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {first[0]} = {first[1]!r:.80}), and "
+            f"acclimate runs no code from a model. {ENCODER}; or remove auto_map if transformers has the family itself"
+        )
+    if config.get("quantization_config") or config.get("compression_config"):
+        about = config.get("quantization_config") or config.get("compression_config")
+        method = about.get("quant_method") if isinstance(about, dict) else None
+        raise ValueError(_quantised(where, f"quantization_config in {CONFIG}" + (f": {method}" if method else "")))
+    if config.get("is_encoder_decoder") is True or family in ENCODER_DECODERS:
+        raise ValueError(f"{where}: an encoder-decoder ({named}), which cannot be adapted as an encoder. {ENCODER}")
+    if config.get("is_decoder") is True:
+        raise ValueError(
+            f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked language model. {ENCODER}"
+        )
+    known = family in PREFIXES or family in FROM_BEHIND_PADDING
+    if family in DECODERS or (not known and any(CAUSAL.search(name) for name in classes)):
+        raise ValueError(f"{where}: a decoder ({named}): it has no masked language model. {ENCODER}")
+    pad = config.get("pad_token_id", 1)
+    if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
+        raise ValueError(
+            f"{where}: {CONFIG} states no pad_token_id ({pad!r}), and positions of {family} begin behind it. Write the "
+            f"id of the tokenizer's padding there"
+        )
+
+
+def positions_read(config: Mapping[str, Any]) -> int | None:
+    """Return the number of tokens that a model reads at once, prompt included, by its config; None if not stated."""
+    positions = config.get("max_position_embeddings")
+    if not positions:
+        return None
+    family = family_in(config)
+    pad = 1 if family == "mpnet" else config.get("pad_token_id", 1)  # MPNet's code has the 1
+    return int(positions) - (pad + 1 if family in FROM_BEHIND_PADDING else 0)
+
+
+def require_vocabulary(where: str, largest: int, config: Mapping[str, Any]) -> None:
+    """Raise ValueError if the tokenizer has larger ids than the weights have rows. largest: of its ids"""
+    known = config.get("vocab_size")
+    if isinstance(known, int) and largest >= known:
+        raise ValueError(
+            f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = {known:,}. Save "
+            f"the tokenizer that belongs to the weights there"
+        )
+
+
+def require_bounded(where: str, normalizer: Any) -> None:
+    """Raise ValueError if a normaliser of `tokenizers` could make a text MOST_GROWTH times as long.
+
+    Replacements grow a text by the length of their content per character that they match, and those of a sequence
+    multiply. A pattern that is a regular expression matches one character at least.
+    """
+    if normalizer is None:
+        return
+    if (growth := _growth(json.loads(normalizer.__getstate__()))) > MOST_GROWTH:
+        raise ValueError(
+            f"{where}/tokenizer.json: the normalizer can make a text {growth:,} times as long; at most "
+            f"{MOST_GROWTH} times is read. Restore the file, or remove the replacement"
+        )
+
+
+def _growth(step: Mapping[str, Any]) -> int:
+    """Return the most characters that a step of a normaliser makes of one."""
+    if step.get("type") == "Sequence":
+        return prod(map(_growth, step["normalizers"]))
+    if step.get("type") != "Replace":
+        return 1
+    matched = max(len(step["pattern"].get("String", "")), 1)
+    return max(-(-len(step["content"]) // matched), 1)
+
+
+def weight_headers(directory: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return name -> type, such as F32, and shape of the safetensors weights; empty: none are there.
+
+    Raises ValueError, naming the file, if one cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    headers: dict[str, tuple[str, tuple[int, ...]]] = {}
+    for file in weight_files(directory):
+        try:
+            with safe_open(file, framework="np") as weights:
+                for name in weights.keys():  # noqa: SIM118  # no mapping
+                    part = weights.get_slice(name)
+                    headers[name] = part.get_dtype(), tuple(part.get_shape())
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"{file}: cannot be loaded as a checkpoint of transformers: {error}. Restore the file, or save the "
+                f"model there again"
+            ) from error
+    return headers
+
+
+def file_of_weight(directory: Path, name: str) -> str:
+    """Return the path of the file that holds a weight; that of the directory if none does under this name."""
+    from safetensors import safe_open
+
+    for file in weight_files(directory):
+        with safe_open(file, framework="np") as weights:
+            if name in weights.keys():  # noqa: SIM118  # no mapping
+                return str(file)
+    return str(directory)
+
+
+def require_safetensors(where: str) -> None:
+    """Raise ValueError for a directory without safetensors weights. Reading pickled ones can run code in them."""
+    directory = Path(where)
+    if not directory.is_dir() or any(directory.glob("*.safetensors")):
+        return
+    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
+    if not pickled:
+        raise ValueError(f"{where}: holds no weights (model.safetensors).")
+    raise ValueError(
+        f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
+        "their source, convert them once: from transformers import AutoModelForMaskedLM; "
+        f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
+    )
+
+
+def _readable(directory: Path) -> set[str]:
+    """Return the names in the directory. Raises ValueError for a pipe, device, socket or broken link among the files
+    that a loader opens: opening a pipe waits for ever.
+    """
+    names = set()
+    for path in directory.iterdir():
+        names.add(path.name)
+        if path.suffix not in (*READ, *PICKLED):
+            continue
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise ValueError(f"{path}: cannot be opened: {error.strerror}. {RESTORE}") from error
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+            raise ValueError(
+                f"{path}: is {kinds.get(stat.S_IFMT(mode), 'a device')}, not a file, so it cannot be read. {RESTORE}"
+            )
+    return names
+
+
+def _require_transformers_model(directory: Path, names: Collection[str]) -> None:
+    """Raise ValueError if the directory is empty, or holds weights in another form than that of transformers."""
+    if not names:
+        raise ValueError(f"{directory}: the directory is empty. Give one that holds {CONFIG} and model.safetensors")
+    safe = any(name.endswith(".safetensors") for name in names)
+    if not safe and (packed := sorted(name for name in names if name.endswith(".gguf"))):
+        raise ValueError(_quantised(str(directory), packed[0]))
+    pickled = any(name.endswith(PICKLED) for name in names)
+    if not safe and not pickled and (graphs := sorted(name for name in names if name.endswith(".onnx"))):
+        raise ValueError(
+            f"{directory}: holds an ONNX model only ({graphs[0]}), whose weights cannot be trained. Give the "
+            f"checkpoint that it was made from"
+        )
+    if MODULES in names and CONFIG not in names:
+        below = sorted(path.parent for path in directory.glob(f"*/{CONFIG}") if any(path.parent.glob("*.safetensors")))
+        if below:
+            raise ValueError(
+                f"{directory}: the encoder of this model of sentence-transformers is in {below[0]}. Give that path"
+            )
+
+
+def _adapter(directory: Path) -> str:
+    about = read_object(directory / ADAPTER, way_out=RESTORE)
+    return (
+        f"{directory / ADAPTER}: adapters of peft, which would change the weights as they load (base model "
+        f"{about.get('base_model_name_or_path')!r:.80}). Merge them first: peft's merge_and_unload(), then "
+        f"save_pretrained; or remove the file"
+    )
+
+
+def _quantised(where: str, evidence: str) -> str:
+    return (
+        f"{where}: quantised weights ({evidence}), which cannot be trained. Give the checkpoint that they were made "
+        f"from, in float32, bfloat16 or float16"
+    )
+
+
+def _is_packed(name: str, kind: str, shape: tuple[int, ...]) -> bool:
+    """True if a tensor holds quantised weights: a matrix of small numbers, or what GPTQ and bitsandbytes add."""
+    matrix = len(shape) > 1 and name.endswith("weight")
+    return bool(PACKED.search(name)) or (matrix and bool(INTEGERS.match(kind)))
+
+
+def _require_shards(directory: Path, names: Collection[str]) -> None:
+    """Raise ValueError if a file of weights that are in several files is missing."""
+    wanted: set[str] = set()
+    if INDEX in names:
+        listed = read_object(directory / INDEX, way_out=RESTORE).get("weight_map")
+        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+            raise ValueError(f"{directory / INDEX}: weight_map is no object of file names. {RESTORE}")
+        wanted |= set(listed.values())
+    for name in names:
+        if parts := SHARD.match(name):
+            total, width = int(parts[3]), len(parts[3])
+            if not 1 <= total <= 10_000:
+                raise ValueError(f"{directory / name}: no name of one part of 10,000 at most. {RESTORE}")
+            wanted |= {f"{parts[1]}-{number:0{width}}-of-{parts[3]}.safetensors" for number in range(1, total + 1)}
+    if lost := sorted(wanted - set(names)):
+        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
+        raise ValueError(
+            f"{directory}: {len(lost)} of {len(wanted)} files of the weights are missing: {shown}. Copy them there"
+        )
+
+
+def _require_prefix(directory: Path, config: Mapping[str, Any], headers: Collection[str]) -> None:
+    """Raise ValueError if the names of the weights begin with a prefix that transformers does not know: all of them
+    would be random.
+    """
+    prefix = PREFIXES.get(family_in(config))
+    leads = [match[1] for match in map(WORDS.match, headers) if match]
+    if prefix is None or not leads or any(lead in ("", f"{prefix}.") for lead in leads):
+        return
+    wrapper = leads[0].removesuffix(f"{prefix}.")
+    many = sum(name.startswith(wrapper) for name in headers)
+    raise ValueError(
+        f"{directory}: {many} of {len(headers)} names of weights begin with {wrapper!r}, which transformers does not "
+        f"know, so the encoder would be random. Remove the prefix from each file F of weights: "
+        f"from safetensors.torch import load_file, save_file; "
+        f"save_file({{name.removeprefix({wrapper!r}): weight for name, weight in load_file(F).items()}}, F, "
+        f'{{"format": "pt"}})'
+    )
+
+
+def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise DamagedError if a classifier's labels are not numbered from 0 on, or share a name."""
+    labels = config.get("id2label")
+    if labels is None:
+        return
+    if not isinstance(labels, dict) or not all(re.fullmatch(r"\d{1,9}", key) for key in labels):
+        raise DamagedError(f"{path}: id2label is no object of numbers and names: {labels!r:.60}. {RESTORE}")
+    classes = config.get("architectures")
+    names = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    if not names or any(re.search(r"(ForMaskedLM|ForPreTraining|Model)$", name) for name in names):
+        return  # no head: the labels are not read
+    if {int(key) for key in labels} != {*range(len(labels))}:
+        shown = ", ".join([*labels][:NAMES_SHOWN])
+        raise DamagedError(f"{path}: id2label has the numbers {shown}, but they must run from 0 to the last. {RESTORE}")
+    if wrong := next((label for label in labels.values() if not isinstance(label, str)), None):
+        raise DamagedError(f"{path}: id2label has {wrong!r:.60}, which is no name. {RESTORE}")
+    name, count = Counter(labels.values()).most_common(1)[0] if labels else ("", 0)
+    if count > 1:
+        raise DamagedError(f"{path}: id2label has {name!r} for {count} classes. Give each class a name of its own")
+    if config.get("problem_type") == "regression" and len(labels) > 1 and names[0].endswith("SequenceClassification"):
+        raise DamagedError(
+            f"{path}: problem_type is 'regression', which has one output, but id2label has {len(labels)}. {RESTORE}"
+        )
+
+
+def _check_length(path: Path) -> None:
+    """Raise DamagedError unless the length that the tokenizer states is a number from 1, or not stated."""
+    longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
+    if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1):
+        raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is no number from 1. {RESTORE}")

@@ -1,0 +1,250 @@
+"""A model that cannot be adapted is refused with one sentence, whoever reads it first."""
+
+import json
+import os
+import shutil
+import socket
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+from tests.families import FAMILIES
+from tokenizers import normalizers
+from transformers.models.auto import modeling_auto
+
+from acclimate.core import files
+from acclimate.data.lengths import reader
+from acclimate.models import directory
+from acclimate.models.encoder import configuration_of, load_masked_language_model, load_tokenizer, save_model
+from acclimate.models.loading import check_weights
+
+
+def config(**fields):
+    def write(place):
+        about = json.loads((place / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps(about | fields))
+
+    return write
+
+
+def renamed(prefix):
+    def write(place):
+        weights = load_file(place / "model.safetensors")
+        save_file({prefix + name: weight for name, weight in weights.items()}, place / "model.safetensors")
+
+    return write
+
+
+def as_type(kind):
+    def write(place):
+        weights = load_file(place / "model.safetensors")
+        weights["bert.encoder.layer.0.output.dense.weight"] = np.zeros((32, 64), kind)
+        save_file(weights, place / "model.safetensors")
+
+    return write
+
+
+def text(name, content):
+    return lambda place: (place / name).write_text(content)
+
+
+def only(name, content=b"x"):
+    def write(place):
+        shutil.rmtree(place)
+        (place / name).parent.mkdir(parents=True)
+        (place / name).write_bytes(content)
+
+    return write
+
+
+def moved(name):
+    return lambda place: os.rename(place / "model.safetensors", place / name)
+
+
+def emptied(place):
+    shutil.rmtree(place)
+    place.mkdir()
+
+
+def in_a_folder(place):
+    below = place / "0_Transformer"
+    shutil.copytree(place, below)
+    for name in ("config.json", "model.safetensors"):
+        (place / name).unlink()
+    (place / "modules.json").write_text("[]")
+
+
+def pipe(name):
+    def make(place):
+        (place / name).unlink(missing_ok=True)
+        os.mkfifo(place / name)
+
+    return make
+
+
+def listening(place):
+    (place / "model.safetensors").unlink()
+    here = os.getcwd()
+    os.chdir(place)  # a socket's path is at most 108 bytes
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind("model.safetensors")
+    finally:
+        os.chdir(here)
+
+
+def linked(target):
+    def make(place):
+        (place / "model.safetensors").unlink()
+        (place / "model.safetensors").symlink_to(target)
+
+    return make
+
+
+def shards(place):
+    os.rename(place / "model.safetensors", place / "model-00001-of-00003.safetensors")
+
+
+def shard_of_the_index(place):
+    (place / "model.safetensors.index.json").write_text('{"weight_map": {"a": "model-2.safetensors"}}')
+
+
+CASES = {
+    "gpt2": (config(model_type="gpt2", architectures=["GPT2LMHeadModel"]), r"a decoder \(GPT2LMHeadModel\)"),
+    "llama without classes": (config(model_type="llama", architectures=None), r"a decoder \(llama\)"),
+    "unknown decoder": (config(model_type="new", architectures=["NewForCausalLM"]), r"a decoder \(NewForCausalLM\)"),
+    "bert as decoder": (config(is_decoder=True), r"a decoder \(is_decoder"),
+    "t5": (config(model_type="t5", is_encoder_decoder=True), "an encoder-decoder"),
+    "encoder of t5": (config(model_type="t5", architectures=["T5EncoderModel"]), r"encoder-decoder \(T5EncoderModel\)"),
+    "bart": (config(model_type="bart", architectures=["BartModel"]), r"an encoder-decoder \(BartModel\)"),
+    "remote code": (config(auto_map={"AutoModel": "own.Model"}), r"code of its own .*AutoModel = 'own.Model'"),
+    "bitsandbytes": (config(quantization_config={"quant_method": "bitsandbytes"}), r"quantised .*bitsandbytes"),
+    "compressed": (config(compression_config={"format": "int8"}), "quantised weights"),
+    "gptq": (text("quantize_config.json", "{}"), r"quantised weights \(quantize_config\.json"),
+    "int8 weights": (as_type(np.int8), r"quantised weights \(bert\..*dense\.weight is I8"),
+    "uint8 weights": (as_type(np.uint8), r"quantised weights \(bert\..*dense\.weight is U8"),
+    "gguf": (only("model.gguf"), r"quantised weights \(model\.gguf\)"),
+    "gguf with a config": (moved("x.gguf"), r"quantised .*x\.gguf"),
+    "onnx": (only("model.onnx"), r"ONNX model only \(model\.onnx\)"),
+    "empty": (emptied, "the directory is empty"),
+    "sentence-transformers": (in_a_folder, r"encoder .* is in .*0_Transformer\. Give that path"),
+    "compiled": (renamed("_orig_mod."), "42 of 42 names of weights begin with '_orig_mod.'"),
+    "data parallel": (renamed("module."), "begin with 'module.'"),
+    "lightning": (renamed("model."), "begin with 'model.'"),
+    "peft": (text("adapter_config.json", '{"base_model_name_or_path": "a/b"}'), r"_config\.json: adapters .*'a/b'"),
+    "missing shards": (shards, "2 of 3 files of the weights are missing: model-00002-of-00003"),
+    "shard of an index": (shard_of_the_index, r"1 of 1 files of the weights are missing: model-2\.safetensors"),
+    "pipe for weights": (pipe("model.safetensors"), r"model\.safetensors: is a named pipe, not a file"),
+    "pipe for a config": (pipe("config.json"), r"config\.json: is a named pipe"),
+    "pipe for a tokenizer": (pipe("tokenizer.json"), r"tokenizer\.json: is a named pipe"),
+    "pipe that nobody asked for": (pipe("added_tokens.json"), r"added_tokens\.json: is a named pipe"),
+    "socket": (listening, r"model\.safetensors: is a socket"),
+    "device": (linked("/dev/zero"), r"model\.safetensors: is a device"),
+    "broken link": (linked("nowhere"), r"model\.safetensors: cannot be opened: No such file"),
+    "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is no"),
+    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is no"),
+    "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"_config\.json: the name 'a' occurs twice"),
+}  # fmt: skip
+HEAD = {"architectures": ["BertForSequenceClassification"]}
+CASES |= {
+    "gaps": (config(**HEAD, id2label={"0": "a", "2": "b"}), r"config\.json: id2label has the numbers 0, 2"),
+    "one name twice": (config(**HEAD, id2label={"0": "a", "1": "a"}), r"id2label has 'a' for 2 classes"),
+    "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is no name"),
+    "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is no object"),
+    "numbers of several labels": (
+        config(**HEAD, problem_type="regression", id2label={"0": "a", "1": "b"}),
+        r"problem_type is 'regression', which has one output, but id2label has 2",
+    ),
+}
+READERS = [reader, check_weights, load_tokenizer, load_masked_language_model, configuration_of]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_reader_refuses_a_model_that_cannot_be_adapted_with_the_same_sentence(case, checkpoint):
+    change, says = CASES[case]
+    for read in READERS:
+        read(str(checkpoint))
+    change(checkpoint)
+    sentences = set()
+    for read in READERS:
+        with pytest.raises(ValueError, match=says) as error:
+            read(str(checkpoint))
+        sentences.add(str(error.value))
+    assert len(sentences) == 1
+    assert str(checkpoint) in sentences.pop()
+
+
+@pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert"])
+def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tmp_path, tokenizer):
+    save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
+    config(pad_token_id=None)(tmp_path / "model")
+    for read in READERS:
+        with pytest.raises(ValueError, match="states no pad_token_id"):
+            read(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_checkpoints_of_every_family_pass_with_and_without_a_head(family, tmp_path, tokenizer):
+    model = FAMILIES[family]()
+    save_model(model, tokenizer, tmp_path / "model")
+    save_model(model.base_model, tokenizer, tmp_path / "bare")
+    for place in ("model", "bare"):
+        directory.require_usable(tmp_path / place)
+
+
+def test_labels_of_a_model_without_a_head_are_not_read(checkpoint):
+    config(id2label={"0": "a", "1": "a", "7": "b"})(checkpoint)
+    directory.require_usable(checkpoint)
+
+
+def test_families_agree_with_transformers():
+    masked = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+    assert not directory.DECODERS & masked
+    assert {*modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} >= directory.DECODERS
+    assert {*modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES} >= directory.ENCODER_DECODERS
+    assert {*directory.PREFIXES} <= masked
+
+
+def test_a_tokenizer_with_ids_beyond_the_vocabulary_is_refused_by_doctor_and_loader_alike(checkpoint):
+    config(vocab_size=100)(checkpoint)
+    for read in (reader, load_tokenizer):
+        with pytest.raises(ValueError, match=r"the tokenizer has ids up to 199, but .* vocab_size = 100"):
+            read(str(checkpoint))
+
+
+def test_a_normaliser_that_grows_a_text_is_refused(checkpoint):
+    path = checkpoint / "tokenizer.json"
+    about = json.loads(path.read_text())
+    grows = {"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaa"}
+    about["normalizer"] = {"type": "Sequence", "normalizers": [grows, {"type": "Lowercase"}, grows]}
+    path.write_text(json.dumps(about))
+    # a class such as BertTokenizer makes its own normaliser
+    (checkpoint / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    for read in (reader, load_tokenizer):
+        with pytest.raises(ValueError, match=r"tokenizer\.json: the normalizer can make a text 25 times as long"):
+            read(str(checkpoint))
+    directory.require_bounded("x", normalizers.Sequence([normalizers.Replace(" ", "▁"), normalizers.NFKD()]))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_no_numbers_are_refused_with_file_and_name(value, checkpoint):
+    weights = load_file(checkpoint / "model.safetensors")
+    weights["bert.embeddings.word_embeddings.weight"][3, 4] = value
+    save_file(weights, checkpoint / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model\.safetensors: the weight .*\.word_embeddings\.weight has 1 values"):
+        load_masked_language_model(checkpoint)
+
+
+@pytest.mark.parametrize(
+    "name", ["adapter_model.safetensors", "pytorch_model.bin", "modules.json", "own.py", "added_tokens.json", "x.gguf"]
+)
+def test_a_file_that_the_manifest_does_not_list_is_refused_if_loaders_would_read_it(name, checkpoint):
+    files.seal(checkpoint)
+    (checkpoint / "notes.txt").write_text("mine")
+    (checkpoint / "training.json").write_text("{}")
+    check_weights(checkpoint)
+    files.check_manifest(checkpoint)
+    (checkpoint / name).write_bytes((checkpoint / "model.safetensors").read_bytes() if "safe" in name else b"[]")
+    for read in (check_weights, load_tokenizer, load_masked_language_model, files.check_manifest):
+        with pytest.raises(files.DamagedError, match=f"{name} is not listed in .*manifest"):
+            read(checkpoint)
