@@ -31,18 +31,8 @@ FINETUNE = tuple(
     for each in ("preset=papers", "looks=1", "epochs=0.0", "plan.steps=40", "plan.batch=6", "plan.rate=1e-2")
 )
 RACE = (
-    *(
-        "race",
-        "--budget",
-        "none",
-        "in/train.jsonl",
-        "--dev",
-        "in/dev.jsonl",
-        "--test",
-        "in/test.jsonl",
-        "--corpus",
-        "in/domain.txt",
-    ),
+    *("race", "in/train.jsonl", "--dev", "in/dev.jsonl", "--test", "in/test.jsonl", "--corpus", "in/domain.txt"),
+    *("--budget", "none"),
     *("--model", "model", "--max-tokens", "48", "--out", "out", "seeds=2", 'contestants=["TAPT"]', "search.rates=[]"),
     *("tapt.max_tokens=16", "tapt.plan.steps=3", "tapt.plan.batch=4", "tapt.epochs=0", "dapt.max_tokens=16"),
     *FINETUNE,

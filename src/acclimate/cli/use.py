@@ -112,13 +112,15 @@ def predict(
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:
-    from acclimate.jobs.lock import ENCODER, FITTED, USE
+    from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
     from acclimate.shipping.hub import check_repository
-    from acclimate.shipping.texts import RECORD, refuse_former
 
-    refuse_former(given["run"])
-    within = given["run"].name in (USE, ENCODER, FITTED) and (given["run"] / RECORD).is_file()
-    check_ended({"run": given["run"].resolve().parent} if within else given)
+    run = given["run"]
+    within = run.name in (USE, ENCODER, FITTED, FORMER) and (run / "race.json").is_file()
+    check_ended({"run": run.resolve().parent} if within else given)
+    from acclimate.shipping.texts import refuse_former  # slow to import
+
+    refuse_former(run)
     if given["push"] is not None:
         check_repository(given["push"])
 

@@ -176,12 +176,12 @@ def _name(place: Path, watch: Watch) -> None:
 
 def refuse_former(where: Path) -> None:
     """Raises ValueError for a race of version 0.2, and for the directory that version 0.2 called otherwise."""
-    from acclimate.races.outcome import written_before
-
     run = where.parent if where.name == FORMER else where
     if not (run / f"race{OUTCOME}").exists():
         return
     if (run / FORMER).is_dir() and not (run / USE).exists():
+        from acclimate.races.outcome import written_before
+
         raise ValueError(f"{run / FORMER}: {FORMER}/ is now called {USE}/. {written_before(run)}")
     if where.name == FORMER:
         raise ValueError(f"{where}: {FORMER}/ is now called {USE}/. Give {run / USE}, or {run} itself")
