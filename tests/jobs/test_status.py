@@ -202,10 +202,10 @@ def test_a_changed_weight_or_setting_of_a_finished_job_is_found(tmp_path):
 
 def test_adapters_beside_a_winner_are_a_difference_that_verify_names(tmp_path):
     do_all([work.numbered(1)], tmp_path)
-    (tmp_path / "winner").mkdir()
-    (tmp_path / "winner" / "model.safetensors").write_bytes(b"weights")
-    files.seal(tmp_path / "winner")
+    (tmp_path / "use").mkdir()
+    (tmp_path / "use" / "model.safetensors").write_bytes(b"weights")
+    files.seal(tmp_path / "use")
     write_lock(tmp_path, "test", Recipe())
     assert differences(tmp_path) == []
-    (tmp_path / "winner" / "adapter_model.safetensors").write_bytes(b"adapters")
+    (tmp_path / "use" / "adapter_model.safetensors").write_bytes(b"adapters")
     assert [sentence for sentence in differences(tmp_path) if "adapter_model.safetensors is not listed in" in sentence]

@@ -117,7 +117,10 @@ CASES = {
     "t5": (config(model_type="t5", is_encoder_decoder=True), "an encoder-decoder"),
     "encoder of t5": (config(model_type="t5", architectures=["T5EncoderModel"]), r"encoder-decoder \(T5EncoderModel\)"),
     "bart": (config(model_type="bart", architectures=["BartModel"]), r"an encoder-decoder \(BartModel\)"),
-    "remote code": (config(auto_map={"AutoModel": "own.Model"}), r"code of its own .*AutoModel = 'own.Model'"),
+    "remote code": (
+        config(model_type="own", auto_map={"AutoModel": "own.Model"}),
+        r"code of its own .*AutoModel = 'own.Model'",
+    ),
     "bitsandbytes": (config(quantization_config={"quant_method": "bitsandbytes"}), r"quantised .*bitsandbytes"),
     "compressed": (config(compression_config={"format": "int8"}), "quantised weights"),
     "gptq": (text("quantize_config.json", "{}"), r"quantised weights \(quantize_config\.json"),
@@ -248,3 +251,9 @@ def test_a_file_that_the_manifest_does_not_list_is_refused_if_loaders_would_read
     for read in (check_weights, load_tokenizer, load_masked_language_model, files.check_manifest):
         with pytest.raises(files.DamagedError, match=f"{name} is not listed in .*manifest"):
             read(checkpoint)
+
+
+def test_code_beside_a_family_of_transformers_is_ignored(checkpoint):
+    config(auto_map={"AutoModel": "own.Model"})(checkpoint)
+    directory.require_usable(checkpoint)
+    assert type(load_masked_language_model(checkpoint)).__module__.startswith("transformers.")

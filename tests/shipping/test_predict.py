@@ -476,7 +476,7 @@ def test_a_record_of_a_race_that_is_none_is_named(record, said, tmp_path):
 
 
 def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_path):
-    winner = shutil.copytree(run / "winner", tmp_path / "winner")
+    winner = shutil.copytree(run / "use", tmp_path / "use")
     (winner / "manifest.json").unlink()
     weights = load_file(winner / "model.safetensors")
     weights["classifier.weight"][0, 0] = np.nan
@@ -495,7 +495,7 @@ def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_pa
 
 def test_adapters_beside_a_winner_are_refused_by_predict_and_ship(run, tmp_path):
     raced = shutil.copytree(run, tmp_path / "run")
-    (raced / "winner" / "adapter_config.json").write_text("{}")
+    (raced / "use" / "adapter_config.json").write_text("{}")
     for use in (lambda: predict(raced, ["word1"]), lambda: ship(raced, tmp_path / "out")):
         with pytest.raises(ValueError, match=r"adapter_config\.json"):
             use()
@@ -503,7 +503,7 @@ def test_adapters_beside_a_winner_are_refused_by_predict_and_ship(run, tmp_path)
 
 
 def test_a_record_with_a_label_twice_is_named(run, tmp_path):
-    winner = shutil.copytree(run / "winner", tmp_path / "winner")
+    winner = shutil.copytree(run / "use", tmp_path / "use")
     about = json.loads((winner / "race.json").read_text())
     about["task"]["labels"][1] = about["task"]["labels"][0]
     (winner / "race.json").write_text(json.dumps(about))
@@ -518,7 +518,7 @@ def test_two_processes_that_predict_into_one_file_do_not_mix_their_rows(run, tmp
         source = tmp_path / f"{letter}.jsonl"
         rows = ({"id": f"{letter}{number}", "text": f"word{number % 50}"} for number in range(9_000))
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        command = [sys.executable, "-c", code, str(run / "winner"), str(source), str(tmp_path / "out.jsonl")]
+        command = [sys.executable, "-c", code, str(run / "use"), str(source), str(tmp_path / "out.jsonl")]
         started.append(subprocess.Popen(command))
     assert [process.wait() for process in started] == [0, 0]
     ids = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]

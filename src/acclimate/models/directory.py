@@ -114,11 +114,11 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
     classes = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
     named = classes[0] if classes else family
     code = config.get("auto_map")
-    if code:
+    if code and not _in_transformers(family):
         first = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
         raise ValueError(
             f"{where}: the model needs code of its own (auto_map in {CONFIG}: {first[0]} = {first[1]!r:.80}), and "
-            f"acclimate runs no code from a model. {ENCODER}; or remove auto_map if transformers has the family itself"
+            f"acclimate runs no code from a model. {ENCODER}"
         )
     if config.get("quantization_config") or config.get("compression_config"):
         about = config.get("quantization_config") or config.get("compression_config")
@@ -139,6 +139,13 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
             f"{where}: {CONFIG} states no pad_token_id ({pad!r}), and positions of {family} begin behind it. Write the "
             f"id of the tokenizer's padding there"
         )
+
+
+def _in_transformers(family: str) -> bool:
+    """True if transformers has the family itself: the code that a model brings is then ignored."""
+    from transformers import CONFIG_MAPPING
+
+    return family in CONFIG_MAPPING
 
 
 def positions_read(config: Mapping[str, Any]) -> int | None:

@@ -319,9 +319,9 @@ def check_weights(model: str | os.PathLike[str]) -> None:
     from acclimate.models.sentence_modules import sentence_modules
 
     if Path(model).is_dir():
-        sentence_modules(model)
         with reading(model) as where:
             require_safetensors(where)
+        sentence_modules(model)
 
 
 def configuration(where: str) -> PreTrainedConfig:
