@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from sklearn.metrics import balanced_accuracy_score
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import AutoModelForMaskedLM
 from typer.testing import CliRunner
 
 import toys
@@ -17,6 +17,7 @@ from acclimate import cli
 from acclimate.core.types import Document
 from acclimate.methods import finetune, scratch
 from acclimate.models import loading
+from acclimate.models.classifier import load_finetuned
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.corpus import write_corpus
 from acclimate.training.plan import Plan
@@ -111,7 +112,7 @@ def test_race_docstrings(run, files, monkeypatch, tmp_path):
     said = run("race_docstrings.py", tmp_path / "race", *tiny)
     assert said.strip().endswith(".")
     assert (tmp_path / "race" / "report.html").exists()
-    AutoModelForSequenceClassification.from_pretrained(tmp_path / "race" / "use")
+    load_finetuned(tmp_path / "race" / "use")
 
 
 def test_adapt_own_text(run, files, tmp_path):

@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 import toys
 from acclimate.cli import MOVED
 from acclimate.core import files
+from acclimate.models.classifier import load_finetuned
 from studies import recorded
 
 VERBS = (
@@ -255,7 +256,7 @@ def test_adapt_fine_tunes_on_a_prepared_task(run, base, toy_race, tmp_path):
     command = ["adapt", "finetune", f"model={base}", f"task={task}", "epochs=0.0", "plan.steps=2", "looks=1"]
     status, said = run(*command, "--out", "tuned")
     assert status == 0, said
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned" / "checkpoint")
+    model = load_finetuned(tmp_path / "tuned" / "checkpoint")
     assert tuple(model.config.id2label.values()) == tuple(toys.TOPICS)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from transformers import BertConfig
+from transformers import BertConfig, BertForMaskedLM
 from typer.testing import CliRunner
 
 import toys
@@ -157,7 +157,8 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
         metric_named("f1"),
         32,
     )
-    BertConfig(max_position_embeddings=64).save_pretrained(tmp_path / "model")
+    shape = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    BertForMaskedLM(BertConfig(max_position_embeddings=64, **shape)).save_pretrained(tmp_path / "model")
     materials = Materials(task=prepare(task, Path(), tmp_path / "data"), model=str(tmp_path / "model"))
     entries = enter(RaceRecipe(contestants=("random weights",)), materials)
     assert entries.baseline is None

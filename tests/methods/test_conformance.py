@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoModel
 
 from acclimate.core import files
 from acclimate.core.types import Progress
@@ -73,7 +72,7 @@ def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(
         done(job, tmp_path / "stopped", watch=stop)
     assert done(job, tmp_path / "stopped") == whole, "the same checkpoint, by its hash"
     files.check_manifest(job.directory(tmp_path / "whole") / "checkpoint")
-    assert AutoModel.from_pretrained(job.directory(tmp_path / "whole") / "checkpoint").config.hidden_size == 32
+    assert load_masked_language_model(job.directory(tmp_path / "whole") / "checkpoint").config.hidden_size == 32
     took = spent(job.directory(tmp_path / "whole"))
     assert stage.kind == "adapting"
     assert stage.tokens == pytest.approx(took.tokens, rel=0.25)

@@ -10,7 +10,7 @@ import toys
 from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.encoder import configuration_of, load_tokenizer
 from acclimate.shipping import check
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named
@@ -105,7 +105,7 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
 def test_shipping_knows_which_classifiers_transformers_does_not_load(encoder, task, tmp_path, setting, told):
     of = task("original")
     tuned(encoder, of, tmp_path, steps=1, **setting)
-    beyond = check.beyond_transformers(tmp_path / "checkpoint", of)
+    beyond = check.beyond_text(configuration_of(tmp_path / "checkpoint"), of)
     assert told in beyond
     assert bool(told) == bool(beyond)
 

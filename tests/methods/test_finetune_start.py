@@ -54,7 +54,7 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
     ("kind", "rank"),
     [("sequence", 0), ("multilabel", 0), ("score", 0), ("tokens", 0), ("span", 0), ("score", 2), ("tokens", 2)],
 )
-def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_plain_transformers_loads_its_encoder(
+def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_its_encoder_can_be_adapted_further(
     kind, rank, encoder, toy_task, tmp_path
 ):
     task = toy_task(kind)
@@ -73,7 +73,8 @@ def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_plain_transf
     assert predicted == (pytest.approx(expected, rel=1e-4) if kind == "score" else expected)
     ids = torch.tensor([[2, 7, 8, 3]])
     with torch.no_grad():
-        plain = AutoModel.from_pretrained(done.path).eval()(input_ids=ids).last_hidden_state
+        encoder, _ = probe.load_encoder(str(done.path))
+        plain = encoder(input_ids=ids).last_hidden_state
         assert torch.equal(model.base_model(input_ids=ids).last_hidden_state, plain)
 
 
@@ -338,7 +339,8 @@ def test_settings_that_contradict_each_other_are_refused(settings, message):
 @pytest.mark.parametrize("base", [toys.papers(model="m"), FinetuneRecipe(model="m")])
 def test_a_preset_is_where_settings_start_from_and_what_is_stated_comes_on_top(base):
     robust = settings.override(base, ["preset=robust", "patience=2", "plan.rate=1e-5"])
-    assert robust == FinetuneRecipe(model="m", patience=2, plan=replace(FinetuneRecipe().plan, rate=1e-5))
+    plan = replace(FinetuneRecipe().plan, rate=1e-5)
+    assert robust == FinetuneRecipe(model="m", patience=2, rate_by_width=False, plan=plan)
     papers = settings.override(base, ["plan.batch=8", "preset=papers"])
     assert papers == toys.papers(model="m", plan=replace(toys.papers().plan, batch=8))
     assert settings.from_mapping(FinetuneRecipe, settings.to_mapping(robust)) == robust

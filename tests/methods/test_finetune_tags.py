@@ -22,7 +22,7 @@ from acclimate.methods.task_loss import (
     trained_labels,
 )
 from acclimate.models.classifier import labels_of, load_classifier
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
+from acclimate.models.encoder import configuration_of, load_masked_language_model, load_tokenizer, save_model
 from acclimate.models.task_layers import crf_of
 from acclimate.shipping import check as predicting
 from acclimate.shipping.predict import load_predictor
@@ -139,7 +139,7 @@ def test_the_checkpoint_predicts_what_was_scored_also_for_new_texts(encoder, toy
     made = predictor.predict(task.examples("test"))
     assert tuple(one.label for one in made) == score.predicted
     assert all(0 < found <= 1 for one in made for found in one.of_words)
-    assert "tag_layer = bilstm-crf" in predicting.beyond_transformers(tmp_path / "checkpoint", task)
+    assert "tag_layer = bilstm-crf" in predicting.beyond_text(configuration_of(tmp_path / "checkpoint"), task)
 
 
 def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and_beside(encoder, toy_task):
@@ -249,7 +249,7 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
     loaded = predicting.load_shipped(done.path)
     assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
-    assert "tags are of another scheme" in predicting.beyond_transformers(done.path, task)
+    assert "tags are of another scheme" in predicting.beyond_text(configuration_of(done.path), task)
 
 
 def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):

@@ -125,7 +125,7 @@ def test_no_thread_of_the_group_outlives_it(both):
 
 def test_a_race_of_two_processes_gives_the_losses_of_one(both, toy_race):
     run = both[2] / "run"
-    assert (both[2] / "said.txt").read_text().count("Use: run/") == 1
+    assert (both[2] / "said.txt").read_text().count("run/use") == 1
     jobs = sorted((run / "jobs").iterdir())
     assert {job.name for job in jobs} < {job.name for job in (toy_race.run / "jobs").iterdir()}
     trained = [job for job in jobs if (job / "log.jsonl").exists()]
@@ -142,7 +142,7 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(both, toy_race):
 def test_a_budgeted_race_of_two_processes_decides_as_one(both):
     """All processes try the steps that the estimate takes, go on from the same states, and give up the same ones."""
     run = both[2] / "budgeted"
-    assert (both[2] / "said.txt").read_text().count("Use: budgeted/") == 1
+    assert (both[2] / "said.txt").read_text().count("budgeted/use") == 1
     assert {trial.rung for trial in recorded(run).trials} == {0, 1, 2}
     given_up = [job for job in (run / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
     assert given_up
