@@ -7,8 +7,8 @@ TASKS       the folder of labelled data
 
 Training text comes from the sources of sources.tsv only, each with a licence that allows a derived model to be
 redistributed. Passages that equal a text of a task's train, dev or test, nearly equal it, or share a run of 13 words
-with it are removed. One document in 125 is held out, with all its passages. One passage in 125 of the other domains of CORPUS,
-which the encoder must not know, is kept to measure their loss.
+with it are removed. One document in 125 is held out, with all its passages. One passage in 125 of the other
+domains of CORPUS, which the encoder must not know, is kept to measure their loss.
 
 It writes OUT/train, OUT/heldout-DOMAIN for each domain, and OUT/left_out.json with the numbers of passages removed for
 each task.
@@ -29,12 +29,25 @@ from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.references import References
 
 SOURCES = {row["source"] for row in DictReader((Path(__file__).parent / "sources.tsv").open(), delimiter="\t")}
-DOMAINS = {"wikipedia_": "wikipedia", "books_": "books", "biomed_": "biomed", "cs_arxiv_": "arxiv", "reviews_": "reviews"}
+DOMAINS = {
+    "wikipedia_": "wikipedia",
+    "books_": "books",
+    "biomed_": "biomed",
+    "cs_arxiv_": "arxiv",
+    "reviews_": "reviews",
+}
 TRAINING_TEXT = ("biomed_jnlpba_train", "biomed_hoc_train", "biomed_bc2gm_train")  # of tasks
 COLUMNS = ("bc2gm", "bc5cdr_chem", "bc5cdr_disease", "ebm_pico", "jnlpba", "ncbi_disease")  # a word a line
 ROWS = (
     *("blurb/biosses", "blurb/bioasq_yesno_7b", "blurb/chemprot", "blurb/ddi", "blurb/gad", "blurb/hoc"),
-    *("blurb/pubmedqa", "tlm/acl_arc", "tlm/scierc_relation", "tlm/chemprot_13class", "tlm/imdb", "tlm/rct_substitutes"),
+    *(
+        "blurb/pubmedqa",
+        "tlm/acl_arc",
+        "tlm/scierc_relation",
+        "tlm/chemprot_13class",
+        "tlm/imdb",
+        "tlm/rct_substitutes",
+    ),
     *("dga/acl", "dga/ai", "dga/pubmed", "dga/restaurant", "dga/camera_phone", "glue/rte", "glue/stsb", "glue/cola"),
     *("glue/sst2", "qa/squadshifts", "qa/squad_cs224n_val", "qa/bioasq", "arxiv"),
 )
