@@ -30,7 +30,7 @@ RESTORE = "Restore the file, or save the model there again"
 ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
 NAMES_SHOWN = 5
 MOST_GROWTH = 8  # of a text by its normaliser
-# families without a masked language model. What others are is told by the names of their classes
+# families without a masked language model; a family that is not listed is recognised by the names of its classes
 DECODERS = frozenset(
     """
     bert-generation biogpt bloom codegen cohere cohere2 ctrl falcon gemma gemma2 gemma3 gemma3_text glm gpt-sw3
