@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.names import shown
-from acclimate.models.loading import check_weights, identity, resolved
+from acclimate.models.loading import identity, require_model, resolved
 
 NAME = re.compile(r"\w[\w .()/&+-]{0,38}[\w.)+]|\w")
 EXAMPLE = "--checkpoint ours=models/ours (in Python checkpoints={'ours': 'models/ours'})"
@@ -70,29 +70,13 @@ def checked(
             raise ValueError(f"checkpoint '{name}' is {shown(stated)}, no directory or hub id. Give one of them")
         model = resolved(stated)
         try:
-            _check_encoder(model)
+            require_model(model)
         except ValueError as error:
             raise type(error)(f"checkpoint '{name}': {error}") from error
         if (same := contents.setdefault(identity(model), f"checkpoint '{name}'")) != f"checkpoint '{name}'":
             raise ValueError(f"checkpoint '{name}' has the same files as {same}: it would score the same. Leave it out")
         found[name] = model
     return found
-
-
-def _check_encoder(model: str) -> None:
-    """Raises ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
-    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
-
-    from acclimate.models.encoder import configuration_of, load_tokenizer
-
-    family = configuration_of(model).model_type
-    if family not in MODEL_FOR_MASKED_LM_MAPPING_NAMES:
-        raise ValueError(
-            f"{model} is no encoder: its family, {family}, has no masked language modelling in transformers. Give an "
-            f"encoder, such as a BERT"
-        )
-    check_weights(model)
-    load_tokenizer(model)
 
 
 def same_tokenizer(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ import json
 import re
 import stat
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,46 +26,39 @@ TOKENIZER = "tokenizer_config.json"
 QUANTISERS = ("quantize_config.json", "quant_config.json", "quantization_config.json")  # of GPTQ and AWQ
 READ = (".json", ".txt", ".model", ".safetensors")  # endings of the files that loaders open
 PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+NO_MODEL = re.compile(r"(training_args|optimizer|scheduler|scaler|rng_state.*|openvino.*)\.\w+$")  # of those endings
 RESTORE = "Restore the file, or save the model there again"
 ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
 NAMES_SHOWN = 5
 MOST_GROWTH = 8  # of a text by its normaliser
-# families without a masked language model; a family that is not listed is recognised by the names of its classes
-DECODERS = frozenset(
-    """
-    bert-generation biogpt bloom codegen cohere cohere2 ctrl falcon gemma gemma2 gemma3 gemma3_text glm gpt-sw3
-    gpt2 gpt_bigcode gpt_neo gpt_neox gpt_oss gptj granite llama llama4 mamba mamba2 mistral mixtral
-    modernbert-decoder mpt olmo olmo2 openai-gpt opt persimmon phi phi3 qwen2 qwen2_moe qwen3 qwen3_moe rwkv
-    smollm3 stablelm starcoder2 xglm xlnet
-    """.split()  # noqa: SIM905
-)
-ENCODER_DECODERS = frozenset(
-    """
-    bart bigbird_pegasus blenderbot blenderbot-small encoder-decoder fsmt led longt5 m2m_100 marian mbart mt5
-    mvp nllb-moe pegasus pegasus_x plbart prophetnet switch_transformers t5 t5gemma umt5
-    """.split()  # noqa: SIM905
-)
 CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
-PREFIXES = {  # family -> the first part of its encoder's names in a checkpoint that has a head
-    "albert": "albert",
-    "bert": "bert",
-    "big_bird": "bert",
-    "camembert": "roberta",
-    "convbert": "convbert",
-    "deberta": "deberta",
-    "deberta-v2": "deberta",
-    "distilbert": "distilbert",
-    "electra": "electra",
-    "ernie": "ernie",
-    "longformer": "longformer",
-    "megatron-bert": "bert",
-    "mobilebert": "mobilebert",
-    "modernbert": "model",
-    "mpnet": "mpnet",
-    "roberta": "roberta",
-    "xlm-roberta": "roberta",
+# Text encoders with a masked language model in transformers -> how the names of their layers begin in a checkpoint with
+# a head; "" where transformers converts names, or where layers are not numbered. Of transformers' mapping, these are
+# left out: bart, mbart, mvp (encoder-decoders); modernvbert, neomme, ultravbert (images); layoutlm, tapas (places of
+# words on a page or in a table); perceiver (bytes, of which no word is masked).
+ENCODERS = {
+    "albert": "albert.encoder.albert_layer_groups",
+    "big_bird": "bert.encoder.layer",
+    "data2vec-text": "data2vec_text.encoder.layer",
+    "deberta-v2": "deberta.encoder.layer",
+    "distilbert": "distilbert.transformer.layer",
+    "esmc": "esmc.layers",
+    "megatron-bert": "bert.encoder.layer",
+    "roberta-prelayernorm": "roberta_prelayernorm.encoder.layer",
+    "squeezebert": "transformer.encoder.layers",
+    **dict.fromkeys(("camembert", "xlm-roberta", "xlm-roberta-xl", "xmod"), "roberta.encoder.layer"),
+    **dict.fromkeys(("eurobert", "modernbert", "ultrabert"), "model.layers"),
+    **dict.fromkeys(("esm", "flaubert", "funnel", "gte", "jina_embeddings_v3", "nomic_bert", "reformer", "xlm"), ""),
+} | {
+    family: f"{family}.encoder.layer"
+    for family in (
+        *("bert", "convbert", "deberta", "electra", "ernie", "fnet", "ibert", "longformer", "luke", "mobilebert"),
+        *("mpnet", "mra", "nystromformer", "rembert", "roberta", "roc_bert", "roformer", "yoso"),
+    )
 }
-WORDS = re.compile(r"(.*?)embeddings\.(?:word|tok)_embeddings\.weight$")
+LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
+WORDS = re.compile(r"(.*?)embeddings\.(word|tok)_embeddings\.weight$")
+FORMATS = {".onnx": "an ONNX", ".h5": "a TensorFlow", ".msgpack": "a Flax", ".ot": "a Rust"}
 SHARD = re.compile(r"(.*)-(\d+)-of-(\d+)\.safetensors$")
 INTEGERS = re.compile(r"[IU](8|16|32)$|F[48]_|F8")
 PACKED = re.compile(r"\.(qweight|qzeros|SCB|absmax|quant_map|quant_state\..*)$")
@@ -102,7 +95,7 @@ def require_usable(directory: Path) -> None:
     packed = [name for name, (kind, shape) in headers.items() if _is_packed(name, kind, shape)]
     if packed:
         raise ValueError(_quantised(str(directory), f"{packed[0]} is {headers[packed[0]][0]}"))
-    _require_prefix(directory, config, headers)
+    require_names(directory, config, headers)
 
 
 def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
@@ -112,27 +105,26 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
     """
     family, classes = family_in(config), config.get("architectures")
     classes = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
-    named = classes[0] if classes else family
-    code = config.get("auto_map")
-    if code and not _in_transformers(family):
-        first = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
+    if not family:
         raise ValueError(
-            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {first[0]} = {first[1]!r:.80}), and "
-            f"acclimate runs no code from a model. {ENCODER}"
+            f"{where}: {CONFIG} states no model_type. Write the name that transformers has for the family of the "
+            f'weights there, such as "model_type": "bert"'
         )
-    if config.get("quantization_config") or config.get("compression_config"):
-        about = config.get("quantization_config") or config.get("compression_config")
+    for name in ("quantization_config", "compression_config"):
+        if (about := config.get(name)) is None:
+            continue
+        if not about:
+            raise ValueError(
+                f"{where}: {name} in {CONFIG} is empty ({about!r}), so nothing can load it. Remove the entry"
+            )
         method = about.get("quant_method") if isinstance(about, dict) else None
-        raise ValueError(_quantised(where, f"quantization_config in {CONFIG}" + (f": {method}" if method else "")))
-    if config.get("is_encoder_decoder") is True or family in ENCODER_DECODERS:
-        raise ValueError(f"{where}: an encoder-decoder ({named}), which cannot be adapted as an encoder. {ENCODER}")
+        raise ValueError(_quantised(where, f"{name} in {CONFIG}" + (f": {method}" if method else "")))
+    if family not in ENCODERS or config.get("is_encoder_decoder") is True:
+        raise ValueError(_no_encoder(where, family, classes, config))
     if config.get("is_decoder") is True:
         raise ValueError(
             f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked language model. {ENCODER}"
         )
-    known = family in PREFIXES or family in FROM_BEHIND_PADDING
-    if family in DECODERS or (not known and any(CAUSAL.search(name) for name in classes)):
-        raise ValueError(f"{where}: a decoder ({named}): it has no masked language model. {ENCODER}")
     pad = config.get("pad_token_id", 1)
     if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
         raise ValueError(
@@ -141,11 +133,26 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
         )
 
 
-def _in_transformers(family: str) -> bool:
-    """True if transformers has the family itself: the code that a model brings is then ignored."""
+def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping[str, Any]) -> str:
+    """Return the sentence on a model that is none of ENCODERS. transformers says what it is."""
     from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    return family in CONFIG_MAPPING
+    known, code = family in CONFIG_MAPPING, config.get("auto_map")
+    named = f"{classes[0] if classes else family}"
+    if code and not known:
+        name, value = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
+        return (
+            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {name} = {value!r:.80}), and acclimate "
+            f"runs no code from a model. {ENCODER}"
+        )
+    if config.get("is_encoder_decoder") is True or (known and CONFIG_MAPPING[family].is_encoder_decoder):
+        return f"{where}: an encoder-decoder ({named}), which cannot be adapted as an encoder. {ENCODER}"
+    if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or any(CAUSAL.search(name) for name in classes):
+        return f"{where}: a decoder ({named}): it has no masked language model. {ENCODER}"
+    if not known:
+        return f"{where}: model_type in {CONFIG} is {family!r:.80}, a family that transformers does not have. {ENCODER}"
+    return f"{where}: no text encoder ({named}): {family} has no masked language model of text. {ENCODER}"
 
 
 def positions_read(config: Mapping[str, Any]) -> int | None:
@@ -231,14 +238,20 @@ def require_safetensors(where: str) -> None:
     directory = Path(where)
     if not directory.is_dir() or any(directory.glob("*.safetensors")):
         return
-    pickled = sorted(file.name for file in directory.iterdir() if file.suffix in PICKLED)
+    pickled = _pickled(file.name for file in directory.iterdir())
     if not pickled:
-        raise ValueError(f"{where}: holds no weights (model.safetensors).")
+        below = sorted(path.parent for path in directory.glob("*/model.safetensors"))
+        way_out = f"There are some in {below[0]}: give that path" if below else "Copy the file there"
+        raise ValueError(f"{where}: holds no weights (model.safetensors). {way_out}, or save the model there again")
     raise ValueError(
         f"{where}: holds only pickled weights ({', '.join(pickled)}), and reading them can run code. If you trust "
         "their source, convert them once: from transformers import AutoModelForMaskedLM; "
         f"AutoModelForMaskedLM.from_pretrained({where!r}).save_pretrained({where!r})"
     )
+
+
+def _pickled(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.endswith(PICKLED) and not NO_MODEL.match(name))
 
 
 def _readable(directory: Path) -> set[str]:
@@ -266,15 +279,18 @@ def _require_transformers_model(directory: Path, names: Collection[str]) -> None
     """Raise ValueError if the directory is empty, or holds weights in another form than that of transformers."""
     if not names:
         raise ValueError(f"{directory}: the directory is empty. Give one that holds {CONFIG} and model.safetensors")
-    safe = any(name.endswith(".safetensors") for name in names)
-    if not safe and (packed := sorted(name for name in names if name.endswith(".gguf"))):
-        raise ValueError(_quantised(str(directory), packed[0]))
-    pickled = any(name.endswith(PICKLED) for name in names)
-    if not safe and not pickled and (graphs := sorted(name for name in names if name.endswith(".onnx"))):
-        raise ValueError(
-            f"{directory}: holds an ONNX model only ({graphs[0]}), whose weights cannot be trained. Give the "
-            f"checkpoint that it was made from"
-        )
+    if not any(name.endswith(".safetensors") for name in names):
+        places = [*sorted(names)]
+        if CONFIG in names:  # exports are often in a folder
+            places += sorted(str(path.relative_to(directory)) for path in directory.glob("*/*"))
+        if packed := [name for name in places if name.endswith(".gguf")]:
+            raise ValueError(_quantised(str(directory), packed[0]))
+        others = [(name, FORMATS[Path(name).suffix]) for name in places if Path(name).suffix in FORMATS]
+        if others and not _pickled(names):
+            raise ValueError(
+                f"{directory}: holds {others[0][1]} model only ({others[0][0]}), whose weights cannot be trained here. "
+                f"Give the checkpoint that it was made from"
+            )
     if MODULES in names and CONFIG not in names:
         below = sorted(path.parent for path in directory.glob(f"*/{CONFIG}") if any(path.parent.glob("*.safetensors")))
         if below:
@@ -326,17 +342,59 @@ def _require_shards(directory: Path, names: Collection[str]) -> None:
         )
 
 
-def _require_prefix(directory: Path, config: Mapping[str, Any], headers: Collection[str]) -> None:
-    """Raise ValueError if the names of the weights begin with a prefix that transformers does not know: all of them
-    would be random.
-    """
-    prefix = PREFIXES.get(family_in(config))
-    leads = [match[1] for match in map(WORDS.match, headers) if match]
-    if prefix is None or not leads or any(lead in ("", f"{prefix}.") for lead in leads):
+def require_names(
+    directory: Path, config: Mapping[str, Any], headers: Mapping[str, tuple[str, tuple[int, ...]]]
+) -> None:
+    """Raise ValueError if weights of the encoder have names that transformers does not know: they would be random."""
+    family = family_in(config)
+    stem = ENCODERS[family]
+    if not stem or not headers:
         return
-    wrapper = leads[0].removesuffix(f"{prefix}.")
+    prefix, _, stem = stem.partition(".")
+    words = {name: match for name in headers if (match := WORDS.match(name))}
+    if words and not any(match[1] in ("", f"{prefix}.") for match in words.values()):
+        name, match = next(iter(words.items()))
+        owner = _owner(match)
+        if owner and not ENCODERS[owner].startswith(f"{prefix}."):
+            raise ValueError(
+                _mismatched(directory, f"model_type is {family!r}, but {name} is the name of a weight of {owner}")
+            )
+        raise ValueError(_wrapped(directory, match[1].removesuffix(f"{prefix}."), headers))
+    rows, stated = [headers[name][1][0] for name in words], config.get("vocab_size")
+    if rows and isinstance(stated, int) and stated not in rows:
+        evidence = f"vocab_size = {stated:,}, but {next(iter(words))} has {rows[0]:,} rows"
+        raise ValueError(_mismatched(directory, evidence))
+    layers = config.get(LAYERS.get(family, "num_hidden_layers"))
+    if not isinstance(layers, int):
+        return
+    own = {name.removeprefix(f"{prefix}.") for name in headers}
+    parts = [{name for name in own if name.startswith(f"{stem}.{layer}.")} for layer in range(min(layers, len(own)))]
+    if layers > len(own) or not all(parts):
+        lost = next((number for number, part in enumerate(parts) if not part), len(parts))
+        evidence = (
+            f"of its {layers:,} layers, number {lost} has no weight whose name begins with {prefix}.{stem}.{lost}"
+        )
+        raise ValueError(_mismatched(directory, evidence))
+
+
+def _owner(words: re.Match[str]) -> str:
+    """Return the family whose name the word embeddings have; "" if the name does not say."""
+    last = words[1].removesuffix(".").rpartition(".")[2]
+    return (
+        "modernbert" if words[2] == "tok" else next((each for each in ENCODERS if each.replace("-", "_") == last), "")
+    )
+
+
+def _mismatched(directory: Path, evidence: str) -> str:
+    return (
+        f"{directory}: {CONFIG} and the weights do not belong together: {evidence}. The encoder would be random. Put "
+        f"both files of one model there"
+    )
+
+
+def _wrapped(directory: Path, wrapper: str, headers: Collection[str]) -> str:
     many = sum(name.startswith(wrapper) for name in headers)
-    raise ValueError(
+    return (
         f"{directory}: {many} of {len(headers)} names of weights begin with {wrapper!r}, which transformers does not "
         f"know, so the encoder would be random. Remove the prefix from each file F of weights: "
         f"from safetensors.torch import load_file, save_file; "

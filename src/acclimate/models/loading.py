@@ -324,6 +324,15 @@ def check_weights(model: str | os.PathLike[str]) -> None:
         sentence_modules(model)
 
 
+def require_model(model: str | os.PathLike[str]) -> None:
+    """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
+    from acclimate.models.encoder import configuration_of, load_tokenizer
+
+    check_weights(model)
+    configuration_of(model)
+    load_tokenizer(model)
+
+
 def configuration(where: str) -> PreTrainedConfig:
     """Return the config of a checkpoint. Raises ValueError for a directory without one, and where a dropout is no
     probability or `architectures` no names, which transformers takes.
@@ -331,6 +340,8 @@ def configuration(where: str) -> PreTrainedConfig:
     if Path(where).is_dir() and not (Path(where) / "config.json").is_file():
         raise ValueError(f"{where}: holds no config.json, so it is no checkpoint that transformers can load.")
     config = read_configuration(where)
+    if not Path(where).is_dir():
+        _check_cached(where)  # it has been fetched now
     needed = {"architectures": "a list of names of classes"}
     needed |= dict.fromkeys(dropout_fields(config.model_type), "a probability from 0 to below 1")
     for name, kind in needed.items():
