@@ -12,8 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
 
+import acclimate
 import toys
 from acclimate.cli import MOVED
 from acclimate.core import files
@@ -303,10 +305,55 @@ def test_a_refused_run_leaves_its_place_to_the_one_that_mends_it(run, base, toy_
     status, said = run(*command)
     assert status == 2
     assert "Set dropout=0.1" in said
-    assert (tmp_path / "adapted").exists()
+    assert not (tmp_path / "adapted").exists()
     status, said = run(*command, "dropout=0.1")
     assert status == 0, said
     assert run(*command, "dropout=0.2")[0] == 2
+
+
+@pytest.mark.parametrize("method", ["mlm", "dga", "tapter", "extend", "distil"])
+def test_adapt_checks_the_model_before_it_reads_text_and_leaves_nothing(method, base, toy_inputs, tmp_path):
+    shutil.copytree(base, tmp_path / "model")
+    (tmp_path / "model/manifest.json").unlink()
+    about = files.read_json(tmp_path / "model/config.json")
+    settings = {"corpus": toy_inputs / "domain.txt"}
+    for name, change, says in (
+        ("config.json", about | {"model_type": "vit"}, "no text encoder"),
+        ("config.json", about | {"vocab_size": 7}, "vocab_size = 7"),
+        ("tokenizer.json", {}, "tokenizer"),
+    ):
+        shutil.copytree(tmp_path / "model", tmp_path / "changed")
+        files.write_json(tmp_path / "changed" / name, change)
+        with pytest.raises(ValueError, match=says):
+            acclimate.adapt(method, model=tmp_path / "changed", **settings, out=tmp_path / "out", progress=False)
+        assert not (tmp_path / "out").exists()
+        shutil.rmtree(tmp_path / "changed")
+
+
+def test_adapt_checks_a_tokenizer_before_it_reads_text_and_leaves_nothing(base, toy_inputs, tmp_path):
+    shutil.copytree(base, tmp_path / "model", ignore=shutil.ignore_patterns("manifest.json"))
+    files.write_json(tmp_path / "model/tokenizer.json", {})
+    settings = {"corpus": toy_inputs / "domain.txt", "tokenizer": tmp_path / "model"}
+    with pytest.raises(ValueError, match="tokenizer"):
+        acclimate.adapt("scratch", **settings, out=tmp_path / "out", progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refusal_while_weights_are_loaded_leaves_nothing_and_keeps_what_was_there(base, toy_inputs, tmp_path):
+    shutil.copytree(base, tmp_path / "model")
+    (tmp_path / "model/manifest.json").unlink()
+    weights = load_file(tmp_path / "model/model.safetensors")
+    save_file(
+        {name.replace(".self.", ".own."): weight for name, weight in weights.items()},
+        tmp_path / "model/model.safetensors",
+    )
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("")
+    for out, left in ((tmp_path / "out", False), (tmp_path / "mine", True)):
+        with pytest.raises(ValueError, match="weights of the encoder are missing"):
+            acclimate.adapt("mlm", model=tmp_path / "model", corpus=toy_inputs / "domain.txt", out=out, progress=False)
+        assert out.exists() == left
+    assert (tmp_path / "mine/notes.txt").exists()
 
 
 def test_a_shell_completes_names_of_methods_and_metrics():

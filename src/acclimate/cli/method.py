@@ -55,28 +55,33 @@ def adapt(
 
 
 def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "blank"], watch: Watch) -> Checkpoint:
-    """Return the checkpoint that the method makes in `out`, after raw text has become corpora and hub ids folders."""
+    """Return the checkpoint that the method makes in `out`, after raw text has become corpora and hub ids folders.
+
+    The model is checked first. A run that is refused before training begins leaves nothing in `out`.
+    """
     from dataclasses import fields, replace
 
     from acclimate.core.types import Progress
     from acclimate.data.materials import corpus_at
+    from acclimate.jobs.refused import removed_if_refused
     from acclimate.methods import METHODS
-    from acclimate.models.loading import check_weights, resolved
+    from acclimate.models.encoder import load_tokenizer
+    from acclimate.models.loading import require_model, resolved
     from acclimate.models.sentence_modules import omission
+    from acclimate.training.run import UNBEGUN
 
     names = {field.name for field in fields(recipe)}
-    if "corpus" in names and METHODS[method].reads_corpus(recipe):
-        for name in (name for name in RAW_TEXT if name in names):
-            if name == "corpus" or getattr(recipe, name) != Path():
-                corpus = corpus_at(getattr(recipe, name), out, separated=separated, watch=watch)
-                recipe = replace(recipe, **{name: corpus.path})
-    for name in ("model", "tokenizer"):
-        if getattr(recipe, name, ""):
-            recipe = replace(recipe, **{name: resolved(getattr(recipe, name))})
-    begun_with = getattr(recipe, "model", "")
-    if begun_with:
-        check_weights(begun_with)
-    checkpoint = METHODS[method].adapt(recipe, out, watch=watch)
-    if note := omission(begun_with, checkpoint.path):
+    for name, require in (("model", require_model), ("tokenizer", load_tokenizer)):
+        if stated := getattr(recipe, name, ""):
+            recipe = replace(recipe, **{name: resolved(stated)})
+            require(getattr(recipe, name))
+    with removed_if_refused(out, UNBEGUN):
+        if "corpus" in names and METHODS[method].reads_corpus(recipe):
+            for name in (name for name in RAW_TEXT if name in names):
+                if name == "corpus" or getattr(recipe, name) != Path():
+                    corpus = corpus_at(getattr(recipe, name), out, separated=separated, watch=watch)
+                    recipe = replace(recipe, **{name: corpus.path})
+        checkpoint = METHODS[method].adapt(recipe, out, watch=watch)
+    if note := omission(getattr(recipe, "model", ""), checkpoint.path):
         watch(Progress("checkpoint", 0, 0, "steps", {"note": note}))
     return checkpoint

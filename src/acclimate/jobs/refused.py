@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,18 +19,35 @@ def emptied_if_refused(out: Path) -> Iterator[None]:
     The lock, which this process holds, stays.
     """
 
-    def written() -> list[Path]:
-        return [each for each in out.iterdir() if each.name not in (files.LOCK, files.HOLDER)] if out.exists() else []
-
-    empty = ranks.is_first() and not written()
+    empty = ranks.is_first() and not _written(out)
     try:
         yield
     except ValueError:
         jobs = out.rglob(f"{DIRECTORY}/*/{JOB}")
         if empty and all(files.read_object(job, names=("quick",))["quick"] for job in jobs):
-            for each in written():
-                if each.is_dir():
-                    shutil.rmtree(each)
-                else:
-                    each.unlink()
+            _remove(_written(out))
         raise
+
+
+@contextmanager
+def removed_if_refused(out: Path, names: Collection[str]) -> Iterator[None]:
+    """If the block raises ValueError, empty the directory, if it was empty and now holds these names alone."""
+    empty = ranks.is_first() and not _written(out)
+    try:
+        yield
+    except ValueError:
+        if empty and {each.name for each in _written(out)} <= {*names}:
+            _remove(_written(out))
+        raise
+
+
+def _written(out: Path) -> list[Path]:
+    return [each for each in out.iterdir() if each.name not in (files.LOCK, files.HOLDER)] if out.exists() else []
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
