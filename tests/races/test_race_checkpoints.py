@@ -354,6 +354,47 @@ def test_what_is_no_encoder_is_refused_before_any_training(
         checked([str(ours)], str(start), taken=recipe.taken)  # type: ignore[arg-type]
 
 
+def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
+    toy_race: Any, asked: Any, start: Path, ours: Path, tmp_path: Path
+) -> None:
+    def changed(name: str, rename: Any = str, **fields: Any) -> Path:
+        shutil.copytree(ours, tmp_path / name)
+        about = records.read_json(tmp_path / name / "config.json")
+        records.write_json(tmp_path / name / "config.json", {**about, **fields})
+        weights = {rename(each): weight for each, weight in load_file(ours / "model.safetensors").items()}
+        save_file(weights, tmp_path / name / "model.safetensors", metadata={"format": "pt"})
+        return tmp_path / name
+
+    places = {
+        "does not have": changed("unknown", model_type="own", architectures=["Own"]),
+        "has no masked language model of text": changed("vit", model_type="vit"),
+        "weight of bert": changed("roberta", model_type="roberta", pad_token_id=0),
+        "begin with 'module.'": changed("wrapped", lambda name: f"module.{name}"),
+        "number 0 has no weight": changed("renamed", lambda name: name.replace("bert.encoder.", "bert.enc.")),
+        "is empty": changed("empty", quantization_config={}),
+    }
+    given = {**asked, "contestants": ["TAPT"], "out": tmp_path / "run"}
+    for says, place in places.items():
+        sentences = set()
+        for stated in ({"checkpoints": {"ours": place}}, {"model": place}):
+            for dry_run in (True, False):
+                with pytest.raises(ValueError, match=says) as error:
+                    acclimate.race(toy_race.inputs / "train.jsonl", **{**given, **stated}, dry_run=dry_run)
+                sentences.add(str(error.value).partition(": ")[2])
+        assert len(sentences) == 1
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_learning_curves_with_checkpoints_are_refused(
+    dry_run: bool, toy_race: Any, asked: Any, ours: Path, tmp_path: Path
+) -> None:
+    given = {**asked, "contestants": ["TAPT"], "checkpoints": {"ours": ours}, "learning_curve": True}
+    with pytest.raises(ValueError, match=r"learning_curve scores what the race adapts, .* Leave one of them out"):
+        acclimate.race(toy_race.inputs / "train.jsonl", **given, out=tmp_path / "run", dry_run=dry_run)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Path, tmp_path: Path) -> None:
     task = replace(toy_race.materials.task, max_tokens=41)
     materials = replace(toy_race.materials, task=task).with_checkpoints({"theirs": str(theirs)})

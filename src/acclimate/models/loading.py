@@ -328,8 +328,8 @@ def require_model(model: str | os.PathLike[str]) -> None:
     """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
     from acclimate.models.encoder import configuration_of, load_tokenizer
 
-    check_weights(model)
     configuration_of(model)
+    check_weights(model)
     load_tokenizer(model)
 
 

@@ -85,6 +85,11 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
     """Raises ValueError, before the race, where no learning curve could follow it."""
     if recipe.folds:
         raise ValueError("--learning-curve scores on one test set, and --folds has none. Leave one of them out")
+    if materials.checkpoints:
+        raise ValueError(
+            "--learning-curve scores what the race adapts, and --checkpoint names models that it does not adapt. Leave "
+            "one of them out"
+        )
     task, stated = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
     if not any(name not in (BASELINE, scratch.CONTROL) for name in names):
