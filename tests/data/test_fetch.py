@@ -1,6 +1,7 @@
 """Files of a catalogue, from a server on this machine or from a copy."""
 
 import gzip
+import shutil
 import threading
 import zipfile
 from dataclasses import replace
@@ -176,6 +177,33 @@ def test_a_copy_is_checked_and_taken_with_files_that_may_not_be_fetched(tmp_path
     assert sorted(each.name for each in (to / "toy").iterdir()) == ["test.tsv", "train.tsv.gz"]
     assert (set(done.new), done.unchecked) == ({"toy/train.tsv", "toy/test.tsv"}, ("toy/test.tsv",))
     assert set(copy([dataset(listed("https://example.org/train.tsv"))], source, to).kept) == set(done.new)
+
+
+def test_two_copies_at_once_leave_whole_files_and_folders(tmp_path, monkeypatch):
+    source, to = tmp_path / "copy", tmp_path / "to"
+    (source / "toy" / "test.tsv").mkdir(parents=True)
+    (source / "toy" / "test.tsv" / "part").write_text("local\tO\n")
+    (source / "toy" / "train.tsv").write_bytes(CONTENT)
+    toy, begun = dataset(listed("https://example.org/train.tsv")), []
+
+    def after_another(copied):
+        def first(*given, **named):
+            if not begun:
+                begun.append(copied)
+                copy([toy], source, to)
+            return copied(*given, **named)
+
+        return first
+
+    for name in ("copytree", "copyfileobj"):
+        monkeypatch.setattr(shutil, name, after_another(getattr(shutil, name)))
+    (to / "toy").mkdir(parents=True)
+    (to / "toy" / "train.tsv.part").write_bytes(CONTENT[:4])  # of a download
+    copy([toy], source, to)
+    assert begun
+    assert (to / "toy" / "train.tsv").read_bytes() == CONTENT
+    assert (to / "toy" / "test.tsv" / "part").read_text() == "local\tO\n"
+    assert {each.name for each in (to / "toy").iterdir()} == {"train.tsv", "train.tsv.part", "test.tsv"}
 
 
 def test_a_copy_in_an_archive_is_checked_by_what_is_in_it_and_a_folder_is_taken_whole(tmp_path):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import shutil
+import socket
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.core.types import Progress
-from acclimate.jobs.job import JOB, RESULT, Job, Work, check_format, missing, read_result, result_of
+from acclimate.jobs.job import JOB, PLAN, RESULT, Job, Work, begin_plan, check_format, missing, read_result, result_of
 from acclimate.jobs.run import do, done
 
 CALLS: list[str] = []
@@ -66,6 +69,22 @@ def test_a_name_is_readable_and_depends_on_settings_contents_needs_and_work(chai
     changed = replace(second, needs={"before": others[0]})
     assert changed.name != second.name
     assert replace(first, work=replace(count, rule=1)).name != first.name
+
+
+def test_a_plan_removes_what_dead_processes_left_and_nothing_of_a_living_one(tmp_path):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = socket.gethostname()
+    left = [f".race.html.{machine}-{ended.pid}-0.tmp", f".use.{machine}-{ended.pid}-3.old"]
+    kept = [f".race.html.{machine}-{os.getppid()}-0.tmp", f".race.html.elsewhere-{ended.pid}-0.tmp", ".notes.tmp"]
+    for name in (*left, *kept):
+        (tmp_path / name).touch()
+    (tmp_path / f".encoder.{machine}-{ended.pid}-1.tmp").mkdir()
+    with files.new_file(tmp_path / "race.html") as file:
+        file.write(b"page")
+        begin_plan(tmp_path)
+    assert (tmp_path / "race.html").read_bytes() == b"page"
+    assert {each.name for each in tmp_path.iterdir()} == {"race.html", PLAN, *kept}
 
 
 def test_a_name_does_not_depend_on_places_nor_on_the_order_of_settings(chain):

@@ -96,7 +96,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     raises, the sibling is removed. If the process is killed, it stays, and the next call for the same `path` on this
     machine removes it.
     """
-    temporary = _own_name(path)
+    temporary = own_name(path)
     try:
         with disk_named(path):
             with open(temporary, "xb") as file:
@@ -106,22 +106,30 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def _own_name(path: Path, ending: str = "tmp") -> Path:
+def own_name(path: Path, ending: str = "tmp") -> Path:
     """Return a hidden name beside `path` that no other writer has. What killed processes of this machine left beside
     it, under such names for the same `path`, is removed.
 
     A long name of `path` is replaced by its hash: a file system takes 255 bytes.
     """
     name = path.name if len(os.fsencode(path.name)) <= _LONG_NAME else sha256_of_bytes(os.fsencode(path.name))
-    stem = f".{name}.{socket.gethostname()}-"
-    theirs = re.compile(rf"{re.escape(stem)}(\d+)-\d+\.(tmp|old)")
-    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
+    remove_leftovers(path.parent, name)
+    return path.with_name(f".{name}.{socket.gethostname()}-{os.getpid()}-{next(_NUMBERS)}.{ending}")
+
+
+def remove_leftovers(directory: Path, name: str = "") -> None:
+    """Remove what killed processes of this machine left in the directory under names of `own_name`.
+
+    name: of the file whose leftovers are removed; "": of any
+    """
+    stem = re.escape(name) if name else ".+"
+    theirs = re.compile(rf"\.{stem}\.{re.escape(socket.gethostname())}-(\d+)-\d+\.(tmp|old)")
+    for beside in directory.iterdir() if directory.is_dir() else ():
         if (match := theirs.fullmatch(beside.name)) and not _runs(int(match[1])):
             if beside.is_dir():
                 shutil.rmtree(beside, ignore_errors=True)
             else:
                 beside.unlink(missing_ok=True)
-    return path.with_name(f"{stem}{os.getpid()}-{next(_NUMBERS)}.{ending}")
 
 
 def settle(temporary: Path, path: Path) -> None:
@@ -284,7 +292,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     so `path` never holds a part of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _own_name(path)
+    temporary = own_name(path)
     temporary.mkdir()
     try:
         with disk_named(path):
@@ -298,7 +306,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 def _replace_directory(temporary: Path, path: Path) -> None:
     """Rename `temporary` to `path`, whose content is removed, even where another process writes the same path."""
-    older = _own_name(path, "old")
+    older = own_name(path, "old")
     try:
         while True:
             with contextlib.suppress(FileNotFoundError):

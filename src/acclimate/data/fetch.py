@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from acclimate.core.files import settle
+from acclimate.core.files import new_file, own_name, settle
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.tasks.datasets.catalogue import Dataset, Download, find_file
 from acclimate.tasks.formats.archives import ENDINGS, only_file
@@ -101,13 +101,7 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
                 continue
             target = (to / folder / name).with_name(file.name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            part = target.with_name(f"{target.name}.part")
-            if file.is_dir():
-                shutil.copytree(file, part, dirs_exist_ok=True)
-                part.rename(target)
-            else:
-                shutil.copyfile(file, part)
-                settle(part, target)
+            _copy(file, target)
             new.append(_short(dataset, download))
         except ValueError as error:
             failed.append(str(error))
@@ -117,6 +111,23 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
         folders = ", ".join(sorted(dataset.folder for dataset in datasets))
         raise ValueError(f"--from {named(source)}: holds none of the files; its folders must be {folders}")
     return _fetched(datasets, to, new, kept)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or folder to `target`, which is whole or absent. A folder that another process copied there stays."""
+    if not source.is_dir():
+        with open(source, "rb") as read, new_file(target) as written:
+            shutil.copyfileobj(read, written)
+        return
+    part = own_name(target)
+    try:
+        shutil.copytree(source, part)
+        part.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def download_to(path: Path, download: Download, *, schemes: Sequence[str] = SCHEMES) -> None:

@@ -270,15 +270,13 @@ class PlannedJob:
 
 
 def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Write an empty plan in place of an earlier one, and remove the notes of processes that have died.
+    """Write an empty plan in place of an earlier one, and remove notes and temporary files of processes that have died.
 
     called: key of a model in the labels -> the name that people are shown
     """
     run.mkdir(parents=True, exist_ok=True)
     forget_the_dead(run)
-    for left_by_a_kill in run.glob(".*.tmp"):
-        if left_by_a_kill.is_file():
-            left_by_a_kill.unlink()
+    files.remove_leftovers(run)
     files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
 
 

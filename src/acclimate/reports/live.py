@@ -91,9 +91,12 @@ class _Live:
             self.ended = self._ended()
             page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.path.with_name(f".{self.path.name}.live.tmp")
-            temporary.write_text(page.as_html(), encoding="utf-8")
-            os.replace(temporary, self.path)  # not flushed: the next page is half a minute away
+            temporary = files.own_name(self.path)
+            try:
+                temporary.write_text(page.as_html(), encoding="utf-8")
+                os.replace(temporary, self.path)  # not flushed: the next page is half a minute away
+            finally:
+                temporary.unlink(missing_ok=True)
             self.fails = False
         except Exception as error:
             self.fails = True
