@@ -16,7 +16,7 @@ from transformers.models.auto import modeling_auto
 
 from acclimate.core import files
 from acclimate.data.lengths import reader
-from acclimate.models import directory
+from acclimate.models import directory, families
 from acclimate.models.encoder import configuration_of, load_masked_language_model, load_tokenizer, save_model
 from acclimate.models.loading import check_weights, require_model
 
@@ -277,21 +277,21 @@ def test_labels_of_a_model_without_a_head_are_not_read(checkpoint):
     directory.require_usable(checkpoint)
 
 
-# of the families with a masked language model in transformers, those that models/directory.py leaves out
+# of the families with a masked language model in transformers, those that models/families.py leaves out
 OTHERS = {"bart", "mbart", "mvp", "layoutlm", "tapas", "modernvbert", "neomme", "ultravbert", "perceiver"}
 
 
 def test_the_encoders_are_the_families_with_a_masked_language_model_of_text():
     masked = {*modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES}
-    assert {*directory.ENCODERS} == masked - OTHERS
+    assert {*families.ENCODERS} == masked - OTHERS
     assert masked >= OTHERS
-    assert {*directory.LAYERS, *directory.FROM_BEHIND_PADDING} <= {*directory.ENCODERS}
+    assert {*families.LAYERS, *families.FROM_BEHIND_PADDING} <= {*families.ENCODERS}
 
 
-@pytest.mark.parametrize("family", [name for name, stem in directory.ENCODERS.items() if stem])
+@pytest.mark.parametrize("family", [name for name, stem in families.ENCODERS.items() if stem])
 def test_the_layers_of_every_family_have_the_names_that_are_checked(family, tmp_path):
     about = CONFIG_MAPPING[family]()
-    layers = directory.LAYERS.get(family, "num_hidden_layers")
+    layers = families.LAYERS.get(family, "num_hidden_layers")
     setattr(about, layers, 2)
     if getattr(about, "layer_types", None):
         about.layer_types = about.layer_types[:2]

@@ -14,6 +14,7 @@ import torch
 from huggingface_hub import errors
 
 from acclimate.core import files
+from acclimate.models.encoder import configuration_of
 from acclimate.models.loading import check_weights, reading
 
 ASKED = """
@@ -77,6 +78,28 @@ def test_a_full_gpu_and_a_hub_that_does_not_answer_are_no_damaged_checkpoint(err
     monkeypatch.setattr("acclimate.models.loading.require_fetchable", lambda where: None)
     with pytest.raises(kind, match=said), reading("ada/model"):
         raise error
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        ({"model_type": "vit"}, "ada/model: no text encoder"),
+        ({}, "ada/model: config.json states no model_type"),
+        ({"model_type": "bert", "quantization_config": {}}, "ada/model: quantization_config in config.json is empty"),
+    ],
+)
+def test_a_model_of_the_hub_is_refused_as_soon_as_its_config_is_there(about, said, tmp_path, monkeypatch):
+    cached = tmp_path / "config.json"
+    monkeypatch.setattr("acclimate.models.loading.require_fetchable", lambda where: None)
+    monkeypatch.setattr(
+        "huggingface_hub.try_to_load_from_cache", lambda where, name: str(cached) if cached.exists() else None
+    )
+    monkeypatch.setattr(
+        "acclimate.models.loading.read_configuration", lambda where: cached.write_text(json.dumps(about))
+    )
+    for _ in ("fetched", "in the cache"):
+        with pytest.raises(ValueError, match=said):
+            configuration_of("ada/model")
 
 
 @pytest.fixture(scope="module")

@@ -22,12 +22,12 @@ from acclimate.data.examination import Finding, Lengths, Pieces
 from acclimate.models.directory import (
     RESTORE,
     TOKENIZER,
-    positions_read,
     require_bounded,
     require_safetensors,
     require_usable,
     require_vocabulary,
 )
+from acclimate.models.families import positions_read
 from acclimate.reports.page import share
 
 if TYPE_CHECKING:

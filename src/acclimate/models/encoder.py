@@ -17,8 +17,9 @@ from torch import nn
 from acclimate.core import machines
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
-from acclimate.models.directory import positions_read, require_bounded, require_vocabulary
+from acclimate.models.directory import require_bounded, require_vocabulary
 from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
+from acclimate.models.families import positions_read
 from acclimate.models.formats import save_weights
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded

@@ -24,12 +24,12 @@ from acclimate.core.names import nearest_folder
 from acclimate.models.directory import (
     NAMES_SHOWN,
     file_of_weight,
-    require_encoder_config,
     require_safetensors,
     require_usable,
     weight_headers,
 )
 from acclimate.models.dropout import dropout_fields
+from acclimate.models.families import require_encoder_config
 from acclimate.models.formats import ENCODER, FAMILY, VARIANT, own_weights, read_configuration, weight_files
 
 if TYPE_CHECKING:

@@ -1,0 +1,122 @@
+"""Whether a config.json is that of a text encoder with a masked language model, and how many tokens it reads.
+
+transformers is imported only to say what a model is that is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acclimate.models.formats import family_in
+
+CONFIG = "config.json"
+ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
+CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
+# Text encoders with a masked language model in transformers -> how the names of their layers begin in a checkpoint with
+# a head; "" where transformers converts names, or where layers are not numbered. Of transformers' mapping, these are
+# left out: bart, mbart, mvp (encoder-decoders); modernvbert, neomme, ultravbert (images); layoutlm, tapas (places of
+# words on a page or in a table); perceiver (bytes, of which no word is masked).
+ENCODERS = {
+    "albert": "albert.encoder.albert_layer_groups",
+    "big_bird": "bert.encoder.layer",
+    "data2vec-text": "data2vec_text.encoder.layer",
+    "deberta-v2": "deberta.encoder.layer",
+    "distilbert": "distilbert.transformer.layer",
+    "esmc": "esmc.layers",
+    "megatron-bert": "bert.encoder.layer",
+    "roberta-prelayernorm": "roberta_prelayernorm.encoder.layer",
+    "squeezebert": "transformer.encoder.layers",
+    **dict.fromkeys(("camembert", "xlm-roberta", "xlm-roberta-xl", "xmod"), "roberta.encoder.layer"),
+    **dict.fromkeys(("eurobert", "modernbert", "ultrabert"), "model.layers"),
+    **dict.fromkeys(("esm", "flaubert", "funnel", "gte", "jina_embeddings_v3", "nomic_bert", "reformer", "xlm"), ""),
+} | {
+    family: f"{family}.encoder.layer"
+    for family in (
+        *("bert", "convbert", "deberta", "electra", "ernie", "fnet", "ibert", "longformer", "luke", "mobilebert"),
+        *("mpnet", "mra", "nystromformer", "rembert", "roberta", "roc_bert", "roformer", "yoso"),
+    )
+}
+LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
+# families that count positions from behind the padding's id
+FROM_BEHIND_PADDING = frozenset(
+    """
+    camembert data2vec-text esm ibert longformer luke mpnet roberta roberta-prelayernorm xlm-roberta
+    xlm-roberta-xl xmod
+    """.split()  # noqa: SIM905
+)
+
+
+def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError if config.json is that of a model that is no encoder, needs code of its own, or is quantised.
+
+    where: the directory or hub id, for the message
+    """
+    family, classes = family_in(config), config.get("architectures")
+    classes = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    if not family:
+        raise ValueError(
+            f"{where}: {CONFIG} states no model_type. Write the name that transformers has for the family of the "
+            f'weights there, such as "model_type": "bert"'
+        )
+    for name in ("quantization_config", "compression_config"):
+        if (about := config.get(name)) is None:
+            continue
+        if not about:
+            raise ValueError(
+                f"{where}: {name} in {CONFIG} is empty ({about!r}), so nothing can load it. Remove the entry"
+            )
+        method = about.get("quant_method") if isinstance(about, dict) else None
+        raise ValueError(quantised(where, f"{name} in {CONFIG}" + (f": {method}" if method else "")))
+    if family not in ENCODERS or config.get("is_encoder_decoder") is True:
+        raise ValueError(_no_encoder(where, family, classes, config))
+    if config.get("is_decoder") is True:
+        raise ValueError(
+            f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked language model. {ENCODER}"
+        )
+    pad = config.get("pad_token_id", 1)
+    if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
+        raise ValueError(
+            f"{where}: {CONFIG} states no pad_token_id ({pad!r}), and positions of {family} begin behind it. Write the "
+            f"id of the tokenizer's padding there"
+        )
+
+
+def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping[str, Any]) -> str:
+    """Return the sentence on a model that is none of ENCODERS. transformers says what it is."""
+    from transformers import CONFIG_MAPPING
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    known, code = family in CONFIG_MAPPING, config.get("auto_map")
+    named = f"{classes[0] if classes else family}"
+    if code and not known:
+        name, value = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
+        return (
+            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {name} = {value!r:.80}), and acclimate "
+            f"runs no code from a model. {ENCODER}"
+        )
+    if config.get("is_encoder_decoder") is True or (known and CONFIG_MAPPING[family].is_encoder_decoder):
+        return f"{where}: an encoder-decoder ({named}), which cannot be adapted as an encoder. {ENCODER}"
+    if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or any(CAUSAL.search(name) for name in classes):
+        return f"{where}: a decoder ({named}): it has no masked language model. {ENCODER}"
+    if not known:
+        return f"{where}: model_type in {CONFIG} is {family!r:.80}, a family that transformers does not have. {ENCODER}"
+    return f"{where}: no text encoder ({named}): {family} has no masked language model of text. {ENCODER}"
+
+
+def positions_read(config: Mapping[str, Any]) -> int | None:
+    """Return the number of tokens that a model reads at once, prompt included, by its config; None if not stated."""
+    positions = config.get("max_position_embeddings")
+    if not positions:
+        return None
+    family = family_in(config)
+    pad = 1 if family == "mpnet" else config.get("pad_token_id", 1)  # MPNet's code has the 1
+    return int(positions) - (pad + 1 if family in FROM_BEHIND_PADDING else 0)
+
+
+def quantised(where: str, evidence: str) -> str:
+    return (
+        f"{where}: quantised weights ({evidence}), which cannot be trained. Give the checkpoint that they were made "
+        f"from, in float32, bfloat16 or float16"
+    )
