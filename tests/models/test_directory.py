@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import socket
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -343,11 +344,40 @@ def test_a_config_without_weights_is_refused_with_a_way_out_where_weights_are_ne
     assert len(sentences) == 1
 
 
-def test_weights_with_other_names_within_their_layers_are_refused_before_training(checkpoint):
-    named("attention.self", "attention.own")(checkpoint)
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (named("attention.self", "attention.own"), "12 weights of the encoder are missing .*attention.self.key"),
+        (named("layer.1.output.dense.bias", "layer.1.output.bias"), "1 weights of the encoder .*1.output.dense.bias"),
+        (config(intermediate_size=32), "6 weights of the encoder .* have another shape"),
+    ],
+)
+def test_weights_within_layers_are_refused_by_the_headers_as_by_the_loader(change, says, checkpoint):
+    change(checkpoint)
+    sentences = set()
+    for read in (check_weights, load_masked_language_model):
+        with pytest.raises(ValueError, match=says) as error:
+            read(str(checkpoint))
+        sentences.add(str(error.value))
+    assert len(sentences) == 1
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_weight_of_the_families_is_found_by_the_headers(family, tmp_path, tokenizer):
+    model = FAMILIES[family]()
+    save_model(model, tokenizer, tmp_path / "model")
+    save_model(model.base_model, tokenizer, tmp_path / "bare")
+    for place in ("model", "bare"):
+        check_weights(tmp_path / place)
+
+
+def test_names_of_the_first_bert_are_known(checkpoint):
+    weights = load_file(checkpoint / "model.safetensors")
+    names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    old = {reduce(lambda name, pair: name.replace(*pair), names.items(), name): weights[name] for name in weights}
+    save_file(old, checkpoint / "model.safetensors", {"format": "pt"})
     check_weights(checkpoint)
-    with pytest.raises(ValueError, match=r"12 weights of the encoder are missing .* Check that config\.json"):
-        load_masked_language_model(checkpoint)
+    load_masked_language_model(checkpoint)
 
 
 def test_a_normaliser_that_grows_a_text_is_refused(checkpoint):

@@ -371,6 +371,7 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
         "weight of bert": changed("roberta", model_type="roberta", pad_token_id=0),
         "begin with 'module.'": changed("wrapped", lambda name: f"module.{name}"),
         "number 0 has no weight": changed("renamed", lambda name: name.replace("bert.encoder.", "bert.enc.")),
+        "weights of the encoder are missing": changed("within", lambda name: name.replace(".self.", ".own.")),
         "is empty": changed("empty", quantization_config={}),
     }
     given = {**asked, "contestants": ["TAPT"], "out": tmp_path / "run"}
@@ -380,7 +381,7 @@ def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(
             for dry_run in (True, False):
                 with pytest.raises(ValueError, match=says) as error:
                     acclimate.race(toy_race.inputs / "train.jsonl", **{**given, **stated}, dry_run=dry_run)
-                sentences.add(str(error.value).partition(": ")[2])
+                sentences.add(str(error.value).partition(f"{place}: ")[2])
         assert len(sentences) == 1
         assert not (tmp_path / "run").exists()
 

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from acclimate.models.directory import (
     weight_headers,
 )
 from acclimate.models.dropout import dropout_fields
-from acclimate.models.families import require_encoder_config
+from acclimate.models.families import ENCODERS, require_encoder_config
 from acclimate.models.formats import ENCODER, FAMILY, VARIANT, own_weights, read_configuration, weight_files
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def check_sizes(directory: Path) -> None:
 
 
 def check_weights(model: str | os.PathLike[str]) -> None:
-    """Read the headers of a directory's weights, its hashes if it has a manifest, and modules.json if there is one.
+    """Check the headers of a directory's weights, its hashes if it has a manifest, and modules.json if there is one.
 
     Raises ValueError where the model cannot be used (models/directory.py), has no safetensors weights, or where
     modules.json is damaged, and DamagedError as `check_unchanged`.
@@ -321,7 +321,36 @@ def check_weights(model: str | os.PathLike[str]) -> None:
     if Path(model).is_dir():
         with reading(model) as where:
             require_safetensors(where)
+            _require_every_weight(where, identity(where))
         sentence_modules(model)
+
+
+@lru_cache(maxsize=64)
+def _require_every_weight(where: str, content: str) -> None:
+    """Raise ValueError as `require_encoder`, by the headers alone, before weights are loaded.
+
+    content: the model's identity, which the cache goes by. Models in acclimate's own form and families whose names
+    transformers converts (models/families.py) are checked while they are loaded.
+    """
+    import torch
+    import transformers
+
+    config = configuration(where)
+    if getattr(config, FAMILY, "") or not ENCODERS[config.model_type]:
+        return
+    kind: Any = transformers.AutoModelForMaskedLM  # its class methods are untyped in transformers
+    with torch.device("meta"):
+        model = kind.from_config(config)
+    prefix = f"{model.base_model_prefix}."
+
+    def own(name: str) -> str:  # gamma and beta are names of the first BERT, which transformers knows
+        plain = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+        return plain.removeprefix(prefix)
+
+    shapes = {own(name): shape for name, (_, shape) in weight_headers(Path(where)).items()}
+    weights = model.named_parameters()
+    absent = [name for name, weight in weights if shapes.get(own(name)) != tuple(weight.shape)]
+    require_encoder(model, absent, where)
 
 
 def require_model(model: str | os.PathLike[str]) -> None:
