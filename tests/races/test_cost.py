@@ -13,15 +13,15 @@ import torch
 
 import toys
 from acclimate.data.sources import Inputs
+from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.workers import Where, working
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races import dry_run as dry_runs
-from acclimate.races.budget import Budget, parse_budget
-from acclimate.races.contestants import enter, rows_of
-from acclimate.races.cost import SpeedTest, Stage, costs_of, estimate, notes_on
+from acclimate.races.contestants import Entries, enter, rows_of
+from acclimate.races.cost import SpeedTest, Stage, estimate, notes_on, round_costs
 from acclimate.races.dry_run import dry_run
 from acclimate.races.estimates import LAST_GAINS, shares_run
-from acclimate.races.fit import CostOfJob, Costs, _cut
+from acclimate.races.lengths import Lengths, shorter_race
 from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.search import foreseen_of, left
@@ -105,22 +105,27 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(before,
     assert f"{found.left} jobs are left, 0 are done" in " ".join(text.split())
 
 
+def first_round(entries: Entries) -> list[Job]:
+    """Return the jobs that come before the tests of a first round, and those that they need."""
+    tunings = [entries.tuning(name, entries.recipe.settings()[0], 0) for name in entries.models]
+    return with_needs([*entries.prepared(), *tunings])
+
+
 def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race, tmp_path):
     """Pretraining is for all, DAPT for two of them; an adaptation is counted where one that needs it is kept."""
     names = ("DAPT", "DAPT+TAPT", "random weights")
     recipe, materials = replace(toy_race.recipe, contestants=names), toys.materials_in(tmp_path, toy_race.inputs)
-    costs = costs_of("flops")(recipe, materials, tmp_path)
+    entries = enter(recipe, materials)
+    costs = round_costs(entries, first_round(entries), "flops")
     adapted = {}
-    for kept in (("DAPT",), ("DAPT+TAPT",), ("random weights",)):
-        part, fewer = (
-            costs.part([UNTOUCHED, *kept]),
-            costs_of("flops")(replace(recipe, contestants=kept), materials, tmp_path),
-        )
-        assert part.before() == fewer.before()
-        assert (part.tuning, part.test) == (fewer.tuning, fewer.test)
-        adapted[kept[0]] = part.before()[0]
+    for name in names:
+        fewer = enter(replace(recipe, contestants=(name,)), materials)
+        part, alone = costs.of([UNTOUCHED, name]), round_costs(fewer, first_round(fewer), "flops")
+        assert part.adapted(1.0) == alone.adapted(1.0)
+        assert (part.tuning, part.test) == (alone.tuning, alone.test)
+        adapted[name] = part.adapted(1.0)
     assert adapted["DAPT+TAPT"] > adapted["DAPT"] > adapted["random weights"] > 0
-    assert costs.before()[0] == adapted["DAPT+TAPT"]
+    assert costs.adapted(1.0) == adapted["DAPT+TAPT"]
     assert min(costs.tuning.values()) > 0
 
 
@@ -139,37 +144,17 @@ def test_what_is_planned_for_shortened_adapting_is_what_the_cut_recipe_is_foreca
     groups = {name: replace(getattr(recipe, name), plan=plan) for name in ("tapter", "dapt", "dga")}
     recipe = replace(recipe, tapt=replace(recipe.tapt, plan=Plan(batch=64), epochs=100), **groups)
     materials = toys.materials_in(tmp_path, toy_race.inputs)
-    costs = costs_of("seconds")(recipe, materials, tmp_path)
+    entries = enter(recipe, materials)
+    costs = round_costs(entries, first_round(entries), "seconds")
     rows = rows_of(recipe, materials, costs.rows)
     assert rows["dapt"] >= len(materials.domain)
-    cut = _cut(recipe, share, 1, 2, rows)
-    again = costs_of("seconds")(cut, materials, tmp_path)
+    shorter = enter(shorter_race(recipe, Lengths(adapting=share, rows=rows)), materials)
+    again = round_costs(shorter, first_round(shorter), "seconds")
     for planned, forecast in zip(costs.adapting, again.adapting, strict=True):
         assert planned.shortened(share) == pytest.approx(forecast.amount, rel=0.02), planned.contestants
         assert planned.shortened(share) > 1.2 * share * planned.amount or share == 0.5, "updates do not count"
     apart, apart_again = (sum(job.amount for job in each.fixed) for each in (costs, again))
     assert apart == pytest.approx(apart_again, rel=0.05)
-
-
-def test_a_dry_run_keeps_no_decision_of_a_budget_and_reads_those_that_the_race_made(toy_race, tmp_path):
-    recipe = replace(toy_race.recipe, search=SearchRecipe(rates=(1e-3, 3e-3)))
-    names = enter(recipe, toy_race.materials).models
-    costs = Costs((CostOfJob(1.0),), (), dict.fromkeys(names, 1.0), dict.fromkeys(names, 0.0))
-    asked = []
-
-    def estimator(*given):
-        asked.append(given)
-        return costs
-
-    made = design(recipe, toy_race.materials, budget=parse_budget("1h"), estimator=estimator)
-    found = dry_run(made, tmp_path)
-    assert "The budget of the race is 1h: --budget none removes the limit." in found.notes
-    assert not [*tmp_path.iterdir()]
-    [search] = made.searches
-    assert search.allowed is not None
-    search.allowed(search.entries, tmp_path, True)
-    dry_run(made, tmp_path)
-    assert len(asked) == 2, "the third time it stands in the directory"
 
 
 def test_a_model_of_the_hub_is_estimated_as_one_in_a_directory(toy_race, tmp_path, monkeypatch):
@@ -220,20 +205,17 @@ def test_a_dry_run_counts_that_fine_tunings_stop_early_and_says_which_rates_it_d
     assert line.tokens < 0.75 * line_in_full.tokens
 
 
-def test_a_dry_run_says_where_the_budget_may_be_missed_and_tells_each_speed_once(toy_race, tmp_path):
+def test_a_dry_run_says_how_many_rounds_fit_and_tells_each_speed_once(toy_race, tmp_path):
     heard = []
     labelled, raw = toys.files_in(toy_race.inputs)
     inputs = Inputs(tmp_path / "run", task=labelled, raw=raw, watch=heard.append)
     left = dry_run_for(inputs, toy_race.recipe, budget="20min")
     speeds = [(each.stage, each.values["note"]) for each in heard if each.stage.startswith("speed of")]
     assert len({(stage, note.rpartition(", ")[0]) for stage, note in speeds}) == len(speeds) > 0
-    assert not any("may take longer" in note for note in left.notes)
-    short = Budget(left.seconds / 2, "seconds", "1min")
+    assert "By forecast 2 rounds fit into 20min." in left.notes
+    assert not (tmp_path / "run").exists(), "it keeps no decision"
     assert "when it is idle" not in replace(left, busy=1.0).in_short
     assert "(when it is idle: " in replace(left, busy=4.0).in_short
-    [said, *_] = replace(left, busy=4.0).held_to(short, tmp_path / "run").notes
-    assert said.startswith("The race may take longer than its budget of 1min: it takes about ")
-    assert said.endswith("and would keep to the budget when it is idle.")
 
 
 def test_a_fine_tuning_stops_after_its_last_gain_and_its_patience():

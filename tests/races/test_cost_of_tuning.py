@@ -17,7 +17,7 @@ from acclimate.jobs.run import done
 from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.cost import costs_of, estimate_of, random_rows
+from acclimate.races.cost import estimate_of, random_rows, round_costs
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import foreseen_of
 from acclimate.tasks.metrics import METRICS, default_metric
@@ -88,8 +88,9 @@ def test_fine_tunings_of_random_weights_are_counted_with_their_second_attempt(to
         tokens = {stage.label: stage.tokens for stage in estimate_of(entries, tmp_path / "run").stages}
         times = tokens["fine-tune random weights, seed 0"] / tokens["fine-tune untouched, seed 0"]
         assert times == pytest.approx(3 if retry else 1), "the second attempt is twice as long"
-        planned = costs_of("flops")(entries.recipe, materials, tmp_path / "run").tuning
-        assert planned["random weights"] == planned["untouched"], "a budget counts second attempts by itself"
+        jobs = [entries.tuning(name, entries.recipe.settings()[0], 0) for name in entries.models]
+        planned = round_costs(entries, jobs, "flops").tuning
+        assert planned["random weights"] == planned["untouched"], "a budget counts none: most need none"
 
 
 def test_one_trial_serves_all_settings_that_differ_in_rate_batch_and_length_only(

@@ -14,11 +14,11 @@ import toys
 from acclimate.core.files import DamagedError
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
-from acclimate.races.search import DIVERGED, EARLY, HALFWAY, Candidate, DevResult, SearchResult, foreseen_of
+from acclimate.races.search import DIVERGED, EARLY, Candidate, DevResult, SearchResult, foreseen_of
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'acclimate[optuna]'")
 
-from acclimate.races.optuna import JOURNAL, RANDOM, search_with_optuna  # noqa: E402
+from acclimate.races.optuna import HALFWAY, JOURNAL, RANDOM, search_with_optuna  # noqa: E402
 
 NAMES = ("untouched", "TAPT")
 WIDE = SearchRecipe(rates=(1e-5, 3e-5, 5e-5), epochs=(2.0, 10.0, 60.0), batches=(16, 32), how="tpe", trials=12)

@@ -233,8 +233,8 @@ def test_is_my_model_better_than_the_base_is_one_command(
     assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
 
 
-@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("4.2GFLOP", {"ours", "theirs"})])
-def test_a_budget_counts_checkpoints_and_keeps_them_longest(
+@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("2.7GFLOP", {"ours", "theirs"})])
+def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
     budget: str, kept: set[str], raced: Any, asked: Any, tmp_path: Path
 ) -> None:
     given = {**asked, "contestants": ["TAPT", "TF-IDF"], "checkpoints": raced.checkpoints, "out": tmp_path / "run"}

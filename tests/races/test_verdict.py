@@ -11,7 +11,6 @@ from acclimate.core.figures import points
 from acclimate.core.types import Cost, Score
 from acclimate.races.compare import MAIN, Compared, Contrast
 from acclimate.races.outcome import (
-    FIRST_IMPRESSION,
     IN_SCIKIT_LEARN,
     NEAR,
     CellResult,
@@ -333,14 +332,6 @@ def test_an_honest_baseline_above_all_encoders_comes_first() -> None:
 def test_a_baseline_in_lower_case_begins_the_sentence_with_a_capital() -> None:
     raced = [untouched(), rival("word list", 0.06, p=0.002, seconds=0)]
     assert verdict(race_of(raced, baselines={"word list"})).startswith("Word list, which needs no encoder, is better")
-
-
-def test_a_verdict_says_at_once_that_the_budget_cut_fine_tuning() -> None:
-    """Without it, a race in which encoders had an eighth of their steps says that a baseline is better, and no more."""
-    raced = [untouched(), rival(SIMPLE, 0.031, p=0.002, seconds=0)]
-    outcome = race_of(raced, baselines={SIMPLE})
-    cut = f"Fine-tuning has 12.5% of its steps, {FIRST_IMPRESSION}"
-    assert verdict(replace_notes(outcome, ("Another note.", cut))).endswith(f"points of macro-F1. {cut}")
 
 
 def test_a_race_that_can_tell_nothing_from_chance_says_so_plainly(monkeypatch: pytest.MonkeyPatch) -> None:

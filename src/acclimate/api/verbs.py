@@ -224,8 +224,7 @@ def race(
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.models.loading import start_of
     from acclimate.races import race as races
-    from acclimate.races.budget import budget_or_usual
-    from acclimate.races.fit import check_listed
+    from acclimate.races.budget import budget_or_usual, check_listed
     from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
     from acclimate.races.report import PAGE, TEXT
 

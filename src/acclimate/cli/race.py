@@ -187,8 +187,7 @@ def race(
     from acclimate.data.checkpoints import checked, parse_checkpoints
     from acclimate.models.loading import start_of
     from acclimate.races import race
-    from acclimate.races.budget import budget_or_usual
-    from acclimate.races.fit import check_listed
+    from acclimate.races.budget import budget_or_usual, check_listed
     from acclimate.races.recipe import heeded, refuse_unused, stated_methods
 
     start = start_of(model)

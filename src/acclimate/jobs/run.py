@@ -62,7 +62,12 @@ def do_all(
         for job, share in shares:
             do_call(job.call(run, share), watch=watch)
         return {}
-    failed = _Schedule(shares, run).do(current_workers() or ThisProcess(), watch, watches or {})
+    workers = current_workers() or ThisProcess()
+    try:
+        failed = _Schedule(shares, run).do(workers, watch, watches or {})
+    except BaseException:  # an interruption, or the end of the time
+        workers.close()
+        raise
     for error in failed.values():
         if isinstance(error, DamagedError):
             raise error

@@ -96,6 +96,10 @@ class Workers(Protocol):
         """Wait until a call has ended, and pass progress to the watches meanwhile; return the calls that have ended."""
         ...
 
+    def close(self) -> None:
+        """End the calls that run, wherever they stand. Others may start afterwards."""
+        ...
+
 
 class ThisProcess:
     """Runs calls in this process, one after the other."""
@@ -111,6 +115,9 @@ class ThisProcess:
     def ended(self) -> list[EndedCall]:
         done, self.done = self.done, []
         return done
+
+    def close(self) -> None:
+        self.done.clear()
 
 
 _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)

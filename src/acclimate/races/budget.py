@@ -19,12 +19,8 @@ from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL, read_result
 
 if TYPE_CHECKING:
-    from acclimate.races.recipe import RaceRecipe
+    from acclimate.races.recipe import RaceRecipe, SearchRecipe
 
-RESERVE = {
-    "seconds": 0.1,
-    "flops": 0.02,
-}  # share of the budget that is not planned with, for costs that no estimate includes
 SESSIONS = "sessions.json"  # in the directory of a race: seconds of its sessions that have ended
 BUSY = 1.25  # times as long as on the idle machine: from here on it is said that the machine is busy
 
@@ -55,37 +51,29 @@ class Budget:
         """Return an amount of the budget's unit as text, such as `20 min` or `3.0 PFLOP`."""
         return duration(amount) if self.unit == "seconds" else si(amount, "FLOP")
 
-    def spent(self, run: Path, *, searching: bool = True) -> float:
-        """Return what a run has taken so far. searching: True if fine-tunings and tests count too, and in seconds what
-        lies between the jobs: then it is the time that has passed, or what all jobs took, if workers share them.
-
-        Jobs of works that races do not have, such as those of a study in the same directory, always count.
+    def spent(self, run: Path) -> float:
+        """Return what a run has taken so far: FLOPs of training, or the time of its sessions. Of sessions that were
+        killed only what their jobs trained is known.
         """
         # these import torch
-        from acclimate.races.work import WORKS
+        from acclimate.jobs.workers import current_workers
         from acclimate.training import checkpoint
 
         total = 0.0
         for job in sorted((run / DIRECTORY).glob("*")):
             if not (job / JOB).exists():
                 continue
-            work = WORKS.get(files.read_object(job / JOB)["work"])
-            if not searching and work is not None and (work.trains == "task" or work.opens_test):
-                continue
-            if self.unit == "flops":
-                if (job / RESULT).exists():
-                    total += read_result(job).get("flops", 0.0)
-                elif (job / checkpoint.LOG).exists():  # begun, and ended early or not finished yet
-                    total += checkpoint.spent(job).flops
-            else:  # if a job was killed and continued, the clock of its training counts the earlier sessions too
+            if self.unit == "seconds":  # the clock of a training counts the sessions that were killed
                 clocks = [job / name for name in (WALL, checkpoint.CLOCK) if (job / name).exists()]
                 total += max((float(files.read_record(clock)["seconds"]) for clock in clocks), default=0.0)
-        return max(total, seconds_of(run)) if searching and self.unit == "seconds" else total
-
-    @property
-    def usable(self) -> float:
-        """The amount that may be planned with."""
-        return self.amount * (1 - RESERVE[self.unit])
+            elif (job / RESULT).exists():
+                total += read_result(job).get("flops", 0.0)
+            elif (job / checkpoint.LOG).exists():  # begun, and not finished yet
+                total += checkpoint.spent(job).flops
+        if self.unit == "flops":
+            return total
+        workers = current_workers()
+        return max(total / (workers.slots if workers is not None else 1), seconds_of(run))
 
 
 @contextmanager
@@ -159,6 +147,16 @@ def budget_or_usual(
     if reason:
         return None, (f"no limit, because {reason} takes no budget",)
     return USUAL, (f"{USUAL}, the default; {NO_LIMIT}",)
+
+
+def check_listed(search: SearchRecipe) -> None:
+    """Raises ValueError for a search that takes no budget: of one setting for all, or one that draws its settings."""
+    if search.common or search.draws:
+        name = "search.common" if search.common else f"search.how = '{search.how}'"
+        raise ValueError(
+            f"{name} with --budget: a budget is for a race in rounds, where each contestant tries the listed settings. "
+            f"Leave one of them out"
+        )
 
 
 def _states_none(text: str) -> bool:

@@ -153,6 +153,17 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
     return Compared(draws, intervals, tuple(_corrected(made)))
 
 
+def scores_alone(cells: Mapping[Key, CellResult]) -> Compared:
+    """Return the mean of each cell by every metric, with the range of its runs and no comparison."""
+    intervals: dict[tuple[Key, str], Interval] = {}
+    for key, cell in cells.items():
+        for metric in map(metric_named, cell.task.metrics if cell.scores and not cell.failed else ()):
+            name = MAIN if metric.name == cell.task.metric else metric.name
+            runs = [metric.compute(score.gold, score.predicted) for score in cell.scores]
+            intervals[key, name] = Interval(sum(runs) / len(runs), min(runs), max(runs), range_of_runs=True)
+    return Compared({}, intervals, ())
+
+
 def _draws(cells: Mapping[Key, CellResult]) -> dict[tuple[Key, str], Resampled]:
     """Return the scores of each cell that did not fail, by every metric of its task, with each item's influence."""
     equal_runs = _equal_runs(cells.values())

@@ -52,7 +52,7 @@ from acclimate.models.encoder import (
 from acclimate.models.heads import cost_of_whole_pass
 from acclimate.races import estimates
 from acclimate.races.contestants import Entries, enter
-from acclimate.races.fit import CostOfJob, Costs
+from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.search import left_of
 from acclimate.tasks.prepared import open_prepared, with_fewer
@@ -81,7 +81,7 @@ PREDICTED = 0.15  # of the tokens, on which masked language modelling is tried
 class Stage:
     """One job that is still to do, or a share of it.
 
-    kind     what it counts as in a budget (fit.Costs)
+    kind     what it counts as in a budget (lengths.RoundCosts)
     reading  of the seconds, those in which dev or test is read and nothing is learnt
     start    of the seconds, those before the first step that only a model's first fine-tuning has
     apart    of the seconds, those that training takes however few its steps are: loading, corpus and tokenizer,
@@ -116,12 +116,6 @@ class Stage:
         slower = {name: busy * getattr(self, name) for name in ("seconds", "reading", "start", "apart", "updates")}
         return replace(self, **slower, least=least, most=most)
 
-    def whole(self, unit: Literal["seconds", "flops"]) -> float:
-        """Return what all of the job takes, without its start: the rest of it grows with its share."""
-        if unit == "flops":
-            return self.flops / self.share
-        return self.apart + (self.seconds - self.start - self.apart) / self.share
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -138,14 +132,14 @@ class Estimate:
     rows: Mapping[Path, int] = field(default_factory=dict)
 
 
-def estimate(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> Estimate:
+def estimate(recipe: RaceRecipe, materials: Materials, run: Path) -> Estimate:
     """Return what a race would still do in the directory `run`, and its cost. Tries a few steps, writes nothing."""
-    return estimate_of(enter(recipe, materials), run, budgeted=budgeted)
+    return estimate_of(enter(recipe, materials), run)
 
 
-def estimate_of(entries: Entries, run: Path, *, budgeted: bool = False) -> Estimate:
+def estimate_of(entries: Entries, run: Path) -> Estimate:
     """Return what these entries would still do in `run`, as `estimate`."""
-    return _estimate_by_model(entries, left_of(entries, run, budgeted=budgeted))
+    return _estimate_by_model(entries, left_of(entries, run))
 
 
 def _estimate_by_model(
@@ -194,44 +188,32 @@ def estimate_of_jobs(
     return Estimate(tuple(stage.slowed(busy) for stage in planned), peak, disk, busy, trial.rows)
 
 
-def costs_of(
-    unit: Literal["seconds", "flops"], watch: Watch = unwatched
-) -> Callable[[RaceRecipe, Materials, Path], Costs]:
-    """Return the function that estimates the costs of a race with a budget, in the unit of the budget."""
-
-    def costs(recipe: RaceRecipe, materials: Materials, run: Path) -> Costs:
-        entries = enter(recipe, materials)
-        jobs = left_of(entries, run, budgeted=True)
-        estimate = _estimate_by_model(entries, jobs, repeats=False, watch=watch)
-        stages, busy = estimate.stages, estimate.busy if unit == "seconds" else 1.0
-        once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
-        repeated: dict[str, dict[str, list[float]]] = {"tuning": {}, "test": {}, "start": {}, "apart": {}}
-        contestants = entries.contestants_of([job for job, _ in jobs])
-        for names, stage in zip(contestants, stages, strict=True):
-            trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
-            # in full, so that what is planned fits; what stops early leaves more to the last round (fit.affordable)
-            amount = (stage.most or stage).whole(unit) if trains else 0.0
-            if stage.kind in once:
-                apart, updates = (stage.apart, stage.updates) if unit == "seconds" else (stage.apart_flops, 0.0)
-                if stage.kind == "adapting":
-                    once["fixed"].append(CostOfJob(apart, names))
-                    amount -= apart
-                once[stage.kind].append(CostOfJob(amount, names, updates, stage.steps, stage.batch))
-                continue
-            for name in names:
-                repeated[stage.kind].setdefault(name, []).append(amount)
-                if stage.kind == "tuning" and unit == "seconds":
-                    repeated["start"].setdefault(name, []).append(stage.start)
-                    repeated["apart"].setdefault(name, []).append(stage.apart)
-        starts = {name: sum(several) for name, several in repeated.pop("start").items()}
-        means = {kind: {name: float(np.mean(several)) for name, several in of.items()} for kind, of in repeated.items()}
-        # of a contestant whose fine-tunings or tests all are done, as much as of the others
-        usual = {kind: float(np.mean([*of.values()])) if of else 0.0 for kind, of in means.items()}
-        each = {kind: {name: of.get(name, usual[kind]) for name in entries.models} for kind, of in means.items()}
-        adapting, fixed = (tuple(jobs) for jobs in once.values())
-        return Costs(adapting, fixed, each["tuning"], each["test"], starts, each["apart"], busy, estimate.rows)
-
-    return costs
+def round_costs(
+    entries: Entries, jobs: Sequence[Job], unit: Literal["seconds", "flops"], *, watch: Watch = unwatched
+) -> RoundCosts:
+    """Return what the jobs of the first round cost, in the unit of a budget. Tries a few steps, writes nothing."""
+    estimate = _estimate_by_model(entries, [(job, 1.0) for job in jobs], repeats=False, watch=watch)
+    once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
+    each: dict[str, dict[str, float]] = {
+        kind: dict.fromkeys(entries.models, 0.0) for kind in ("tuning", "apart", "test")
+    }
+    for names, stage in zip(entries.contestants_of(jobs), estimate.stages, strict=True):
+        trains = unit == "seconds" or stage.kind in ("adapting", "tuning")  # FLOPs are those of training alone
+        whole = stage.most or stage  # a fine-tuning that stops early leaves time to later rounds
+        amount = getattr(whole, unit) if trains else 0.0
+        if stage.kind in once:
+            apart, updates = (stage.apart, stage.updates) if unit == "seconds" else (stage.apart_flops, 0.0)
+            if stage.kind == "adapting":
+                once["fixed"].append(CostOfJob(apart, names))
+                amount -= apart
+            once[stage.kind].append(CostOfJob(amount, names, updates, stage.steps, stage.batch))
+            continue
+        for name in names:
+            each[stage.kind][name] += amount
+            if stage.kind == "tuning" and unit == "seconds":
+                each["apart"][name] += whole.start + whole.apart
+    adapting, fixed = (tuple(several) for several in once.values())
+    return RoundCosts(adapting, fixed, each["tuning"], each["apart"], each["test"], estimate.rows)
 
 
 def notes_on(planned: Sequence[Stage]) -> list[str]:
@@ -325,7 +307,7 @@ class SpeedTest:
     """Turns jobs into stages, and tries each kind of work once. scratch: a directory that all processes see.
 
     repeats  whether a fine-tuning of random weights is counted with its second attempt, which all of them needed where
-             we looked (benchmarks/reports/2026-11-27-forecast.md); a budget counts them itself (races/fit.py)
+             we looked (benchmarks/reports/2026-11-27-forecast.md); a budget does not
 
     Seconds are those of this machine when idle: training/trials.py.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.core.types import SUB_WORDS, Split, Watch
+from acclimate.core.types import SUB_WORDS, Split
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import RESULT, Job
@@ -34,6 +34,7 @@ from acclimate.tasks.task import Metric
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
+    from acclimate.races.budget import Budget
     from acclimate.races.outcome import Outcome
     from acclimate.races.search import FineTuned
 
@@ -84,20 +85,6 @@ class Cell:
         return self.materials.task
 
 
-@dataclass(frozen=True)
-class WithinBudget:
-    """What a budget leaves of a search, and in words what it left out.
-
-    finalists  how many contestants the last round may have, asked when it begins; None: all
-    another    (contestants, seeds so far) -> True if these may have one seed more, asked after the last one
-    """
-
-    entries: Entries
-    notes: tuple[str, ...]
-    finalists: Callable[[], int] | None
-    another: Callable[[Sequence[str], int], bool] = lambda names, seeds: False
-
-
 @dataclass(frozen=True, eq=False)
 class Search:
     """Cells whose fine-tunings are known once dev has chosen their settings (races/search.py).
@@ -105,8 +92,7 @@ class Search:
     row      of the table, where the untouched model is the only contestant; "": each contestant is a row
     entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
     costs    name of a stage before the search -> number of the adaptation -> its jobs
-    allowed  (entries, directory, watch of the run) -> what a budget leaves of them; a dry run has no watch, and writes
-             no decisions. None where there is no budget
+    rounds   True if it is done in rounds (races/rounds.py); budget: of all rounds, None if there is no limit
     """
 
     row: str
@@ -114,7 +100,8 @@ class Search:
     entries: Entries
     facts: Mapping[str, Any] = field(default_factory=dict)
     costs: Mapping[str, Mapping[int, Sequence[Job]]] = field(default_factory=dict)
-    allowed: Callable[[Entries, Path, Watch | None], WithinBudget] | None = None
+    rounds: bool = False
+    budget: Budget | None = None
 
     @property
     def key(self) -> Key:

@@ -20,13 +20,15 @@ from acclimate.jobs.job import Job, first_line, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.methods.baselines import BASELINE
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.races.budget import BUSY, Budget
+from acclimate.races.budget import BUSY
 from acclimate.races.contestants import Entries
 from acclimate.races.cost import Stage, estimate_of_jobs, notes_on
-from acclimate.races.design import Design, Search, WithinBudget, entries_of, in_common
+from acclimate.races.design import Design, Search, entries_of, in_common
 from acclimate.races.estimates import shares_run, tuning_of
 from acclimate.races.outcome import encoder_to_train, path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.rounds import as_raced, in_order, lengths_of
+from acclimate.races.rounds import notes_on as notes_on_budget
 from acclimate.races.search import foreseen_of, left_among, left_of
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE, UNTOUCHED
@@ -123,19 +125,6 @@ class DryRun:
             f"{rough_duration(self.uncertain)}.{alone if self.busy > BUSY else ''}"
         )
 
-    def held_to(self, budget: Budget, out: Path) -> DryRun:
-        """Return the dry run with a note if its time is more than what is left of the budget. out: of the race"""
-        left = budget.amount - budget.spent(out)
-        if budget.unit != "seconds" or self.seconds <= left:
-            return self
-        idle = self.busy > BUSY and self.seconds / self.busy <= left
-        note = (
-            f"The race may take longer than its budget of {budget.stated}: it takes about "
-            f"{rough_duration(self.seconds)} on this machine as it is now"
-            f"{', and would keep to the budget when it is idle' if idle else ''}."
-        )
-        return replace(self, notes=(note, *self.notes))
-
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints; seconds, bytes, and numbers of jobs."""
         return {
@@ -201,11 +190,11 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
 
     for searches in in_common(design.searches):
         search = searches[0]
-        allowed = WithinBudget(entries_of(searches), (), None)
-        if search.allowed is not None:
-            allowed = search.allowed(search.entries, out, None)
-        entries = allowed.entries
-        notes += allowed.notes
+        entries = entries_of(searches)
+        if search.budget is not None:
+            ordered = in_order(entries)
+            notes += notes_on_budget(lengths_of(ordered, out, search.budget, writes=False), ordered, search.budget)
+            entries = as_raced(search, out)
         place = f"{search.column}, " if several or search.row else ""
         names = _by_contestant(entries)
         for name in [each.row for each in searches] if search.row else dict.fromkeys(names.values()):
@@ -213,7 +202,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         if entries.probes:
             line(place + PROBES, entries.materials.task, 0)
         probing = {job.name for of in (entries.probes, entries.probe_tests()) for jobs in of.values() for job in jobs}
-        foreseen = foreseen_of(entries, out, budgeted=search.allowed is not None)
+        foreseen = foreseen_of(entries, out)
         everything += (job for job, _ in foreseen)
         for job, share, row, materials in _with_rows(left_among(foreseen, out), searches, entries):
             label = place + (PROBES if job.name in probing else row or _contestant_of(job, names))
@@ -265,7 +254,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
 
 def _may_extend(design: Design) -> bool:
     """True if a search may try a rate beyond those listed."""
-    searched = [search.entries.recipe.search for search in design.searches if search.allowed is None]
+    searched = [search.entries.recipe.search for search in design.searches if not search.rounds]
     return any(each.extend and each.how == "halving" and len(each.rates) > 1 for each in searched)
 
 
@@ -349,7 +338,6 @@ def _ends(
     first, last = rough_duration(least), rough_duration(most)
     if first != last:
         note += f": {first} if each stops as soon as it may, {last} if none stops early"
-        note += ", which is what a budget is planned with"
     return least, most, [f"{note}."]
 
 

@@ -46,7 +46,6 @@ from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.races.search import (
     EARLY,
-    HALFWAY,
     Ahead,
     Candidate,
     DevResult,
@@ -63,6 +62,7 @@ from acclimate.reports.table import UNTOUCHED
 JOURNAL = "optuna.jsonl"  # in the directory of a run: a line of JSON for each trial that ended
 RANDOM = 5  # trials that are sampled before TPE looks at scores, and that end before the median pruner begins
 PERCENT = 100  # Optuna's steps are whole numbers: per cent of the steps of a training
+HALFWAY = 0.5  # share of the steps of a trial after which the pruner looks once more
 NEAR = 0.1  # share of the range of rates, on a scale of logarithms, that is its end: what is sampled hardly meets it
 WAYS = {"tpe": "sampled by TPE", "pruned-grid": "of the grid, in random order"}
 
@@ -246,7 +246,7 @@ def search_with_optuna(
     for candidate in dict.fromkeys(trial.candidate for trial in tried if trial.candidate not in best):
         give_up(candidate)
     rounds.rung = 1
-    found = last_round(rounds, untouched_first(best), seeds or recipe.seeds, None) if best else SearchResult((), (), "")
+    found = last_round(rounds, untouched_first(best), seeds or recipe.seeds) if best else SearchResult((), (), "")
     rows = tuple(trial.row(trial.candidate in best) for trial in tried)
     edge = at_an_end(found.finalists, lambda setting: _outermost(setting.recipe.plan.rate, recipe.search.rates))
     note = _note(tried, recipe, seeds or recipe.seeds)

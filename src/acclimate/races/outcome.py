@@ -21,7 +21,7 @@ from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
 from acclimate.jobs.lock import FORMER, OUTCOME, USE
 from acclimate.models.word_embeddings import Distances
-from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare
+from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone
 from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
 from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
@@ -31,7 +31,6 @@ from acclimate.tasks.task import Kind
 NEAR = "little more than frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
 ROUNDING = 1e-9  # difference of two dev scores that is none
-FIRST_IMPRESSION = "so take this race as a first impression."  # ends the note that the verdict repeats
 IN_SCIKIT_LEARN = "in scikit-learn"  # what `Facts.given` calls the code of a baseline
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
 
@@ -250,6 +249,8 @@ class Outcome:
     race            what else the page of a race says; None for other studies
     paths           of the losses on held-out text while models adapted, where they looked
     study           as of Design
+    rounds          number of complete rounds of a race in rounds; None: it is none
+    first_impression  True if these are too few for intervals, so that nothing is compared
     """
 
     name: str
@@ -268,6 +269,8 @@ class Outcome:
     race: Facts | None = None
     study: str = ""
     paths: tuple[LossPaths, ...] = field(default=(), metadata=LATER)
+    rounds: int | None = field(default=None, metadata=LATER)
+    first_impression: bool = field(default=False, metadata=LATER)
 
     @cached_property
     def cells(self) -> Mapping[Key, CellResult]:
@@ -277,7 +280,7 @@ class Outcome:
     @cached_property
     def compared(self) -> Compared:
         """All comparisons that the study asks for; they are made when they are first asked for."""
-        return compare(self.cells, self.against, self.means)
+        return scores_alone(self.cells) if self.first_impression else compare(self.cells, self.against, self.means)
 
     @property
     def failed(self) -> dict[Key, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any
 
-from acclimate.core import files, ranks, settings
+from acclimate.core import files, ranks
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
 from acclimate.data.examination import LEVELS, Examination, Finding
@@ -28,22 +28,20 @@ from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
 from acclimate.methods import Method
-from acclimate.methods.baselines import BASELINE, read_baseline, write_baseline
+from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
 from acclimate.models.loading import resolved
 from acclimate.races import report
-from acclimate.races.budget import Budget, clocked, parse_budget, session_of
+from acclimate.races.budget import Budget, check_listed, clocked, parse_budget
 from acclimate.races.compare import Against
-from acclimate.races.contestants import MEASURED, Entries, enter, rows_of
-from acclimate.races.cost import costs_of
-from acclimate.races.design import Design, Search, WithinBudget
+from acclimate.races.contestants import MEASURED, Entries, enter
+from acclimate.races.design import Design, Search
 from acclimate.races.dry_run import DryRun, how_long
 from acclimate.races.dry_run import dry_run as dry_run_of
 from acclimate.races.facts import probe_facts, with_facts
-from acclimate.races.fit import Costs, affordable, check_listed, cut_to_budget, last_round, pays_for_another
 from acclimate.races.outcome import Outcome, choose, probe_row
-from acclimate.races.recipe import RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
+from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -56,7 +54,6 @@ from acclimate.training.run import CHECKPOINT
 FAMILY = "all contestants, each with the untouched model"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
-Estimator = Callable[[RaceRecipe, Materials, Path], Costs]
 
 
 def recipe_for(model: str | None, methods: Mapping[str, Method] = MappingProxyType({})) -> RaceRecipe:
@@ -100,8 +97,7 @@ def run_and_write(
     if recipe.contestants == () and not materials.checkpoints:
         watch = _alone(watch)
     limit = parse_budget(budget) if budget else None
-    estimator = costs_of(limit.unit, watch) if limit else None
-    stated: dict[str, Any] = {"command": command, "budget": limit, "estimator": estimator, "probe_only": probe_only}
+    stated: dict[str, Any] = {"command": command, "budget": limit, "probe_only": probe_only}
     run_race(recipe, materials, out, **stated, watch=watch)
     return report.write_race_pages(out)
 
@@ -122,11 +118,9 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     watch = _told_once(inputs.watch)
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
-        estimator = costs_of(limit.unit, watch) if limit else None
         check_unchanged(materials.checkpoints, inputs.out, writes=False)
-        made = design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
-        left = dry_run_of(made, inputs.out, watch=watch)
-        return left.held_to(limit, inputs.out) if limit else left
+        made = design(recipe, materials, budget=limit, probe_only=probe_only)
+        return dry_run_of(made, inputs.out, watch=watch)
 
 
 def _told_once(watch: Watch) -> Watch:
@@ -187,18 +181,16 @@ def run_race(
     *,
     command: str,
     budget: Budget | None = None,
-    estimator: Estimator | None = None,
     probe_only: bool = False,
     watch: Watch = unwatched,
 ) -> Outcome:
     """Do what is missing of the race in the directory `out`, and write its outcome and the model to use.
 
-    estimator: what the stages will cost, in the budget's unit; needed where there is a budget (races/cost.py has one).
-    Raises HeldError where another process works in `out`, ValueError where the budget is too small.
+    Raises HeldError where another process works in `out`.
     """
     with hold_first(out):
         check_unchanged(materials.checkpoints, out)
-        made = design(recipe, materials, command=command, budget=budget, estimator=estimator, probe_only=probe_only)
+        made = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
             watch(Progress("time", 0, 0, "steps", {"note": time}))
         if (out / FORMER).is_dir():
@@ -213,7 +205,6 @@ def design(
     *,
     command: str = "",
     budget: Budget | None = None,
-    estimator: Estimator | None = None,
     probe_only: bool = False,
 ) -> Design:
     """Return the race as a study: a search among the contestants yields its cells, each compared with `untouched`, and
@@ -241,17 +232,14 @@ def design(
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
         )
-    allowed = None
-    if budget is not None:
-        assert estimator is not None
-        allowed = partial(_allowed, budget=budget, estimator=estimator)
+    rounds = entries.fine_tunes and (budget is not None or len(entries.recipe.settings()) == 1)
     names = [*entries.models, *([entries.baseline.label] if entries.baseline else [])]
     return Design(
         name=RACE,
         title=f"Race on {task.name}",
         source="",
         cells=(),
-        searches=(Search("", task.name, entries, allowed=allowed),),
+        searches=(Search("", task.name, entries, rounds=rounds, budget=budget),),
         against=(
             *(() if probe_only else against_untouched(names, task.name)),
             *probes_against_untouched([*entries.probes], task.name),
@@ -356,101 +344,6 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
     )
 
 
-def _allowed(entries: Entries, run: Path, watch: Watch | None, *, budget: Budget, estimator: Estimator) -> WithinBudget:
-    """Return the entries cut down to the budget, as was decided when this race began.
-
-    watch: is told if the budget turns out to be too small; None: a dry run, which keeps no decision in `run`
-    """
-    recipe, materials = entries.recipe, entries.materials
-    key = _race_of(entries, budget)
-
-    def decide() -> dict[str, Any]:
-        costs = estimator(recipe, materials, run)
-        if recipe.contestants is None:  # named by nobody: those stay longest for which the user handed over a corpus
-            known = contestants_of(recipe.methods)
-            first = {UNTOUCHED, *materials.checkpoints}
-            first |= {name for name, (_, each) in known.items() if each.needs != "task"}
-            order = sorted(costs.tuning, key=lambda name: name not in first)
-            costs = replace(costs, tuning={name: costs.tuning[name] for name in order})
-        fitted = cut_to_budget(
-            recipe,
-            budget,
-            costs,
-            besides=[name for name in recipe.contestants or (BASELINE,) if name == BASELINE and entries.baseline],
-            text_rows=rows_of(recipe, materials, costs.rows),
-            rows=materials.task.sizes["train"],
-            # what was fine-tuned already is planned for again, not twice
-            spent=budget.spent(run, searching=False) + (session_of(run) if budget.unit == "seconds" else 0.0),
-        )
-        return {
-            "costs": fitted.costs.as_record(),
-            **_decision(recipe, fitted.recipe, materials.checkpoints),
-            "notes": fitted.notes,
-            "begun": budget.spent(run) - budget.spent(run, searching=False),
-        }
-
-    fitted = decided(run, f"fitted-{key}", decide, writes=watch is not None)
-    kept = {name: materials.checkpoints[name] for name in fitted.get("checkpoints", ())}
-    left = materials.with_checkpoints(kept) if materials.checkpoints else materials
-    cut = enter(settings.from_mapping(type(recipe), fitted["recipe"]), left)
-    costs, seeds, this = Costs.of_record(fitted["costs"]), cut.recipe.seeds, _race_of(cut, budget)
-
-    def paced() -> Costs:
-        """Return the costs as fine-tunings have turned out to be, by their first half."""
-        searched = budget.spent(run) - budget.spent(run, searching=False) - fitted.get("begun", 0.0)
-        pace = partial(costs.pace, cut.recipe.settings(), [*cut.models], searched)
-        return costs.slowed(decided(run, f"pace-{this}", pace) if budget.unit == "seconds" else 1.0)
-
-    def finalists() -> int:
-        dearer, names = paced(), [*cut.models]  # a decision within a decision would be lost
-
-        def decide() -> int:
-            spent = budget.spent(run)
-            found = affordable(budget, dearer, names, seeds, spent)
-            ends = spent + last_round(dearer, names, seeds)[:found][-1]
-            if ends > budget.amount and watch is not None:
-                why = ": fine-tunings take longer than was planned" if dearer != costs else ""
-                over = f"the race is going to take about {budget.as_text(ends)}, more than its {budget.stated}{why}"
-                watch(Progress("budget", 0, 0, "steps", {"note": over}))
-            return found
-
-        return int(decided(run, f"finalists-{this}", decide))
-
-    def another(names: Sequence[str], so_far: int) -> bool:
-        if so_far >= recipe.seeds:
-            return False
-        pays = partial(pays_for_another, budget, paced(), names, so_far)
-        return bool(decided(run, f"seed-{so_far}-{this}", lambda: pays(budget.spent(run))))
-
-    return WithinBudget(cut, tuple(fitted["notes"]), finalists, another)
-
-
-def _decision(recipe: RaceRecipe, cut: RaceRecipe, checkpoints: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a budget leaves of a recipe and of the checkpoints, as it is written down.
-
-    cut: lists the checkpoints among its contestants if it leaves out some contestants
-    """
-    if not checkpoints:
-        return {"recipe": settings.to_mapping(cut)}
-    listed = None if cut.contestants == recipe.contestants else cut.contestants or ()
-    left = recipe.contestants if listed is None else tuple(name for name in listed if name not in checkpoints)
-    kept = [name for name in checkpoints if listed is None or name in listed]
-    return {"recipe": settings.to_mapping(replace(cut, contestants=left)), "checkpoints": kept}
-
-
-def _race_of(entries: Entries, budget: Budget) -> str:
-    """Return the key of a decision, 12 hex digits: of recipe, budget, data, and the models with all that makes them."""
-    given = {name: entries.given.get(name, entries.materials) for name in entries.models}
-    models = {name: job.name if job else given[name].identity() for name, job in entries.models.items()}
-    stated = settings.to_mapping(entries.recipe)
-    if stated["adapt_seeds"] == 1:  # decisions that were made before there was this setting are found again
-        del stated["adapt_seeds"]
-    for name in ("learning_curve", "margin"):  # these come after the race
-        del stated[name]
-    asked = [stated, budget.stated, dict(entries.materials.task.hashes), models]
-    return settings.digest(asked)[:12]
-
-
 def _completed(
     outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None, margin: float
 ) -> Outcome:
@@ -468,7 +361,7 @@ def _completed(
     if budget is not None:
         taken = budget.spent(out)
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
-            taken = float(decided(out, f"taken-{_race_of(found.entries, budget)}", partial(float, taken)))
+            taken = float(decided(out, f"taken-{budget.stated}-{len(found.entries.seeds)}", partial(float, taken)))
         if taken > budget.amount:
             taken_here = f"All that was done in this directory took {budget.as_text(taken)}"
             over = f"{taken_here}: more than the budget of {budget.stated}."

@@ -215,7 +215,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     methods: ClassVar[Mapping[str, Method]] = METHODS
     named: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # "file.py::NAME" -> the contestants of the method there
 
-    seeds: Seeds = SEEDS  # fine-tunings of each contestant, each with another seed; at least 2
+    seeds: Annotated[int, Range(least=1, most=1000)] = SEEDS
+    """Rounds of the race at most: fine-tunings of each contestant, each with another seed. Fewer than 3 give no
+    interval."""
     folds: Count = 0
     """Score by cross-validation with this number of folds, repeated once for each of `seeds`, in place of one test set:
     for few labelled rows. 0: one test set."""

@@ -17,7 +17,7 @@ from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, w
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
 from acclimate.races.contestants import MEASURED, adaptation_of, adaptation_seed, tested
-from acclimate.races.design import Cell, Design, HeldOutLosses, Search, WithinBudget, entries_of, in_common
+from acclimate.races.design import Cell, Design, HeldOutLosses, Search, entries_of, in_common
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
     CellResult,
@@ -34,6 +34,7 @@ from acclimate.races.outcome import (
     write_outcome,
 )
 from acclimate.races.report import PAGE, RACE
+from acclimate.races.rounds import race_in_rounds
 from acclimate.races.search import (
     DIVERGED,
     FineTuned,
@@ -47,6 +48,7 @@ from acclimate.races.search import (
 )
 from acclimate.reports.live import live_page
 from acclimate.reports.table import GeneralLoss
+from acclimate.statistics.significance import FEWEST_SEEDS
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
 
@@ -94,12 +96,18 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
 
     reasons = {name: design.named(first_line(error)) for name, error in errors.items()}
     results = [_result(cell, design, found.failed.get(cell.key, ""), reasons, out) for cell in cells]
+    [rounds] = {tuned.rounds for tuned in found.tuned} or {None}
+    scored = {result.key for result in results}
+    # a user may ask for two, which have intervals of little worth
+    few = rounds is not None and rounds < FEWEST_SEEDS and (rounds < 2 or rounds < design.race.seeds)
     outcome = Outcome(
         name=design.name,
         title=design.title,
         source=design.source,
         results=tuple(results),
-        against=design.against,
+        against=() if few else tuple(each for each in design.against if each.key in scored or rounds is None),
+        rounds=rounds,
+        first_impression=few,
         means=design.means,
         axes=design.axes,
         split=design.split,
@@ -167,22 +175,16 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
 
 
 def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Search among several contestants: what the budget allows, the baseline first, then the models, the search."""
-    allowed = WithinBudget(search.entries, (), None)
-    if search.allowed is not None:
-        allowed = search.allowed(search.entries, out, watch)
-    for note in allowed.notes:
-        watch(Progress("budget", 0, 0, "steps", {"note": note}))
-    entries, failed = fit_baseline(allowed.entries, out, watch)
+    """Search among several contestants: in rounds, or the baseline first, then all models, then the search."""
+    if search.rounds:
+        return race_in_rounds(search.entries, out, budget=search.budget, watch=watch)
+    entries, failed = fit_baseline(search.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
     if (entries.materials.fold or FIRST_FOLD) == FIRST_FOLD:
         for name, rates in rates_in_use(entries, out).items():
             watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
-    tuned = searched(entries, out, finalists=allowed.finalists, another=allowed.another, watch=watch)
-    if len(tuned.entries.seeds) > len(entries.seeds):
-        notes.append(f"The time that was left went into more seeds: {len(tuned.entries.seeds)} in the end.")
-    notes += tuned.notes
-    return replace(tuned, notes=(*allowed.notes, *notes), failed={**failed, **lost, **tuned.failed})
+    tuned = searched(entries, out, watch=watch)
+    return replace(tuned, notes=(*notes, *tuned.notes), failed={**failed, **lost, **tuned.failed})
 
 
 def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:

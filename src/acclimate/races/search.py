@@ -10,23 +10,17 @@ A round trains the first part of a whole run, at the whole run's rates, and the 
 step is paid for twice, and a candidate is judged on its way to the end. (A short run with its own schedule would end at
 a rate of 0: low rates have learnt nothing by then, and look poor.)
 
-Without a budget all contestants reach the end. Each setting is trained in full with one seed; where there are more than
+All contestants reach the end. Each setting is trained in full with one seed; where there are more than
 FEW settings, they first run to EARLY, after which each contestant keeps its best third. The best two settings of each
 contestant get a second seed, and the better of them the other seeds. With `extend`, where the best rate of a contestant
 is the lowest or highest that was tried, all contestants try one more beyond it, EXTENSIONS times at most.
-
-With a budget each candidate runs to EARLY with one seed, and each contestant keeps the better half of its settings.
-Those run on to HALFWAY, and each contestant keeps its best. As many contestants as the rest of the budget pays for go
-to the end with every seed, the best ones first. That last round ends early where no rival can reach the untouched model
-any more, which `hopeless` decides, and gets no seeds beyond the planned ones where no contestant has learnt anything.
-The untouched model is in every round.
 
 The better candidate has the higher mean dev score; of equal ones the lower dev loss, then more steps, then the higher
 rate, so that the slowest setting does not win the ties. A candidate whose mean does not beat the best constant answer
 comes after all that do, and such candidates are ranked by their dev loss, which falls before any answer changes. The
 last place among several that go on is for the one with the least loss of these: it may only be slower than the others.
 With `common` a candidate stands on dev as the mean over all contestants with its setting, so all choose the same one.
-Without a budget no candidate leaves before its warm-up and LEAST more steps.
+No candidate leaves before its warm-up and LEAST more steps.
 
 Where Optuna draws the settings, races/optuna.py has the rounds before the last.
 """
@@ -37,7 +31,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +50,14 @@ from acclimate.races.recipe import RaceRecipe, Setting, Way
 from acclimate.races.work import checkpoint_of
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, interval_text
-from acclimate.statistics.power import beyond_reach
 from acclimate.statistics.significance import interval
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.gradients import NotFiniteError
 
 EARLY = 0.25  # shares of the steps
-HALFWAY = 0.5
 LEAST = 100  # steps after the warm-up before which no candidate leaves
 FEW = 3
 EXTENSIONS = 2
-NOTHING_LEARNT = "no encoder had learnt anything"
 
 
 @dataclass(frozen=True)
@@ -100,10 +90,6 @@ DIVERGED = DevResult(-1.0, 0, "its training diverged")  # the loss was no number
 FAILED = DevResult(-1.0, 0, "a job of its contestant failed")
 Tune = Callable[[Candidate, int, float], DevResult]  # (candidate, seed, share of the steps): on from where it stood
 Ahead = Callable[[Sequence[tuple[Candidate, int, float]]], None]  # may do these runs at once, before they are asked for
-Hopeless = Callable[
-    [Candidate, Candidate, int], bool
-]  # (a rival, the untouched model, seeds so far): it cannot win any more
-Another = Callable[[Sequence[str], int], bool]  # (contestants, seeds so far): what is left pays for one more seed
 
 
 @dataclass(frozen=True, order=True)
@@ -147,8 +133,6 @@ def search(
     tune: Tune,
     *,
     how: Way,
-    finalists: Callable[[], int] | None,
-    hopeless: Hopeless,
     give_up: Callable[[Candidate], None] = lambda candidate: None,
     ahead: Ahead = lambda runs: None,
     constant: float = -math.inf,
@@ -156,44 +140,26 @@ def search(
     beyond: Callable[[Sequence[Setting], Setting], Setting | None] = lambda settings, best: None,
     extend: bool = False,
     common: bool = False,
-    another: Another = lambda names, seeds: False,
 ) -> SearchResult:
     """Try every contestant in `names` (the untouched model among them) with every setting.
 
-    finalists  returns how many contestants the last round may have, and is called when it begins; None: all of them
-    another    returns True if these contestants may have one seed more than so many, and is called after the last one;
-               where none of them has learnt anything, they get none
     give_up    is called with each candidate that leaves
     ahead      is called with all runs of a round before `tune` is, and may do them at once
     constant   dev score without reading a text (finetune.without_reading)
     first_cut  share of the steps before which no candidate leaves, at least EARLY
     beyond     returns the setting beyond the best one, where that lies at an end of the settings
-    extend     True if that one is tried too; only without a budget and where `how` is halving
+    extend     True if that one is tried too; only where `how` is halving
     common     True if all contestants get the same setting
     """
     rounds = Rounds(tune, give_up, ahead, constant, common=common)
-    halfway = max(HALFWAY, first_cut)
     candidates = [Candidate(name, setting) for name in names for setting in settings]
-    if how == "grid" or (len(settings) == 1 and finalists is None):
+    if how == "grid" or len(settings) == 1:
         means = rounds.run_all(candidates, range(seeds), 1.0)
         last = rounds.sound(untouched_first(best_of_each(means)))
         rounds.record_round(means, last, "the best setting of its contestant", "another setting did better")
         note = f"{len(candidates)} combinations of contestant and setting, each in full with {amount(seeds, 'seed')}."
         edge = at_an_end(last, partial(beyond, settings))
         return SearchResult(tuple(last), tuple(rounds.record), note if len(settings) > 1 else "", edge=edge)
-    if finalists is not None:
-        if len(settings) > 1:
-            means = rounds.run_all(candidates, range(1), first_cut)
-            candidates = [candidate for name in names for candidate in rounds.best_of(name, means, 1 / 2)]
-            rounds.record_round(
-                means, candidates, "in the better half", f"not in the better half after {first_cut:.0%} of the steps"
-            )
-        means = rounds.run_all(candidates, range(1), halfway)
-        chosen = untouched_first(best_of_each(means))[: max(2, finalists())]
-        why_not = f"another setting or contestant did better after {halfway:.0%} of the steps"
-        rounds.record_round(means, chosen, "goes to the end", why_not)
-        ended = last_round(rounds, chosen, seeds, hopeless, another)
-        return replace(ended, edge=at_an_end(ended.finalists, partial(beyond, settings)))
     if len(settings) > FEW and first_cut < 1:
         means = rounds.run_all(candidates, range(1), first_cut)
         candidates = [candidate for name in names for candidate in rounds.best_of(name, means, 1 / 3)]
@@ -219,7 +185,7 @@ def search(
     means = rounds.run_all(level, range(min(2, seeds)), 1.0)
     chosen = untouched_first(best_of_each(means))
     rounds.record_round(means, chosen, "goes on with all seeds", "another setting did better")
-    ended = last_round(rounds, chosen, seeds, None)
+    ended = last_round(rounds, chosen, seeds)
     return replace(ended, edge=at_an_end(ended.finalists, partial(beyond, tried)))
 
 
@@ -234,46 +200,17 @@ def at_an_end(chosen: Sequence[Candidate], outermost: Callable[[Setting], object
     return f"The best rate lies at an end of those tried: {', '.join(named)}. One beyond may be better."
 
 
-def last_round(
-    rounds: Rounds,
-    chosen: list[Candidate],
-    seeds: int,
-    hopeless: Hopeless | None,
-    another: Another = lambda names, seeds: False,
-) -> SearchResult:
-    """Run one seed after the other, each for all candidates that are still in, and return the result of the search."""
-    untouched, *rivals = chosen
-    out: list[Candidate] = []
-    stopped = ""
-    if hopeless is None:  # else who is out after a seed is spared the next
-        rounds.foresee([untouched, *rivals], range(seeds), 1.0)
-    for seed in count():
-        if seed >= seeds:
-            if (out and not rivals) or not another([each.contestant for each in (untouched, *rivals)], seed):
-                break
-            if not rounds.learnt([untouched, *rivals, *out]):  # nothing that was learnt could be compared
-                stopped = NOTHING_LEARNT
-                break
-            seeds += 1
-        rounds.run_all([untouched, *rivals], range(seed, seed + 1), 1.0)
-        sound = rounds.sound([untouched, *rivals])
-        lost = [candidate for candidate in rivals if candidate not in sound]
-        if hopeless is not None and seed + 1 < seeds:
-            lost += [
-                candidate for candidate in rivals if candidate not in lost and hopeless(candidate, untouched, seed + 1)
-            ]
-        out += lost
-        rivals = [candidate for candidate in rivals if candidate not in lost]
-    candidates = [untouched, *rivals]
-    means = {candidate: rounds.mean(candidate) for candidate in [*candidates, *out]}
-    rounds.record_round(means, candidates, "reached the end", "could not reach the untouched model any more")
+def last_round(rounds: Rounds, chosen: list[Candidate], seeds: int) -> SearchResult:
+    """Run all seeds of the candidates, and return the result of the search."""
+    rounds.run_all(chosen, range(seeds), 1.0)
+    sound = rounds.sound(chosen)
+    means = {candidate: rounds.mean(candidate) for candidate in chosen}
+    rounds.record_round(means, sound, "reached the end", "its training diverged")
     note = (
-        f"{len(rounds.runs)} fine-tunings; {len(candidates)} of the contestants reached the end with "
+        f"{len(rounds.runs)} fine-tunings; {len(sound)} of the contestants reached the end with "
         f"{amount(seeds, 'seed')}."
     )
-    if out and not rivals:
-        stopped = "nothing could win any more"
-    return SearchResult(tuple(candidates), tuple(rounds.record), note, stopped, seeds)
+    return SearchResult(tuple(sound), tuple(rounds.record), note, "", seeds)
 
 
 class Rounds:
@@ -345,10 +282,6 @@ class Rounds:
             candidate, [seen for (who, _, share), seen in self.runs.items() if who == candidate and share == 1]
         )
 
-    def learnt(self, candidates: Sequence[Candidate]) -> bool:
-        """Return True if any run in full of one of them has learnt something."""
-        return any(seen.learnt for (who, _, share), seen in self.runs.items() if who in candidates and share == 1)
-
     def sound(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Return those of which no run in full diverged. Raises ValueError where one of the untouched model did."""
         wild = {who for (who, _, share), seen in self.runs.items() if seen.lost and share == 1}
@@ -404,23 +337,6 @@ def untouched_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     return sorted(candidates, key=lambda candidate: candidate.contestant != UNTOUCHED)
 
 
-def tunings(names: Sequence[str], settings: Sequence[Setting], seeds: int, finalists: int) -> dict[str, float]:
-    """Return contestant -> what a search with a budget takes of it, in whole fine-tunings, if the first ones of these
-    names reach the end, so many as `finalists` says.
-    """
-    shares: dict[tuple[Candidate, int], float] = {}
-
-    def tune(candidate: Candidate, seed: int, share: float) -> DevResult:
-        shares[candidate, seed] = share
-        return DevResult(0.0, 0)
-
-    search(names, settings, seeds, tune, how="halving", finalists=lambda: finalists, hopeless=lambda *_: False)
-    taken = dict.fromkeys(names, 0.0)
-    for (candidate, _), share in shares.items():
-        taken[candidate.contestant] += share
-    return taken
-
-
 @dataclass(frozen=True)
 class FineTuned:
     """The fine-tunings that a search chose; the test set is still sealed.
@@ -430,6 +346,7 @@ class FineTuned:
     begun   contestant -> all fine-tunings that the search began, given up or not; some of them may have no directory
     failed  contestant -> why it is out, where one of its jobs failed
     notes   what a budget left out, and what could not be measured
+    rounds  number of complete rounds; None: it is no race in rounds
     """
 
     entries: Entries
@@ -438,6 +355,7 @@ class FineTuned:
     begun: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    rounds: int | None = None
 
     def tests(self) -> dict[str, tuple[Job, ...]]:
         """Return contestant -> its look at the test set with each seed; those of the baseline are one job."""
@@ -457,7 +375,7 @@ def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, di
     if baseline is None:
         return entries, {}
     if errors := do_all([baseline], run, watch=watch):
-        return replace(entries, baseline=None), _reasons({baseline.label: [baseline]}, errors)
+        return replace(entries, baseline=None), reasons_of({baseline.label: [baseline]}, errors)
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
         return entries, {}
     fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
@@ -487,7 +405,9 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     for error in errors.values():
         if base is not None and errors.get(base.name) is error:
             raise error
-    failed = _reasons({name: [model, *entries.further.get(name, ())] for name, model in entries.models.items()}, errors)
+    failed = reasons_of(
+        {name: [model, *entries.further.get(name, ())] for name, model in entries.models.items()}, errors
+    )
     models = {name: job for name, job in entries.models.items() if name not in failed}
     measured = {name: getattr(entries, name) for name in MEASURED}
     kept_of: dict[str, Any] = {
@@ -506,7 +426,7 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     return kept, failed, notes
 
 
-def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exception]) -> dict[str, str]:
+def reasons_of(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exception]) -> dict[str, str]:
     """Return name -> why one of its jobs was not done: the first failure among the jobs that they need."""
     found = {}
     for name, models in jobs.items():
@@ -516,23 +436,12 @@ def _reasons(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exce
     return found
 
 
-def searched(
-    entries: Entries,
-    run: Path,
-    *,
-    finalists: Callable[[], int] | None = None,
-    another: Another = lambda names, seeds: False,
-    watch: Watch = unwatched,
-) -> FineTuned:
-    """Do the search, and return the fine-tunings that dev chose; the test set stays sealed. finalists, another: as of
-    `search`; the entries that are returned have as many seeds as it ended with.
+def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTuned:
+    """Do the search, and return the fine-tunings that dev chose; the test set stays sealed.
 
     A contestant one of whose jobs fails is out, and the others go on; a candidate whose training diverges has lost.
     Raises the error of the untouched model's jobs, and of a model that is alone.
     """
-    task = entries.materials.task
-    gold = [example.label for example in task.examples("dev")]
-
     begun: dict[str, dict[str, Job]] = {}
     wild: dict[str, NotFiniteError] = {}
     out: dict[str, str] = {}
@@ -591,29 +500,13 @@ def searched(
                 lost = next(each for each in with_needs([job]) if each.name in errors)
                 fail(candidate, lost, errors[lost.name])
 
-    def dev_scores(candidate: Candidate, seeds: int) -> list[Score]:
-        tuned = [done(job_of(candidate, seed), run) for seed in range(seeds)]
-        return [dev_row(candidate.contestant, seed, seen, gold, task) for seed, seen in enumerate(tuned)]
-
-    def hopeless(rival: Candidate, untouched: Candidate, seeds: int) -> bool:
-        return beyond_reach(dev_scores(rival, seeds), dev_scores(untouched, seeds), task.metric)
-
     def give_up(candidate: Candidate) -> None:
         for seed in range(len(entries.seeds)):
             place = job_of(candidate, seed).directory(run)
             if (place / finetune.BEGUN).exists():
                 finetune.give_up(place)
 
-    found = _found(
-        entries,
-        tune,
-        run,
-        finalists=finalists,
-        another=another,
-        hopeless=hopeless,
-        give_up=give_up,
-        ahead=ahead,
-    )
+    found = _found(entries, tune, run, give_up=give_up, ahead=ahead)
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
@@ -651,7 +544,7 @@ def _diverged(found: SearchResult, fold: Fold | None) -> dict[str, str]:
     }
 
 
-def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+def foreseen_of(entries: Entries, run: Path | None = None) -> list[tuple[Job, float]]:
     """Return every job of a race in order, with the share of it that is done: below 1 where it is given up.
 
     The dev scores of fine-tunings in the directory `run` are known. Of others equal scores are assumed: the number of
@@ -679,8 +572,6 @@ def foreseen_of(entries: Entries, run: Path | None = None, *, budgeted: bool = F
         run,
         writes=False,
         judges=run is not None and (run / DIRECTORY).exists(),
-        finalists=(lambda: 2) if budgeted else None,
-        hopeless=lambda rival, untouched, seeds: False,
         give_up=given_up,
         extends=lambda: not guessed,
     )
@@ -708,14 +599,14 @@ def outcome_in(run: Path | None, job: Job, share: float) -> DevResult | None:
     return DevResult(dev, steps, loss=loss)
 
 
-def left(recipe: RaceRecipe, materials: Materials, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+def left(recipe: RaceRecipe, materials: Materials, run: Path) -> list[tuple[Job, float]]:
     """Return the jobs that a race would still do, each with the share of it that would be done."""
-    return left_of(enter(recipe, materials), run, budgeted=budgeted)
+    return left_of(enter(recipe, materials), run)
 
 
-def left_of(entries: Entries, run: Path, *, budgeted: bool = False) -> list[tuple[Job, float]]:
+def left_of(entries: Entries, run: Path) -> list[tuple[Job, float]]:
     """Return the jobs of these entries that are still to do, as `left`."""
-    return left_among(foreseen_of(entries, run, budgeted=budgeted), run)
+    return left_among(foreseen_of(entries, run), run)
 
 
 def left_among(foreseen: Sequence[tuple[Job, float]], run: Path) -> list[tuple[Job, float]]:
@@ -731,10 +622,7 @@ def _found(
     tune: Tune,
     run: Path | None,
     *,
-    finalists: Callable[[], int] | None,
-    hopeless: Hopeless,
     give_up: Callable[[Candidate], None],
-    another: Another = lambda names, seeds: False,
     ahead: Ahead = lambda runs: None,
     writes: bool = True,
     judges: bool = True,
@@ -753,10 +641,8 @@ def _found(
         looked = finetune.dev_sample_of(recipe.finetune, task)
         whole = task.examples("dev")
         given["constant"] = max(finetune.without_reading(recipe.finetune, task, read) for read in (whole, looked))
-    if finalists is None:  # a budget may be too small for LEAST steps of everything
-        given["first_cut"] = first_cut(recipe, task.sizes["train"])
+    given["first_cut"] = first_cut(recipe, task.sizes["train"])
     if not recipe.search.draws:
-        given |= {"finalists": finalists, "another": another, "hopeless": hopeless}
 
         def beyond(tried: Sequence[Setting], best: Setting) -> Setting | None:
             return recipe.beyond(tried, best) if extends() else None

@@ -132,6 +132,8 @@ def _scores(outcome: Outcome, model: str) -> Section:
         f"Points on {outcome.split}, means over {counts} {runs} with 95% "
         f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}"
     )
+    if outcome.first_impression:
+        on_split = f"Points on {outcome.split}, means over {counts} {runs}: fewer than three rounds give no intervals."
     lines = [
         by_folds if outcome.folds else on_split,
         *more,
@@ -552,6 +554,8 @@ def _estimate(outcome: Outcome, key: Key, metric: str) -> dict[str, Any]:
     found, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
     if found is None:
         return dict.fromkeys(("mean", "sd", "low", "high"))
+    if found.range_of_runs:
+        return {"mean": found.mean, "sd": spread, "low": None, "high": None}
     return {"mean": found.mean, "sd": spread, "low": found.low, "high": found.high}
 
 
@@ -568,7 +572,7 @@ def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
 
 def interval_cell(found: Interval) -> TableCell:
     """Return a score with its interval."""
-    beside = f"{points(found.low)} to {points(found.high)}"
+    beside = "" if found.range_of_runs else f"{points(found.low)} to {points(found.high)}"
     return TableCell(points(found.mean), found.mean, beside, look="main", plain=interval_text(found))
 
 

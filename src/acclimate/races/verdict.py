@@ -17,7 +17,7 @@ from acclimate.core.figures import duration, has, listed, metric_text, p_text, p
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import FIRST_IMPRESSION, IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -293,6 +293,8 @@ def _of_race(outcome: Outcome) -> str:
     encoder scores above the baseline, it begins with that.
     """
     assert outcome.race is not None
+    if outcome.first_impression:
+        return impression(outcome)
     raced = rows(outcome)
     failed = [each.contestant for each in outcome.results if each.failed and (outcome.only_probed or not each.probe)]
     if not any(row.contestant == UNTOUCHED for row in raced):
@@ -321,8 +323,22 @@ def _of_race(outcome: Outcome) -> str:
         clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
     if outcome.race.stopped:
         clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
-    cut_short = [note for note in outcome.notes if note.endswith(FIRST_IMPRESSION)]
-    return " ".join([f"{'; '.join(clauses)}.", *cut_short, *filter(None, [represented(outcome)])])
+    return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
+
+
+def impression(outcome: Outcome) -> str:
+    """Return the result of a race that was stopped before its third round: the scores, the highest first."""
+    assert outcome.race is not None
+    raced = sorted(rows(outcome), key=lambda row: -row.score.mean)
+    probed = "; nothing was fine-tuned" if not outcome.rounds and all(row.seeds == () for row in raced) else ""
+    after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
+    names = [f"{'the untouched model' if row.contestant == UNTOUCHED else row.contestant}" for row in raced]
+    scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
+    unit = f" points of {metric_text(raced[0].metric)}" if raced else "no contestant has a score"
+    return (
+        f"First impression {after}: {listed(scores)}{unit}{probed}. Differences may be chance: intervals take "
+        f"{FEWEST_SEEDS} rounds. The same command with a larger --budget goes on."
+    )
 
 
 def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
@@ -561,7 +577,7 @@ def warnings(outcome: Outcome) -> list[str]:
         groups.setdefault((result.model, result.column), []).append(result)
     several = len({(result.model, result.column) for result in outcome.results}) > 1
     found: list[str] = []
-    cut = any(note.endswith(FIRST_IMPRESSION) for note in outcome.notes)
+    cut = outcome.first_impression
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
         found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)

@@ -54,6 +54,9 @@ class ContestantRow:
 
 
 def interval_text(interval: Interval) -> str:
+    """Return the mean and its interval, as `72.1 [70.0, 74.2]`; of few runs the mean alone."""
+    if interval.range_of_runs:
+        return points(interval.mean)
     return f"{points(interval.mean)} [{points(interval.low)}, {points(interval.high)}]"
 
 

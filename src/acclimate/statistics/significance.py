@@ -55,6 +55,7 @@ class Interval:
     caution      reasons why its coverage may not be 95%, one a line; "" if there is none
     adaptations  number of adaptations that the runs rest on; 1: the interval is for this adapted checkpoint only; 0:
                  the model was not adapted, or the scores do not say
+    range_of_runs  True if low and high are the lowest and the highest score of few runs: then it is no interval
     """
 
     mean: float
@@ -62,6 +63,7 @@ class Interval:
     high: float
     caution: str = ""
     adaptations: int = 0
+    range_of_runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

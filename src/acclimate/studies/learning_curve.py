@@ -41,7 +41,7 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
 from acclimate.races.contestants import Entries, contents_of, fine_tuned, tested, threshold_of, with_model
-from acclimate.races.cost import SpeedTest, Stage, costs_of
+from acclimate.races.cost import SpeedTest, Stage
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.estimates import fitting_seconds
@@ -52,6 +52,7 @@ from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import PAGE, RACE, race_page, report_of
 from acclimate.races.report import write_page as write_race_page
+from acclimate.races.rounds import RESERVE, as_raced
 from acclimate.races.run import run
 from acclimate.races.tables import page_of, write_page
 from acclimate.races.work import checkpoint_of
@@ -127,8 +128,7 @@ def follow(
     recipe, materials, budget, probe_only: of the race
     """
     limit = parse_budget(budget) if budget else None
-    estimator = costs_of(limit.unit) if limit else None
-    race = race_design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
+    race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
     raced = read_outcome(path_of(out, RACE))
     if not best_adapted(raced, race.searches[0].entries):
         return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
@@ -159,8 +159,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
         check(recipe, materials, probe_only=probe_only)
-        estimator = costs_of(limit.unit) if limit else None
-        race = race_design(recipe, materials, budget=limit, estimator=estimator, probe_only=probe_only)
+        race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
         notes = list(race.notes)
         if raced is None:
@@ -180,7 +179,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
     Raises ValueError if there are too few rows for two sizes, or if the race has no fine-tuning to repeat.
     """
     [search] = race.searches
-    entries = search.allowed(search.entries, out, None).entries if search.allowed else search.entries
+    entries = as_raced(search, out, rounds=raced.rounds if raced else None)
     task, stated = entries.materials.task, race.race.learning_curve
     sizes = sizes_of(task, stated.shares)
     best = (best_adapted(raced, entries) if raced else "") or SOME
@@ -284,7 +283,7 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     FEWEST_DRAWS seeds, which may be all that a budget leaves, nothing is fine-tuned.
     """
     stated, [search] = race.race.learning_curve, race.searches
-    entries = search.allowed(search.entries, out, None).entries if search.allowed else search.entries
+    entries = as_raced(search, out, rounds=raced.rounds)
     if entries.recipe.seeds < FEWEST_DRAWS:
         return False
     if stated.finetune != "budget" or budget is None:
@@ -297,7 +296,7 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
     asked = {name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"}  # chooses later
     key = f"learning-curve-{settings.digest([budget.stated, best, asked])[:12]}"
-    return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.usable))
+    return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.amount * (1 - RESERVE[budget.unit])))
 
 
 # Cells

@@ -1,0 +1,228 @@
+"""How long fine-tuning and adapting are in a race whose time is short.
+
+A fine-tuning has its full length if one of each contestant fits into the budget, else as much of it as fits: at least
+FEWEST_EPOCHS epochs and FEWEST_STEPS steps. Adapting has ADAPTING of the budget at most: first it is done once for all
+rounds, then it is shortened. If the shortest fine-tunings of all contestants do not fit, the last contestants do not
+count: by forecast the first round ends before them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.steps import finetuning_steps, steps_of_epochs
+from acclimate.methods import mlm
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.races.recipe import RaceRecipe, contestants_of
+from acclimate.reports.table import UNTOUCHED
+from acclimate.training.plan import Plan
+
+ADAPTING = 0.25  # share of the budget that adapting may take
+LITTLE = 0.05  # share of the budget below which adapting is not worth a contestant's place
+FEWEST_EPOCHS = 3  # of a fine-tuning
+FEWEST_STEPS = 100
+FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
+LEAST_SHARE = 1e-4  # of the rows that the recipe states, to which adapting is shortened
+LEAST_STEPS = 400  # below this a shortened adaptation takes smaller batches instead of fewer steps
+LEAST_BATCH = 8
+
+
+@dataclass(frozen=True)
+class CostOfJob:
+    """What a job costs that is done once.
+
+    contestants  those that need it; it is done if one of them races
+    updates      of the amount, what its steps take however few rows they have
+    steps        of its plan, if it can be shortened; batch: rows of a step
+    """
+
+    amount: float
+    contestants: tuple[str, ...] = (UNTOUCHED,)
+    updates: float = 0.0
+    steps: int = 0
+    batch: int = 1
+
+    def shortened(self, share: float) -> float:
+        """Return what the job takes with a share of its rows. Batches get smaller first, so steps fall less."""
+        if share >= 1:
+            return self.amount
+        steps = _fewer_steps(self.steps, self.batch, share)[0] / self.steps if self.steps else share
+        return steps * self.updates + share * (self.amount - self.updates)
+
+
+@dataclass(frozen=True)
+class RoundCosts:
+    """What the first round costs by forecast, in the budget's unit.
+
+    adapting  the jobs before fine-tuning that can be shortened, without what they take however short they are
+    fixed     that, and the other jobs that are done once
+    tuning    contestant -> its fine-tuning in full, the untouched model first; of several settings, all of them
+    apart     contestant -> of that, what it takes however few its steps are
+    test      contestant -> one look at the test set
+    rows      corpus -> rows that its documents come to
+    """
+
+    adapting: tuple[CostOfJob, ...]
+    fixed: tuple[CostOfJob, ...]
+    tuning: Mapping[str, float]
+    apart: Mapping[str, float]
+    test: Mapping[str, float]
+    rows: Mapping[Path, int] = field(default_factory=dict)
+
+    def of(self, names: Sequence[str]) -> RoundCosts:
+        """Return the costs if only these contestants race."""
+        adapting, fixed = (
+            tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
+        )
+        tuning, apart, test = ({name: of[name] for name in names} for of in (self.tuning, self.apart, self.test))
+        return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, apart=apart, test=test)
+
+    @property
+    def steps(self) -> float:
+        """What the steps of all fine-tunings take in full."""
+        return sum(self.tuning.values()) - sum(self.apart.values())
+
+    @property
+    def other(self) -> float:
+        """What the round takes beside steps and adapting."""
+        return sum(job.amount for job in self.fixed) + sum(self.apart.values()) + sum(self.test.values())
+
+    def adapted(self, share: float) -> float:
+        """Return what adapting takes with that share of its rows."""
+        return sum(job.shortened(share) for job in self.adapting)
+
+    def share_within(self, most: float) -> float:
+        """Return the largest share of its rows with which adapting takes at most so much; LEAST_SHARE if none does."""
+        if self.adapted(1.0) <= most:
+            return 1.0
+        fits, exceeds = LEAST_SHARE, 1.0
+        for _ in range(40):
+            middle = math.sqrt(fits * exceeds)
+            fits, exceeds = (middle, exceeds) if self.adapted(middle) <= most else (fits, middle)
+        return fits
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long fine-tuning and adapting are.
+
+    contestants   number of contestants whose first round fits by forecast; 0: not even that of the untouched model
+    tuning        share of the steps of fine-tuning; adapting: share of the rows of adapting
+    adaptations   number of adaptations of each contestant
+    first, later  what the first round takes, and each later one, by forecast; of as many contestants as fit, at least
+                  the untouched model
+    rows          group of settings -> rows of text that adapting with these settings sees
+    budget        into which this fits, as it was stated
+    """
+
+    contestants: int = 1
+    tuning: float = 1.0
+    adapting: float = 1.0
+    adaptations: int = 1
+    first: float = 0.0
+    later: float = 0.0
+    rows: Mapping[str, int] = field(default_factory=dict)
+    budget: str = ""
+
+
+def lengths_within(
+    amount: float, left: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
+) -> Lengths:
+    """Return what fits.
+
+    amount       of the budget; left: what is left of it
+    costs        of the contestants in the order in which they race, the untouched model first
+    least, most  share of its steps that a fine-tuning has
+    adaptations  number of adaptations that are wanted
+    """
+    names = [*costs.tuning]
+    for count in range(len(names), 0, -1):
+        part = costs.of(names[:count])
+        whole, quarter = part.adapted(1.0), ADAPTING * amount
+        room = min(quarter, left - part.other - least * part.steps)
+        if room < min(whole, LITTLE * amount):
+            continue
+        share = part.share_within(room)
+        adapting = part.adapted(share)
+        if adapting > room:  # even the smallest share takes more
+            continue
+        tuning = min(most, (left - part.other - adapting) / part.steps) if part.steps else most
+        again = adaptations
+        if whole and share < 1:
+            again = 1
+        elif whole:
+            again = max(1, min(adaptations, int(quarter / whole)))
+        first = part.other + adapting + tuning * part.steps
+        later = first if again > 1 else first - adapting - sum(job.amount for job in part.fixed)
+        return Lengths(count, tuning, share, again, first, later)
+    alone = costs.of(names[:1])
+    return Lengths(0, least, 1.0, 1, alone.other + least * alone.steps)
+
+
+def least_share(recipe: FinetuneRecipe, rows: int) -> float:
+    """Return the share of its steps that a fine-tuning on so many rows has at least."""
+    fewest = max(steps_of_epochs(FEWEST_EPOCHS, rows, recipe.plan.batch), FEWEST_STEPS)
+    return min(1.0, fewest / finetuning_steps(recipe, rows))
+
+
+def shorter_race(recipe: RaceRecipe, lengths: Lengths) -> RaceRecipe:
+    """Return the recipe with fine-tunings and adaptations of that length."""
+    groups = {
+        name: _shorter_adapting(getattr(recipe, name), lengths.adapting, lengths.rows.get(name, 0))
+        for name in adapting_groups(recipe)
+    }
+    return replace(
+        recipe,
+        adapt_seeds=lengths.adaptations,
+        finetune=_shorter_tuning(recipe.finetune, lengths.tuning),
+        **groups,
+    )
+
+
+def adapting_groups(recipe: RaceRecipe) -> list[str]:
+    """Return the groups of a race's settings that state how a model is pretrained or adapted."""
+    groups = (method.group(contestant) for method, contestant in contestants_of(recipe.methods).values())
+    return ["pretrain", *dict.fromkeys(groups)]
+
+
+def _shorter_tuning(recipe: FinetuneRecipe, share: float) -> FinetuneRecipe:
+    """Return the fine-tuning with a share of its steps, and fewer looks at dev."""
+    if share >= 1:
+        return recipe
+    plan = recipe.plan if recipe.epochs else replace(recipe.plan, steps=max(1, round(recipe.plan.steps * share)))
+    looks = min(recipe.looks, max(FEWEST_LOOKS, round(recipe.looks * share)))
+    least, most = round(recipe.least_steps * share), recipe.most_epochs * share
+    return replace(recipe, epochs=recipe.epochs * share, least_steps=least, most_epochs=most, plan=plan, looks=looks)
+
+
+def _shorter_adapting(recipe: Any, share: float, rows: int) -> Any:
+    """Return the settings with a share of the steps or epochs.
+
+    Where fewer than LEAST_STEPS would be left, batches get smaller instead, at a rate that falls as their root. rows:
+    of text, where the recipe counts epochs
+    """
+    if share >= 1:
+        return recipe
+    epochs = getattr(recipe, "epochs", 0.0)
+    plan = _fewer(mlm.with_steps(recipe.plan, epochs, rows), share)
+    if epochs:
+        return replace(recipe, epochs=epochs * share, plan=replace(plan, steps=recipe.plan.steps))
+    return replace(recipe, plan=plan)
+
+
+def _fewer(plan: Plan, share: float) -> Plan:
+    steps, batch = _fewer_steps(plan.steps, plan.batch, share)
+    rate = plan.rate * math.sqrt(batch / plan.batch)
+    return replace(plan, batch=batch, rate=rate, steps=steps)
+
+
+def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
+    """Return the steps, and the rows of each, in which a share of the rows is seen."""
+    seen = steps * batch * share
+    fewer = max(min(LEAST_STEPS, steps), round(steps * share))
+    rows = min(batch, max(LEAST_BATCH, round(seen / fewer)))
+    return max(1, round(seen / rows)), rows

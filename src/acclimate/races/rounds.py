@@ -1,0 +1,456 @@
+"""A race in rounds: it has an answer whenever its time is up, and a later session goes on with the next round.
+
+round 0   the baseline
+round 1   the untouched model is probed and fine-tuned; then each contestant is adapted, probed and fine-tuned with the
+          same seed
+round 2   the next seed of each contestant, after another adaptation if the recipe has several; and so on
+
+Only complete rounds are compared, so all contestants have the same seeds. Of a first round that was not completed, the
+contestants are shown that came to its end. A round begins only if the time of the last one is left. If several settings
+are stated (`search`), round 1 tries them all, and each contestant keeps the best on dev.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.figures import listed, percent, points
+from acclimate.core.steps import finetuning_steps
+from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.jobs.deadline import TimeUpError, deadline
+from acclimate.jobs.job import WALL, Job, decided, missing, result_of
+from acclimate.jobs.run import do_all
+from acclimate.jobs.workers import current_workers
+from acclimate.methods import finetune
+from acclimate.races.budget import Budget
+from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
+from acclimate.races.cost import round_costs
+from acclimate.races.design import Search
+from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
+from acclimate.races.recipe import contestants_of
+from acclimate.races.search import (
+    DIVERGED,
+    FAILED,
+    Candidate,
+    DevResult,
+    FineTuned,
+    Rounds,
+    SearchResult,
+    best_of_each,
+    fit_baseline,
+    rates_in_use,
+    reasons_of,
+    untouched_first,
+)
+from acclimate.reports.page import amount
+from acclimate.reports.table import UNTOUCHED
+from acclimate.training.gradients import NotFiniteError
+
+RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
+SLOWER = 1.05  # times the last round that the next one may take
+TIME_UP, INTERRUPTED = "its time was up", "it was interrupted"
+
+
+def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch: Watch = unwatched) -> FineTuned:
+    """Do what is missing of the race in the directory `run`, as far as the budget goes, and return what its complete
+    rounds fine-tuned. budget: None: all rounds are done, as many as the recipe has seeds
+
+    The race also ends at KeyboardInterrupt. A contestant one of whose jobs fails is out, and the others go on. Raises
+    the error of the untouched model's jobs, and of a model that is alone.
+    """
+    race = _Race(entries, run, budget, watch)
+    try:
+        if not race.begin():
+            return race.without_tuning()
+        while race.complete < race.entries.recipe.seeds and race.fits():
+            race.do_round()
+    except TimeUpError:
+        race.stopped = TIME_UP
+    except KeyboardInterrupt:
+        race.stopped = INTERRUPTED
+    return race.result()
+
+
+@dataclass
+class _Race:
+    """A race under way.
+
+    complete  number of complete rounds
+    chosen    the candidates that later rounds fine-tune, the untouched model first; none before round 1 is complete
+    out       contestant -> why it is out of the race
+    taken     what the jobs of the last rounds took, by contestant and kind of job, in the budget's unit
+    stopped   why the race ended before its last round; "" if it did not
+    """
+
+    entries: Entries
+    run: Path
+    budget: Budget | None
+    watch: Watch
+    complete: int = 0
+    chosen: list[Candidate] = field(default_factory=list)
+    out: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    taken: dict[tuple[str, str], float] = field(default_factory=dict)
+    errors: dict[str, Exception] = field(default_factory=dict)
+    stopped: str = ""
+    lengths: Lengths = field(default_factory=Lengths)
+    whole: Entries | None = None  # before they were shortened
+
+    def begin(self) -> bool:
+        """Fit the baseline, whatever the budget is, and decide how long fine-tuning and adapting are. Return False if
+        not even the untouched model's shortest fine-tuning fits; its probe is made then.
+        """
+        self.entries, lost = fit_baseline(self.entries, self.run, self.watch)
+        self.out |= lost
+        if self.budget is None:
+            return True
+        self.entries = in_order(self.entries)
+        with deadline(self.end(), self.watch) as watch:
+            self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
+        self.notes += notes_on(self.lengths, self.entries, self.budget)
+        for note in self.notes:
+            self.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+        if not self.lengths.contestants:
+            self.do(self.entries.probes.get(UNTOUCHED, ())[:1])
+            return False
+        self.whole, self.entries = self.entries, shortened(self.entries, self.lengths)
+        if self.budget.unit == "flops":  # no clock interrupts what does not fit
+            self.entries = only(self.entries, [*self.entries.models][: self.lengths.contestants])
+        return True
+
+    def end(self) -> float:
+        """Return when training ends, as `time.monotonic` counts; infinity if the budget is not one of time."""
+        if self.budget is None or self.budget.unit != "seconds":
+            return math.inf
+        return time.monotonic() + self.left()
+
+    def left(self) -> float:
+        """Return what is left of the budget."""
+        if self.budget is None:
+            return math.inf
+        return self.budget.amount * (1 - RESERVE[self.budget.unit]) - self.budget.spent(self.run)
+
+    def fits(self) -> bool:
+        """Return True if the next round fits into what is left, by what the last one took."""
+        planned = self.jobs(self.complete)
+        waiting = missing((job for jobs in planned.values() for job in jobs), self.run)
+        forecast = SLOWER * sum(self.taken.get(at, 0.0) for at in [*planned, ("", "test")])
+        fits = not waiting or not self.complete or bool(ranks.agree(forecast <= self.left()))
+        self.stopped = "" if fits else TIME_UP
+        return fits
+
+    def jobs(self, number: int) -> dict[tuple[str, str], list[Job]]:
+        """Return the jobs of a round that come before its tests, in their order, by contestant and kind.
+
+        number: of the round, from 0 on; it is the seed of fine-tuning, and the number of the adaptation
+        """
+        entries = self.entries
+        planned: dict[tuple[str, str], list[Job]] = {}
+        for name, first in entries.models.items():
+            drawn = [job for job in (first, *entries.further.get(name, ())) if job is not None]
+            links = [of for of in entries.losses if of not in entries.models] if name == UNTOUCHED else []
+            planned[name, "model"] = drawn[number : number + 1]
+            planned[name, "probe"] = [*entries.probes.get(name, ())[number : number + 1]]
+            planned[name, "measurement"] = [
+                job
+                for measure in MEASURED
+                for of in (name, *links)
+                for job in getattr(entries, measure).get(of, ())[number : number + 1]
+            ]
+            planned[name, "tuning"] = [
+                entries.tuning(name, each.setting, number) for each in self.candidates() if each.contestant == name
+            ]
+        return {at: jobs for at, jobs in planned.items() if jobs}
+
+    def candidates(self) -> list[Candidate]:
+        """Return the candidates of the next round: in the first one all settings of all contestants."""
+        tried = self.entries.recipe.settings()
+        return self.chosen or [Candidate(name, setting) for name in self.entries.models for setting in tried]
+
+    def do(self, jobs: Sequence[Job]) -> None:
+        """Do the jobs that have no result yet, until the time is up."""
+        end = self.end() if missing(jobs, self.run) else math.inf
+        with deadline(end, self.watch) as watch:
+            self.errors |= do_all(jobs, self.run, watch=watch)
+
+    def do_round(self) -> None:
+        """Do the next round and its tests, and tell what it came to."""
+        number, planned = self.complete, self.jobs(self.complete)
+        if number == 0:
+            self.do([job for (name, _), jobs in planned.items() for job in jobs if name == UNTOUCHED])
+            if self.whole is not None:
+                keep_lengths(self.whole, self.run, self.lengths)
+        self.do([job for jobs in planned.values() for job in jobs])
+        self.drop_failed(planned)
+        if number == 0:
+            self.choose(self.candidates())
+        tests = self.tests(number)
+        self.do(tests)
+        self.taken |= {at: sum(map(self.cost, jobs)) for at, jobs in {**planned, ("", "test"): tests}.items()}
+        if number == 0:  # of several settings later rounds have one
+            tried = len(self.entries.recipe.settings())
+            self.taken |= {at: cost / tried for at, cost in self.taken.items() if at[1] == "tuning"}
+        self.complete += 1
+        self.tell(number)
+
+    def tests(self, number: int) -> list[Job]:
+        """Return the looks of a round at the test set."""
+        task = self.entries.materials.task
+        tests = [tested(self.tuning(each, number), task) for each in self.chosen]
+        tests += [job for jobs in self.entries.probe_tests().values() for job in jobs[number : number + 1]]
+        return [job for job in tests if all(result_of(need, self.run) is not None for need in job.needs.values())]
+
+    def tuning(self, candidate: Candidate, number: int) -> Job:
+        """Return the fine-tuning of a candidate in a round."""
+        return self.entries.tuning(candidate.contestant, candidate.setting, number)
+
+    def cost(self, job: Job) -> float:
+        """Return what a job took, in the budget's unit; of seconds its share, if several jobs run at once."""
+        if self.budget is not None and self.budget.unit == "flops":
+            return float((result_of(job, self.run) or {}).get("flops", 0.0))
+        wall, workers = job.directory(self.run) / WALL, current_workers()
+        seconds = float(files.read_record(wall)["seconds"]) if wall.exists() else 0.0
+        return seconds / (workers.slots if workers is not None else 1)
+
+    def drop_failed(self, planned: Mapping[tuple[str, str], Sequence[Job]]) -> None:
+        """Take the contestants out of the race whose models or fine-tunings failed."""
+        for name in self.entries.models:
+            needed = [job for kind in ("model", "tuning") for job in planned.get((name, kind), ())]
+            lost = [error for job in needed if (error := self.errors.get(job.name)) is not None]
+            lost = [error for error in lost if not isinstance(error, NotFiniteError)]
+            if not lost:
+                continue
+            if name == UNTOUCHED or len(self.entries.models) == 1:
+                raise lost[0]
+            self.out |= reasons_of({name: needed}, self.errors)
+            self.watch(Progress("race", 0, 0, "steps", {"note": f"{name} failed: {self.out[name]}"}))
+        self.entries = only(self.entries, [name for name in self.entries.models if name not in self.out])
+
+    def choose(self, candidates: Sequence[Candidate]) -> None:
+        """Choose each contestant's best setting on dev by the first seed. Those that diverge even so are out."""
+        candidates = [each for each in candidates if each.contestant in self.entries.models]
+        record = self.record()
+        means = record.run_all(candidates, range(1), 1.0)
+        chosen = untouched_first(best_of_each(means))
+        self.chosen = record.sound(chosen)
+        self.out |= {each.contestant: _diverged(each) for each in chosen if each not in self.chosen}
+        self.entries = only(self.entries, [each.contestant for each in self.chosen])
+        for name, rates in rates_in_use(self.entries, self.run).items():
+            self.watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
+
+    def record(self) -> Rounds:
+        """Return the scores on dev so far, as a search ranks them."""
+        task, recipe = self.entries.materials.task, self.entries.recipe
+        sample = finetune.dev_sample_of(recipe.finetune, task)
+        constant = max(finetune.without_reading(recipe.finetune, task, rows) for rows in (task.examples("dev"), sample))
+
+        def score(candidate: Candidate, seed: int, share: float) -> DevResult:
+            job = self.tuning(candidate, seed)
+            if (seen := result_of(job, self.run)) is not None:
+                return DevResult(seen["dev"], seen["steps"], loss=seen["loss"], learnt=seen["learnt"])
+            return DIVERGED if isinstance(self.errors.get(job.name), NotFiniteError) else FAILED
+
+        return Rounds(score, lambda candidate: None, constant=constant)
+
+    def tell(self, number: int) -> None:
+        """Tell the scores of a complete round."""
+        task = self.entries.materials.task
+        results = {
+            each.contestant: result_of(tested(self.tuning(each, number), task), self.run) for each in self.chosen
+        }
+        scores = [f"{name} {points(seen['test'])}" for name, seen in results.items() if seen is not None]
+        note = f"complete: {', '.join(scores)} points on test"
+        self.watch(Progress(f"round {number + 1}", 1, 1, "rounds", {"note": note}))
+
+    def result(self) -> FineTuned:
+        """Return what the complete rounds fine-tuned, or what the first one did before the race was stopped."""
+        tried = self.entries.recipe.settings()
+        candidates = [Candidate(name, setting) for name in self.entries.models for setting in tried]
+        if not self.complete:
+            candidates = [each for each in candidates if result_of(self.tuning(each, 0), self.run) is not None]
+            reached = [*dict.fromkeys(each.contestant for each in candidates)]
+            if UNTOUCHED not in reached:
+                return self.without_tuning()
+            if late := [name for name in self.entries.models if name not in reached]:
+                self.notes.append(f"The first round ended before {listed(late)}.")
+            self.entries = only(self.entries, reached)
+            self.choose(candidates)
+        rounds, record = max(1, self.complete), self.record()
+        if len(tried) > 1:
+            first = [each for each in candidates if each.contestant in self.entries.models]
+            record.record_round(
+                record.run_all(first, range(1), 1.0), self.chosen, "goes on", "another setting did better"
+            )
+        means = record.run_all(self.chosen, range(rounds), 1.0)
+        sound = record.sound(self.chosen)
+        self.out |= {each.contestant: _diverged(each) for each in self.chosen if each not in sound}
+        record.record_round(means, sound, "the best setting of its contestant", "")
+        note = f"{amount(len(tried), 'setting')} of each contestant were tried in round 1." if len(tried) > 1 else ""
+        search = SearchResult(tuple(sound), tuple(record.record), note, self.stopped, rounds)
+        tuned = {each.contestant: tuple(self.tuning(each, seed) for seed in range(rounds)) for each in sound}
+        entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
+        return FineTuned(entries, search, tuned, tuned, self.out, tuple(self.notes), self.complete)
+
+    def without_tuning(self) -> FineTuned:
+        """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
+        if self.lengths.contestants:
+            self.notes.append(
+                "The time was up before the untouched model was fine-tuned. The same command with a larger --budget "
+                "goes on here."
+            )
+        entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
+        search = SearchResult((), (), "", self.stopped)
+        return FineTuned(replace(entries, fine_tunes=False), search, {}, notes=tuple(self.notes), failed=self.out, rounds=0)
+
+
+def _diverged(candidate: Candidate) -> str:
+    return f"{DIVERGED.lost} at {candidate.setting.name}"
+
+
+def only(entries: Entries, names: Iterable[str]) -> Entries:
+    """Return the entries of these contestants alone. What is measured of links of chains stays."""
+    gone = {*entries.models} - {*names}
+    parts: dict[str, Any] = {
+        part: {name: value for name, value in getattr(entries, part).items() if name not in gone}
+        for part in ("models", "further", "probes", "given", *MEASURED)
+    }
+    return replace(entries, **parts)
+
+
+def cut_to_rounds(entries: Entries, run: Path, rounds: int) -> Entries:
+    """Return the entries with as many seeds and adaptations as there are rounds, without what was not measured."""
+    recipe = replace(entries.recipe, seeds=rounds, adapt_seeds=min(entries.recipe.adapt_seeds, rounds))
+    parts: dict[str, Any] = {"further": {name: jobs[: rounds - 1] for name, jobs in entries.further.items()}}
+    for part in ("probes", *MEASURED):
+        cut = {name: jobs[:rounds] for name, jobs in getattr(entries, part).items()}
+        parts[part] = {name: jobs for name, jobs in cut.items() if not missing(jobs, run)}
+    return replace(entries, recipe=recipe, **parts)
+
+
+def in_order(entries: Entries) -> Entries:
+    """Return the entries with the contestants in the order in which a first round does them: the untouched model and
+    checkpoints, then those that read a corpus of the user, then the others; or in that of a recipe that names them.
+    """
+    if entries.recipe.contestants is not None:
+        return entries
+    known = contestants_of(entries.recipe.methods)
+    first = {UNTOUCHED, *entries.given, *(name for name, (_, each) in known.items() if each.needs != "task")}
+    models = {name: entries.models[name] for name in sorted(entries.models, key=lambda name: name not in first)}
+    return replace(entries, models=models)
+
+
+def lengths_of(
+    entries: Entries, run: Path, budget: Budget, *, writes: bool = True, watch: Watch = unwatched
+) -> Lengths:
+    """Return how long fine-tuning and adapting are: as `keep_lengths` wrote it down, else as they fit into the budget.
+
+    writes: False for a dry run
+    """
+    key = _race_of(entries)
+    kept = decided(run, f"lengths-{key}", lambda: None, writes=False)
+    if kept is not None:
+        return Lengths(**kept)
+    tuning = decided(run, f"tuning-length-{key}", lambda: None, writes=False)
+    recipe, task = entries.recipe, entries.materials.task
+
+    def decide() -> dict[str, Any]:
+        planned = _Race(entries, run, budget, watch).jobs(0)
+        tunings = [job for (_, kind), jobs in planned.items() for job in jobs if kind == "tuning"]
+        tests = [tested(job, task) for job in tunings[:: len(recipe.settings())]]
+        jobs = [*(job for jobs in planned.values() for job in jobs), *tests]
+        costs = round_costs(entries, jobs, budget.unit, watch=watch)
+        least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
+        least, most = (least, 1.0) if tuning is None else (tuning, tuning)
+        left = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
+        found = lengths_within(budget.amount, left, costs, least=least, most=most, adaptations=recipe.adapt_seeds)
+        rows = rows_of(recipe, entries.materials, costs.rows)
+        return asdict(replace(found, rows=rows, budget=budget.stated))
+
+    return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, writes=writes))
+
+
+def keep_lengths(entries: Entries, run: Path, lengths: Lengths) -> None:
+    """Write the lengths down, once the untouched model was fine-tuned: all fine-tunings of this race are as long. Other
+    lengths are kept if adapting was counted.
+    """
+    key = _race_of(entries)
+    decided(run, f"tuning-length-{key}", lambda: lengths.tuning)
+    if lengths.contestants > 1:
+        decided(run, f"lengths-{key}", lambda: asdict(lengths))
+
+
+def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries:
+    """Return the contestants of a search with the lengths that they have in the race in the directory `run`.
+
+    rounds: number of complete rounds; None: as many as fit by forecast. A dry run, which writes nothing, asks this too
+    """
+    if search.budget is None:
+        return search.entries
+    entries = in_order(search.entries)
+    lengths = lengths_of(entries, run, search.budget, writes=False)
+    if not lengths.contestants:
+        return cut_to_rounds(replace(only(entries, [UNTOUCHED]), fine_tunes=False), run, 1)
+    cut = only(shortened(entries, lengths), [*entries.models][: lengths.contestants])
+    seeds = max(1, rounds_of(lengths, cut.recipe.seeds, search.budget) if rounds is None else rounds)
+    return replace(cut, recipe=replace(cut.recipe, seeds=seeds, adapt_seeds=min(cut.recipe.adapt_seeds, seeds)))
+
+
+def rounds_of(lengths: Lengths, most: int, budget: Budget) -> int:
+    """Return how many rounds fit into the budget by forecast, at least 1."""
+    left = budget.amount * (1 - RESERVE[budget.unit]) - lengths.first
+    return max(1, min(most, 1 + int(left / lengths.later))) if lengths.later > 0 else most
+
+
+def shortened(entries: Entries, lengths: Lengths) -> Entries:
+    """Return the entries with fine-tunings and adaptations of that length, contestants in the same order."""
+    cut = enter(shorter_race(entries.recipe, lengths), entries.materials)
+    cut = replace(cut, baseline=entries.baseline, models={name: cut.models[name] for name in entries.models})
+    return replace(cut, recipe=replace(cut.recipe, tfidf=entries.recipe.tfidf))
+
+
+def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
+    """Return in sentences what a budget shortens, and how many rounds fit by forecast."""
+    recipe, rows = entries.recipe, entries.materials.task.sizes["train"]
+    if not lengths.contestants:
+        return [
+            f"Nothing is fine-tuned in {budget.stated}: the shortest fine-tuning of the untouched model, of "
+            f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give --budget "
+            f"{budget.as_text(1.2 * lengths.first).replace(' ', '')} or more, or a smaller --model."
+        ]
+    notes, fit = [], f"to fit {budget.stated}"
+    if lengths.budget != budget.stated:
+        fit = f"as --budget {lengths.budget} had it, with which the race began; in another --out they are others"
+    if lengths.tuning < 1:
+        steps = finetuning_steps(recipe.finetune, rows)
+        short = finetuning_steps(shorter_race(recipe, lengths).finetune, rows)
+        notes.append(f"Fine-tuning has {short:,} of its {steps:,} steps, {fit}.")
+    if lengths.adapting < 1:
+        notes.append(
+            f"Adapting sees {percent(lengths.adapting)} of the rows that its settings state, {fit}. More may change "
+            "which contestant is ahead."
+        )
+    if lengths.budget != budget.stated:
+        return notes
+    if lengths.contestants < len(entries.models):
+        late = [*entries.models][lengths.contestants :]
+        return [*notes, f"By forecast the first round ends before {listed(late)}."]
+    rounds = rounds_of(lengths, recipe.seeds, budget)
+    return [*notes, f"By forecast {amount(rounds, 'round')} fit{'s' * (rounds == 1)} into {budget.stated}."]
+
+
+def _race_of(entries: Entries) -> str:
+    """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. The number
+    of rounds does not count, and no setting of what follows the race.
+    """
+    given = {name: entries.given.get(name, entries.materials) for name in entries.models}
+    models = {name: job.name if job else given[name].identity() for name, job in entries.models.items()}
+    stated = settings.to_mapping(entries.recipe)
+    for name in ("seeds", "learning_curve", "margin"):
+        del stated[name]
+    return settings.digest([stated, dict(entries.materials.task.hashes), models])[:12]

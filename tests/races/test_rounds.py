@@ -1,0 +1,128 @@
+"""A race in rounds, on the toy task: it is compared by complete rounds, and goes on where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import toys
+from acclimate.core import files
+from acclimate.core.types import Progress, unwatched
+from acclimate.jobs.deadline import TimeUpError
+from acclimate.jobs.job import DECISIONS
+from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.outcome import Outcome
+from acclimate.races.race import run_race
+from acclimate.races.report import write_race_pages
+from conftest import Raced
+from studies import recorded
+
+TERA = 1e12
+
+
+def stopping(stage: str, error: type[BaseException]) -> Callable[[Progress], None]:
+    """Return a watch that raises the error once a job with this in its label tells its progress."""
+
+    def watch(progress: Progress) -> None:
+        if stage in progress.stage and progress.unit == "steps" and progress.total:
+            raise error
+
+    return watch
+
+
+def race_in(run: Path, raced: Raced, *, watch: Callable[[Progress], None] = unwatched, **given: object) -> Outcome:
+    """Race in the directory, and return what it recorded."""
+    recipe = replace(raced.recipe, **{name: value for name, value in given.items() if name != "budget"})
+    budget = given.get("budget")
+    assert budget is None or isinstance(budget, Budget)
+    run_race(recipe, raced.materials, run, command="acclimate race", budget=budget, watch=watch)
+    write_race_pages(run)
+    return recorded(run)
+
+
+def test_a_race_without_a_limit_does_all_rounds(toy_race: Raced) -> None:
+    outcome = recorded(toy_race.run)
+    assert (outcome.rounds, outcome.first_impression) == (2, False)
+    plan = [json.loads(line)["label"] for line in (toy_race.run / "plan.jsonl").read_text().splitlines()]
+    first, later = (max(plan.index(f"test {name}, seed {seed}") for name in ("untouched", "DAPT")) for seed in (0, 1))
+    assert first < plan.index("fine-tune untouched, seed 1") < later
+    assert plan.index("fine-tune untouched, seed 0") < plan.index("TAPT")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeUpError])
+def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(
+    error: type[BaseException], toy_race: Raced, tmp_path: Path
+) -> None:
+    outcome = race_in(tmp_path / "run", toy_race, watch=stopping("fine-tune DAPT", error))
+    assert outcome.rounds == 0
+    assert {score.contestant for score in outcome.scores} == {"untouched", "TAPT", "TF-IDF"}
+    assert not outcome.compared.contrasts
+    text = " ".join((tmp_path / "run" / "table.txt").read_text().split())
+    assert "First impression before the first round was complete: " in text
+    assert "Differences may be chance" in text
+    assert "The first round ended before DAPT." in text
+    assert "95%" not in text.partition("Costs")[0].partition("Scores on test")[2]
+    whole = race_in(tmp_path / "run", toy_race)
+    assert whole.rounds == 2
+    ours, theirs = (toys.outcome_without_seconds(run)["results"] for run in (tmp_path / "run", toy_race.run))
+    assert ours == theirs
+
+
+def test_rounds_that_are_not_complete_are_not_compared(toy_race: Raced, tmp_path: Path) -> None:
+    outcome = race_in(tmp_path / "run", toy_race, watch=stopping("fine-tune TAPT, seed 1", KeyboardInterrupt))
+    assert (outcome.rounds, outcome.first_impression) == (1, True)
+    assert {(score.contestant, score.seed) for score in outcome.scores} == {
+        (name, 0) for name in ("untouched", "TAPT", "DAPT", "TF-IDF")
+    }
+    assert outcome.race is not None
+    assert outcome.race.stopped == "it was interrupted"
+    assert "First impression after 1 round: " in (tmp_path / "run" / "table.txt").read_text()
+    begun = [path.name for path in (tmp_path / "run" / "jobs").glob("fine-tune-untouched-seed-1-*/result.json")]
+    assert begun == ["result.json"], "it is kept for a session that goes on"
+
+
+def test_where_the_untouched_model_was_not_fine_tuned_its_probe_and_the_baseline_are_scored(
+    toy_race: Raced, tmp_path: Path
+) -> None:
+    outcome = race_in(tmp_path / "run", toy_race, watch=stopping("fine-tune untouched", TimeUpError))
+    assert {result.row for result in outcome.results} == {"untouched, probe", "TF-IDF"}
+    assert outcome.race is not None
+    assert outcome.race.use == "TF-IDF"
+    assert (tmp_path / "run" / "use" / "race.json").exists()
+
+
+def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Raced, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    spent = {}
+    for rounds in (1, 2):
+        shutil.rmtree(run, ignore_errors=True)
+        race_in(run, toy_race, seeds=rounds)
+        spent[rounds] = Budget(1, "flops", "").spent(run)
+    shutil.rmtree(run)
+    first = Budget(1.2 * spent[1], "flops", "small")
+    assert race_in(run, toy_race, budget=first).rounds == 1
+    lengths = files.read_record(run / DECISIONS)
+    settings = {path.parent.name for path in (run / "jobs").glob("fine-tune-*/result.json")}
+    again = race_in(run, toy_race, budget=first)
+    assert again.rounds == 1
+    assert settings == {path.parent.name for path in (run / "jobs").glob("fine-tune-*/result.json")}
+    further = race_in(run, toy_race, budget=Budget(3 * spent[2], "flops", "large"))
+    assert (further.rounds, further.first_impression) == (2, False)
+    assert lengths.items() <= files.read_record(run / DECISIONS).items()
+    assert settings < {path.parent.name for path in (run / "jobs").glob("fine-tune-*/result.json")}
+
+
+def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: Raced, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def watch(progress: Progress) -> None:
+        told.append(str(progress.values.get("note", "")))
+
+    outcome = race_in(tmp_path / "run", toy_race, budget=parse_budget("1kFLOP"), watch=watch)
+    assert "TF-IDF" in {result.row for result in outcome.results}
+    assert any(note.startswith("Nothing is fine-tuned in 1kFLOP: the shortest fine-tuning") for note in told)
