@@ -306,7 +306,9 @@ class _Race:
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult((), (), "", self.stopped)
-        return FineTuned(replace(entries, fine_tunes=False), search, {}, notes=tuple(self.notes), failed=self.out, rounds=0)
+        return FineTuned(
+            replace(entries, fine_tunes=False), search, {}, notes=tuple(self.notes), failed=self.out, rounds=0
+        )
 
 
 def _diverged(candidate: Candidate) -> str:
