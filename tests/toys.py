@@ -27,6 +27,7 @@ SIZES = {"train": 60, "dev": 24, "test": 30}
 
 SETTINGS = (
     "seeds=2",
+    "adapt_seeds=1",
     'contestants=["TAPT", "DAPT", "TF-IDF"]',
     "pretrain.vocabulary=300",
     "pretrain.masking=0.15",

@@ -89,6 +89,11 @@ class Study:
         return self.report.facts.encoder if self.report else ""
 
     @property
+    def rounds(self) -> int | None:
+        """Number of complete rounds of a race in rounds; None of other studies."""
+        return self.report.outcome.rounds if self.report else None
+
+    @property
     def winner(self) -> str:
         """Refused: the name of `use` in version 0.2."""
         raise AttributeError("winner is now called use: the contestant to use, which may be the baseline. See encoder")

@@ -21,6 +21,8 @@ from acclimate.cli.verb import Session, check_files, check_models, command, verb
 from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
+INTERRUPTED_STATUS = 130  # of a process that ended at ctrl-C
+
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
     from acclimate.tasks.labelled import LabelledFiles
@@ -156,6 +158,14 @@ def race(
             rich_help_panel=options.COMPARED,
         ),
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Race every contestant whose texts are given, not only TAPT, DAPT with --corpus, and TF-IDF.",
+            rich_help_panel=options.COMPARED,
+        ),
+    ] = False,
     labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
@@ -188,12 +198,14 @@ def race(
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.budget import budget_or_usual, check_listed
-    from acclimate.races.recipe import heeded, refuse_unused, stated_methods
+    from acclimate.races.recipe import ALL, heeded, refuse_unused, stated_methods
 
     start = start_of(model)
     usual = race.recipe_for(start, stated_methods(session.parameters.get("assignments") or ()))
     if folds is not None:
         usual = replace(usual, folds=folds)
+    if every:
+        usual = replace(usual, contestants=(ALL,))
     stated = session.note(heeded(session.recipe, usual))
     limit, notes = budget_or_usual(budget, stated, probe_only=probe_only)
     if limit is not None:
@@ -235,6 +247,7 @@ def _race(
     from acclimate.data.sources import Inputs
     from acclimate.jobs.job import check_format
     from acclimate.races import race
+    from acclimate.races.outcome import INTERRUPTED
     from acclimate.races.report import text_of
 
     out = session.parameters["out"]
@@ -269,6 +282,10 @@ def _race(
         session.say(followed.text)
     if session.parameters.get("json"):
         session.give({"directory": str(out), "studies": documents_of(out)})
+    if report.facts.stopped == INTERRUPTED:
+        session.say("The race was interrupted. The same command goes on.")
+        session.status = INTERRUPTED_STATUS
+        return
     session.status = FAILED if report.failed or (followed and followed.failed) else 0
 
 

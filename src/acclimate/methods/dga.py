@@ -403,7 +403,6 @@ METHOD = Method(
             # over="model": for two heads a layer Eq. 10 gives both the same number
             small=DgaRecipe(**SMALL_NOISY, over="model", subset=200, anchor="mlm"),
             usual=DgaRecipe(**NOISY),
-            default=True,
         ),
     ),
     passes=passes,

@@ -37,7 +37,7 @@ class Contestant:
     group     prefix of its settings in a race, such as "dapt" in `dapt.epochs=3`; "": the method's name
     small     recipe for a small encoder that the race pretrains; None: the defaults of the recipe
     usual     recipe for a model that is given; None: the defaults of the recipe
-    default   True if it races whenever its text is given and no contestants are named
+    default   True if it races whenever its text is given and no contestants are named: TAPT and DAPT
     after     contestants whose model it may go on from: ("DAPT",) lets DAPT+TAPT race
     """
 

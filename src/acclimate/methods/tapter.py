@@ -467,7 +467,6 @@ METHOD = Method(
             "task",
             small=_SMALL,
             usual=_USUAL,
-            default=True,
             after=("DAPT",),
         ),
         Contestant("TAPTER permuted", "task", {"permuted": True}, small=_SMALL, usual=_USUAL),

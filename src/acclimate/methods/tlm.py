@@ -518,7 +518,6 @@ METHOD = Method(
             "general",
             small=_SMALL,
             usual=_SMALL,  # TLM starts from random weights there too
-            default=True,
         ),
     ),
     unsuited=unsuited,

@@ -23,7 +23,7 @@ from acclimate.methods.probe import PROBED
 from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
-from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting, contestants_of
+from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.thresholds import has_threshold
@@ -555,6 +555,7 @@ def enter(
     """
     if materials.task.sizes["dev"] < recipe.search.least_dev:
         recipe = replace(recipe, search=SearchRecipe())
+    recipe = replace(recipe, adapt_seeds=recipe.adapt_seeds or 1)
     _check(recipe, materials)
     base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
@@ -725,7 +726,7 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
         )
     check_lengths(materials.checkpoints, materials.task.max_tokens)
     known = contestants_of(recipe.methods)
-    for name in recipe.contestants or ():
+    for name in () if recipe.contestants == (ALL,) else recipe.contestants or ():
         for link in recipe.links(name):
             needs = known[link][1].needs if link in known else "task"
             if needs == "domain" and materials.domain is None:

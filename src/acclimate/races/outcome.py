@@ -30,6 +30,7 @@ from acclimate.tasks.task import Kind
 
 NEAR = "little more than frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
+INTERRUPTED = "it was interrupted"  # why a race stopped, if a user ended it
 ROUNDING = 1e-9  # difference of two dev scores that is none
 IN_SCIKIT_LEARN = "in scikit-learn"  # what `Facts.given` calls the code of a baseline
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there

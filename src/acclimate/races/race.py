@@ -225,6 +225,10 @@ def design(
         raise ValueError("--folds with --budget: a budget is for one search on one dev set. Leave one of them out")
     if recipe.folds:
         return _in_folds(recipe, materials, command=command, probe_only=probe_only)
+    one_setting = recipe.search.combinations == 1 or task.sizes["dev"] < recipe.search.least_dev
+    rounds = not probe_only and (budget is not None or one_setting)
+    if rounds and not recipe.adapt_seeds:
+        recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
     few: tuple[str, ...] = ()
     if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
@@ -232,7 +236,6 @@ def design(
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
         )
-    rounds = entries.fine_tunes and (budget is not None or len(entries.recipe.settings()) == 1)
     names = [*entries.models, *([entries.baseline.label] if entries.baseline else [])]
     return Design(
         name=RACE,

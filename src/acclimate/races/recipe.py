@@ -20,7 +20,8 @@ from acclimate.reports.table import ALONE, UNTOUCHED
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
-Adaptations = Annotated[int, Range(least=1, most=1000)]
+Adaptations = Annotated[int, Range(least=0, most=1000)]
+ALL = "all"  # as the only name in `RaceRecipe.contestants`
 Points = Annotated[float, Range(least=0, most=100)]
 DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
 
@@ -107,13 +108,6 @@ class SearchRecipe:
             )
 
 
-SEARCHES: Mapping[str, SearchRecipe] = {
-    "robust": SearchRecipe(rates=(1e-5, 3e-5, 9e-5), extend=True, least_dev=200),
-    "papers": SearchRecipe(rates=(1e-5, 3e-5, 5e-5)),  # BLURB's
-}
-"""Preset of fine-tuning -> the search of a race that states none."""
-
-
 @dataclass(frozen=True)
 class LearningCurveRecipe:
     """What `race --learning-curve` does once the race has ended: it scores the untouched model and the best adapted
@@ -174,7 +168,7 @@ def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
 
 def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
     """Return the type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
-    names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, *named)
+    names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, ALL, *named)
     return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
 
 
@@ -221,9 +215,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     folds: Count = 0
     """Score by cross-validation with this number of folds, repeated once for each of `seeds`, in place of one test set:
     for few labelled rows. 0: one test set."""
-    adapt_seeds: Adaptations = 1
+    adapt_seeds: Adaptations = 0
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
-    from adaptation k mod adapt_seeds. With 1, verdicts are about this one draw of adapting."""
+    from adaptation k mod adapt_seeds. 0: one for each round, or a single one if time is short, if settings are searched
+    without a budget, or by cross-validation. With 1, verdicts are about this one draw of adapting."""
     margin: Points = 1.0
     """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
     simplest, then the untouched model, then the cheapest adaptation. A point is 0.01 of the metric, whichever it is: of
@@ -235,9 +230,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
     an adaptation masks sub-words."""
     contestants: Names = None
-    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: all
-    default contestants whose texts are given, TF-IDF and random weights."""
-    search: SearchRecipe = SEARCHES["robust"]  # settings of fine-tuning that every contestant tries
+    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: TAPT,
+    DAPT if there is raw text of the domain, and TF-IDF. ["all"]: every contestant whose texts are given."""
+    search: SearchRecipe = field(default_factory=SearchRecipe)
+    """Settings of fine-tuning that every contestant tries. By default there is one, and nothing to search."""
     pretrain: scratch.ScratchRecipe = scratch.SMALL
     """Settings of the small encoder that is pretrained if the model is "scratch"."""
     finetune: finetune.FinetuneRecipe = field(default_factory=finetune.FinetuneRecipe)  # settings of every fine-tuning
@@ -258,6 +254,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         if self.contestants is not None:
             names = [name for each in self.contestants for name in self.named.get(each, (each,))]
             object.__setattr__(self, "contestants", tuple(names))
+        if self.contestants is not None and ALL in self.contestants and len(self.contestants) > 1:
+            raise ValueError(f'contestants = {list(self.contestants)}: "{ALL}" stands alone')
         if self.contestants is not None and len(set(self.contestants)) < len(self.contestants):
             raise ValueError(f"contestants = {list(self.contestants)}: each may stand once")
         check_unnamed(self, self.methods)
@@ -278,9 +276,12 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
         if not baselines.baseline_of(kind):
             unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
-        if self.contestants is None:
-            racing = [name for name, (_, each) in known.items() if each.default and there[each.needs]]
-            return tuple(name for name in (*racing, baselines.BASELINE, scratch.CONTROL) if name not in unsuited)
+        if self.contestants in (None, (ALL,)):
+            racing = [
+                name for name, (_, each) in known.items() if there[each.needs] and (self.contestants or each.default)
+            ]
+            names = (*racing, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
+            return tuple(name for name in names if name not in unsuited)
         for name in self.contestants:
             for link in self.links(name):
                 if link in unsuited:
@@ -417,34 +418,16 @@ S = TypeVar("S", bound=_Searching)
 
 
 def heeded(state: Callable[[S], S], usual: S) -> S:
-    """Return `usual` with what the user stated, on top of the search that belongs to the stated preset, and without the
-    search over what was stated as one value: `finetune.plan.rate` means that rate. A stated rate, also one of a search,
-    is used as it is for an encoder of any width.
+    """Return `usual` with what the user stated. The rates of a stated search are used as they are for an encoder of any
+    width.
 
     state: returns a recipe with what was stated on top
     """
     stated = state(usual)
-    if stated.finetune.preset != usual.finetune.preset:
-        usual = cast(S, replace(cast(Any, usual), search=SEARCHES[stated.finetune.preset]))
-        stated = state(usual)
     if stated.search.rates and _states_rates(state, usual):
         literal = replace(usual.finetune, rate_by_width=False)
         stated = state(cast(S, replace(cast(Any, usual), finetune=literal)))
-    tuned, search = stated.finetune, stated.search
-    preset = finetune.FinetuneRecipe.presets[tuned.preset]
-    if _states_rate(state, usual, preset) and search.rates == usual.search.rates:
-        search = replace(search, rates=())
-    if tuned.epochs != preset.epochs and search.epochs == usual.search.epochs:
-        search = replace(search, epochs=())
-    if tuned.plan.batch != preset.plan.batch and search.batches == usual.search.batches:
-        search = replace(search, batches=())
-    return cast(S, replace(cast(Any, stated), search=search))
-
-
-def _states_rate(state: Callable[[S], S], usual: S, preset: finetune.FinetuneRecipe) -> bool:
-    """Return True if the user stated the rate of fine-tuning: then another in the preset does not come through."""
-    other = replace(preset, plan=replace(preset.plan, rate=0.11))
-    return state(cast(S, replace(cast(Any, usual), finetune=other))).finetune.plan.rate != other.plan.rate
+    return stated
 
 
 def _states_rates(state: Callable[[S], S], usual: S) -> bool:

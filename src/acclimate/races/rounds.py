@@ -33,7 +33,8 @@ from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, teste
 from acclimate.races.cost import round_costs
 from acclimate.races.design import Search
 from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
-from acclimate.races.recipe import contestants_of
+from acclimate.races.outcome import INTERRUPTED
+from acclimate.races.recipe import ALL, contestants_of
 from acclimate.races.search import (
     DIVERGED,
     FAILED,
@@ -54,7 +55,7 @@ from acclimate.training.gradients import NotFiniteError
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
 SLOWER = 1.05  # times the last round that the next one may take
-TIME_UP, INTERRUPTED = "its time was up", "it was interrupted"
+TIME_UP = "its time was up"
 
 
 def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch: Watch = unwatched) -> FineTuned:
@@ -339,7 +340,7 @@ def in_order(entries: Entries) -> Entries:
     """Return the entries with the contestants in the order in which a first round does them: the untouched model and
     checkpoints, then those that read a corpus of the user, then the others; or in that of a recipe that names them.
     """
-    if entries.recipe.contestants is not None:
+    if entries.recipe.contestants not in (None, (ALL,)):
         return entries
     known = contestants_of(entries.recipe.methods)
     first = {UNTOUCHED, *entries.given, *(name for name, (_, each) in known.items() if each.needs != "task")}
