@@ -9,7 +9,6 @@ import os
 import random
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -19,7 +18,6 @@ from typing import Any
 
 import pytest
 
-import toys
 from acclimate.core import files
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.vectors.vectors import Skipgram, train_vectors
@@ -257,31 +255,14 @@ def test_templates_makes_rows_that_the_doctor_finds_again(report_of, tmp_path):
     assert report.count("| 12 of 12 |") == report.count("| 24 of 24 |") == 2
 
 
-@pytest.mark.slow
-def test_budgeted_race_compares_its_best_with_the_grids(report_of, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    task = tmp_path / "papers"
-    (task / "corpus").mkdir(parents=True)
-    shutil.copy(toy_race.inputs / "domain.txt", task / "corpus")
-    for split in toys.SIZES:
-        rows = [json.loads(line) for line in (toy_race.inputs / f"{split}.jsonl").read_text().splitlines()]
-        with open(task / f"{split}.csv", "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([["text", "label"], *([row["text"], row["label"]] for row in rows)])
-    settings = [setting for setting in toys.SETTINGS if not setting.startswith(("pretrain", "contestants"))]
-    options = [
-        "--model",
-        base / "checkpoint",
-        "--task",
-        f"papers={task}",
-        "--work",
-        tmp_path / "runs",
-        "--share",
-        "0.8",
-    ]
-    options += ["--max-tokens", "32", *settings, 'contestants=["TAPT"]', "search.rates=[1e-2,3e-3]"]
-    report = report_of("budgeted_race.py", tmp_path / "budget.md", *options)
-    assert "| papers | grid | " in report
-    assert "| papers | budget, 80% | " in report
+def test_asked_taken_races_under_each_load_and_goes_on(report_of, toy_race, tmp_path):
+    rows = [json.loads(line) for line in (toy_race.inputs / "train.jsonl").read_text().splitlines()]
+    with open(tmp_path / "toy.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["text", "label"], *([row["text"], row["label"]] for row in rows)])
+    options = [tmp_path / "runs", "--tasks", f"toy={tmp_path / 'toy.csv'}", "--budgets", "20s", "--times", "1"]
+    settings = ["--settings", "seeds=1", 'contestants=["TF-IDF"]', "finetune.preset=papers", "finetune.epochs=1"]
+    report = report_of("asked_taken.py", tmp_path / "taken.md", *options, "--loads", "idle", *settings)
+    assert "| toy | 20s | idle | 1 | " in report
 
 
 def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp_path):

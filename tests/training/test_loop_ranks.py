@@ -140,15 +140,13 @@ def test_a_race_of_two_processes_gives_the_losses_of_one(both, toy_race):
 
 
 def test_a_budgeted_race_of_two_processes_decides_as_one(both):
-    """All processes try the steps that the estimate takes, go on from the same states, and give up the same ones."""
+    """All processes try the steps that the estimate takes, and do the same rounds."""
     run = both[2] / "budgeted"
     assert (both[2] / "said.txt").read_text().count("budgeted/use") == 1
-    assert {trial.rung for trial in recorded(run).trials} == {0, 1, 2}
-    given_up = [job for job in (run / "jobs").glob("fine-tune*") if not (job / "result.json").exists()]
-    assert given_up
-    for job in given_up:
-        assert (job / "begun.json").exists()
-        assert not [*job.glob("state-*"), *job.glob("*.safetensors")]
+    outcome = recorded(run)
+    assert (outcome.rounds, outcome.first_impression) == (1, True)
+    assert {trial.setting for trial in outcome.trials} == {"rate 0.001", "rate 0.003"}
+    assert len({score.seed for score in outcome.scores}) == 1
 
 
 def _log(path: Path) -> list[dict[str, float]]:

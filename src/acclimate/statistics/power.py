@@ -32,9 +32,8 @@ import numpy as np
 from scipy import special
 
 from acclimate.core.types import Label, Score
-from acclimate.statistics.significance import Comparison, compare
+from acclimate.statistics.significance import Comparison
 from acclimate.statistics.variance import (
-    CHUNK,
     LEVEL,
     Components,
     jackknife,
@@ -53,8 +52,6 @@ SCORE = 0.8  # of a contestant before anything is trained: a guess
 STEADY = 0.3  # share of two contestants' disagreement that is the same for all seeds: a guess
 MORE_SEEDS = (5, 10)  # numbers of seeds that advice mentions
 NORMAL = 1e6  # degrees of freedom from which Student's t is computed as a normal variable
-RESAMPLES = 1_000
-ALLOWANCE = 3.0  # standard errors over items that stand in for the unknown variance over seeds where there is one seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,23 +286,3 @@ def of_items(
     """
     guess = 2 * seed_spread**2
     return PowerDesign(items, seeds, STEADY * among, (1 - STEADY) * among, guess, comparisons, power, "items")
-
-
-def beyond_reach(rival: Sequence[Score], untouched: Sequence[Score], metric: Metric) -> bool:
-    """True if the rival's expected score is below the untouched model's, by their scores on dev with the same seeds.
-
-    With two seeds or more: the 95% interval of the difference over seeds and items lies below 0. With one: the
-    difference plus ALLOWANCE standard errors over items, by a bootstrap of the items, lies below 0.
-    """
-    if len(rival) > 1:
-        return compare(rival, untouched, metric).high < 0
-    [ours], [theirs] = rival, untouched
-    ours_nK, theirs_nK = metric.statistics(ours.gold, ours.predicted), metric.statistics(theirs.gold, theirs.predicted)
-    items = len(ours.gold)
-    generator = np.random.default_rng(0)
-    differences: list[float] = []
-    while len(differences) < RESAMPLES:
-        rows = min(RESAMPLES - len(differences), max(1, CHUNK // items))
-        weights_Rn = generator.multinomial(items, np.full(items, 1 / items), size=rows).astype(np.float64)
-        differences += list(metric.value(weights_Rn @ ours_nK) - metric.value(weights_Rn @ theirs_nK))
-    return bool(ours.test - theirs.test + ALLOWANCE * np.std(differences) < 0)
