@@ -26,7 +26,7 @@ BIN := .venv/bin
 # The rate of adapting is that of BERT-base, 1e-4, times (768 / 384)^2, as fine-tuning has it. Both races adapt alike on the
 # same text, so the second takes DAPT and its losses from the first.
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=8 plan.rate=4e-4
-CHANCE := --max-tokens 96 --workers 2 seeds=5 adapt_seeds=5 'search.rates=[]' finetune.looks=1
+CHANCE := --max-tokens 96 --workers 2 seeds=5 adapt_seeds=5 finetune.looks=1
 demo: .venv/made-for-demo
 	$(BIN)/acclimate race docstrings --out runs/demo --budget none $(CHANCE) finetune.epochs=2 \
 	  'contestants=["TAPT", "DAPT", "TF-IDF"]' $(ADAPTING:%=tapt.%) $(ADAPTING:%=dapt.%) $(ARGS)
@@ -41,7 +41,8 @@ demo: .venv/made-for-demo
 	  'contestants=["DAPT", "TF-IDF"]' $(ADAPTING:%=dapt.%) $(ARGS)
 
 demo-scratch: .venv/made-for-demo
-	$(BIN)/acclimate race docstrings --model scratch --out runs/demo-scratch --budget none --workers 2 seeds=3 'search.rates=[]' $(ARGS)
+	$(BIN)/acclimate race docstrings --model scratch --out runs/demo-scratch --budget none --workers 2 seeds=3 \
+	  'contestants=["TAPT", "DAPT", "TLM", "TF-IDF"]' $(ARGS)
 
 # A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
 # many tests they have, the files with few that take long would come last and leave a core idle.
