@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import running_jobs as work
 from acclimate.core import files
@@ -230,6 +231,15 @@ def test_processes_have_their_share_of_threads(monkeypatch, tmp_path):
     assert os.environ["OMP_NUM_THREADS"] == "64"
 
 
+def test_one_process_computes_with_the_threads_that_were_asked_for(monkeypatch, tmp_path):
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    before = torch.get_num_threads()
+    with working(Where(threads=1)):
+        do_all([Job("threads", work.threads)], tmp_path)
+    assert result_of(Job("threads", work.threads), tmp_path) == {"torch": 1, "environment": "1"}
+    assert (os.environ["OMP_NUM_THREADS"], torch.get_num_threads()) == ("64", before)
+
+
 def test_two_that_meet_at_a_job_do_it_once(tmp_path):
     run, way = tmp_path / "run", tmp_path / "way"
     job = Job("wait", work.wait_for, places={"way": way})
@@ -361,7 +371,6 @@ def test_where_is_refused_where_it_makes_no_sense(monkeypatch):
         ({"workers": 0}, "out of range"),
         ({"workers": 2, "cluster": "auto"}, "Leave one out"),
         ({"gpu_share": 0.5}, "give --cluster"),
-        ({"threads": 2}, "OMP_NUM_THREADS"),
     ):
         with pytest.raises(ValueError, match=words), working(Where(**stated)):
             pass

@@ -252,7 +252,7 @@ JOBS: Group = {  # where a study's jobs run
         _option(
             int,
             "--threads",
-            "Threads of each job; 0: the processors over the workers, on a cluster 1.",
+            "Threads of each job; 0: all processors, shared by the workers; on a cluster 1.",
             JOBS_RUN,
             min=0,
         ),

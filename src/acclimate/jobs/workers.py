@@ -53,7 +53,8 @@ class Where:
 
     workers    number of processes of this machine; 1: this process
     cluster    "auto" or HOST:PORT of a Ray cluster; "": none
-    threads    of each job; 0: the processors of this machine divided by `workers`; on a cluster 1
+    threads    of each job; 0: the processors of this machine divided by `workers`, those that libraries take if this
+               process does the jobs; on a cluster 1
     gpu_share  share of a GPU that each job on a cluster claims; 0: none, so jobs also run on machines without a GPU
     """
 
@@ -72,8 +73,6 @@ class Where:
             raise ValueError(
                 "--gpu-share is the share of a GPU that a job on a cluster claims: give --cluster, or leave it out"
             )
-        if self.threads and not self.cluster and self.workers == 1:
-            raise ValueError("--threads is for several workers; for this process set OMP_NUM_THREADS")
 
 
 EndedCall = tuple[str, Exception | None]  # a call's name, and the error with which it ended
@@ -135,8 +134,9 @@ def working(where: Where) -> Iterator[None]:
     Raises ValueError under torchrun, whose processes share each job, and where no cluster answers.
     """
     where.check()
-    if where == Where():
-        yield
+    if where.workers == 1 and not where.cluster:
+        with _own_threads(where.threads):
+            yield
         return
     if ranks.world() > 1:
         raise ValueError("torchrun's processes do each job together; --workers and --cluster share jobs out. Leave one")
@@ -154,6 +154,29 @@ def working(where: Where) -> Iterator[None]:
             yield
         finally:
             _workers.reset(before)
+
+
+@contextlib.contextmanager
+def _own_threads(threads: int) -> Iterator[None]:
+    """Within the block this process computes with so many threads at most; 0: as it is."""
+    if not threads:
+        yield
+        return
+    # libraries that are not loaded yet read the environment; numba refuses another value once it is loaded
+    names = [name for name in THREADS if name != "NUMBA_NUM_THREADS" or "numba" not in sys.modules]
+    before = {name: os.environ.get(name) for name in names}
+    torch = sys.modules.get("torch")
+    threads_before = torch.get_num_threads() if torch is not None else 0
+    os.environ.update(dict.fromkeys(names, str(threads)))
+    limit_threads(threads)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
+        if torch is not None:
+            torch.set_num_threads(threads_before)
 
 
 def limit_threads(threads: int) -> None:
