@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from acclimate.core import files
 from acclimate.core.types import Progress, unwatched
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS
+from acclimate.races import work
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.outcome import Outcome
 from acclimate.races.race import run_race
@@ -126,3 +128,20 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
     outcome = race_in(tmp_path / "run", toy_race, budget=parse_budget("1kFLOP"), watch=watch)
     assert "TF-IDF" in {result.row for result in outcome.results}
     assert any(note.startswith("Nothing is fine-tuned in 1kFLOP: the shortest fine-tuning") for note in told)
+
+
+def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(
+    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    do = work.FINE_TUNE.do
+
+    def fails(*, recipe: dict[str, Any], out: Path, **others: Any) -> Any:
+        if "tapt-seed-1" in out.name:
+            raise MemoryError("no memory")
+        return do(recipe=recipe, out=out, **others)
+
+    monkeypatch.setitem(vars(work.FINE_TUNE), "do", fails)
+    outcome = race_in(tmp_path / "run", toy_race, seeds=3)
+    assert outcome.rounds == 3
+    assert {score.contestant for score in outcome.scores} == {"untouched", "DAPT", "TF-IDF"}
+    assert {key[1]: why for key, why in outcome.failed.items()} == {"TAPT": "fine-tune TAPT, seed 1: no memory"}

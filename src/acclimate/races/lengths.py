@@ -115,6 +115,7 @@ class Lengths:
     adaptations   number of adaptations of each contestant
     first, later  what the first round takes, and each later one, by forecast; of as many contestants as fit, at least
                   the untouched model
+    tests         of the first round, what its looks at the test set take
     rows          group of settings -> rows of text that adapting with these settings sees
     budget        into which this fits, as it was stated
     """
@@ -125,6 +126,7 @@ class Lengths:
     adaptations: int = 1
     first: float = 0.0
     later: float = 0.0
+    tests: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
     budget: str = ""
 
@@ -158,7 +160,7 @@ def lengths_within(
             again = max(1, min(adaptations, int(quarter / whole)))
         first = part.other + adapting + tuning * part.steps
         later = first if again > 1 else first - adapting - sum(job.amount for job in part.fixed)
-        return Lengths(count, tuning, share, again, first, later)
+        return Lengths(count, tuning, share, again, first, later, sum(part.test.values()))
     alone = costs.of(names[:1])
     return Lengths(0, least, 1.0, 1, alone.other + least * alone.steps)
 

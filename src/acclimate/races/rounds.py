@@ -135,7 +135,8 @@ class _Race:
         """Return what is left of the budget."""
         if self.budget is None:
             return math.inf
-        return self.budget.amount * (1 - RESERVE[self.budget.unit]) - self.budget.spent(self.run)
+        tests = 0.0 if self.complete else self.lengths.tests  # a first round that is not complete is tested at the end
+        return self.budget.amount * (1 - RESERVE[self.budget.unit]) - tests - self.budget.spent(self.run)
 
     def fits(self) -> bool:
         """Return True if the next round fits into what is left, by what the last one took."""
@@ -183,10 +184,9 @@ class _Race:
     def do_round(self) -> None:
         """Do the next round and its tests, and tell what it came to."""
         number, planned = self.complete, self.jobs(self.complete)
-        if number == 0:
+        if number == 0 and self.whole is not None:
             self.do([job for (name, _), jobs in planned.items() for job in jobs if name == UNTOUCHED])
-            if self.whole is not None:
-                keep_lengths(self.whole, self.run, self.lengths)
+            keep_lengths(self.whole, self.run, self.lengths)
         self.do([job for jobs in planned.values() for job in jobs])
         self.drop_failed(planned)
         if number == 0:
@@ -232,6 +232,7 @@ class _Race:
             self.out |= reasons_of({name: needed}, self.errors)
             self.watch(Progress("race", 0, 0, "steps", {"note": f"{name} failed: {self.out[name]}"}))
         self.entries = only(self.entries, [name for name in self.entries.models if name not in self.out])
+        self.chosen = [each for each in self.chosen if each.contestant not in self.out]
 
     def choose(self, candidates: Sequence[Candidate]) -> None:
         """Choose each contestant's best setting on dev by the first seed. Those that diverge even so are out."""
@@ -302,8 +303,8 @@ class _Race:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
         if self.lengths.contestants:
             self.notes.append(
-                "The time was up before the untouched model was fine-tuned. The same command with a larger --budget "
-                "goes on here."
+                "The race was stopped before the untouched model was fine-tuned. The same command with a larger "
+                "--budget goes on here."
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult((), (), "", self.stopped)
