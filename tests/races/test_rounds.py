@@ -145,3 +145,14 @@ def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(
     assert outcome.rounds == 3
     assert {score.contestant for score in outcome.scores} == {"untouched", "DAPT", "TF-IDF"}
     assert {key[1]: why for key, why in outcome.failed.items()} == {"TAPT": "fine-tune TAPT, seed 1: no memory"}
+
+
+@pytest.mark.parametrize("name", ["use", "encoder", "baseline", "winner"])
+def test_a_folder_that_no_race_wrote_is_not_replaced(name: str, toy_race: Raced, tmp_path: Path) -> None:
+    own = tmp_path / "run" / name / "mine.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine")
+    with pytest.raises(ValueError, match=rf"/{name} was not written by a race, and the race would replace it\. Move"):
+        run_race(toy_race.recipe, toy_race.materials, tmp_path / "run", command="acclimate race")
+    assert own.read_text() == "mine"
+    assert not (tmp_path / "run" / "jobs").exists()

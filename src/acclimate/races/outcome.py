@@ -488,7 +488,8 @@ def _simplicity(result: CellResult) -> tuple[int, float]:
         return 0, 0.0
     if result.row == UNTOUCHED:
         return 1, 0.0
-    return 2, sum(score.adapting.flops for score in result.scores) / len(result.scores)
+    flops = sum(score.adapting.flops for score in result.scores) / len(result.scores)
+    return 2, flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:

@@ -51,6 +51,8 @@ from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.training.run import CHECKPOINT
 
+PLACES = (USE, ENCODER, FITTED, FORMER)  # directories of models; the last one is that of version 0.2
+ABOUT = "race.json"  # in each of them
 FAMILY = "all contestants, each with the untouched model"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
@@ -189,6 +191,7 @@ def run_race(
     Raises HeldError where another process works in `out`.
     """
     with hold_first(out):
+        check_places(out)
         check_unchanged(materials.checkpoints, out)
         made = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
@@ -197,6 +200,15 @@ def run_race(
             note = f"Version 0.2 began this race. {FORMER}/ is removed at its end, and {USE}/ has the model to use"
             watch(Progress("use", 0, 0, "steps", {"note": note}))
         return run(made, out, watch=watch)
+
+
+def check_places(out: Path) -> None:
+    """Raises ValueError if something else stands where a race writes its models: it would be replaced."""
+    for place in (out / name for name in PLACES):
+        if place.exists() and not (place / ABOUT).is_file():
+            raise ValueError(
+                f"{place} was not written by a race, and the race would replace it. Move it, or choose another --out"
+            )
 
 
 def design(
@@ -409,7 +421,7 @@ def _completed(
         fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
         if baseline is not None:
             hand_over_baseline(baseline, task, out, places=fits)
-        for place in {USE, ENCODER, FITTED, FORMER} - {*encoders, *fits}:  # of an earlier race in this directory
+        for place in {*PLACES} - {*encoders, *fits}:  # of an earlier race in this directory
             shutil.rmtree(out / place, ignore_errors=True)
     ranks.wait()
     return complete
@@ -456,7 +468,7 @@ def _hand_over(tuned: Job, place: Path, out: Path, about: Mapping[str, Any]) -> 
         for file in source.iterdir():
             if file.name != files.MANIFEST:
                 shutil.copy(file, temporary / file.name)
-        files.write_json(temporary / "race.json", dict(about))
+        files.write_json(temporary / ABOUT, dict(about))
 
 
 def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,)) -> None:
@@ -468,4 +480,4 @@ def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequen
     for place in places:
         with files.new_directory(out / place) as temporary:
             write_baseline(read_baseline(fitted.directory(out)), temporary)
-            files.write_json(temporary / "race.json", about)
+            files.write_json(temporary / ABOUT, about)
