@@ -70,9 +70,9 @@ def test_more_labels_than_the_width_pass_through_tanh_and_not_through_gelu(tmp_p
                 torch.testing.assert_close(native(**inputs()).logits, model(**inputs()).logits, rtol=1e-4, atol=1e-4)
 
 
-def test_a_head_whose_weights_float16_cannot_hold_is_not_converted_through_tanh(tmp_path):
+def test_a_head_is_converted_through_tanh_only_if_float16_holds_its_weights(tmp_path):
     CLASSIFIED["bert"]().save_pretrained(tmp_path / "bert")
-    for norm, fits in {7.0: True, 9.0: False}.items():
+    for norm, fits in {7.0: True, 9.0: True, 1000.0: False}.items():
         model = trained(tmp_path / "bert", "first", 3)
         with torch.no_grad():
             model.classifier.weight *= norm / model.classifier.weight.norm(dim=1, keepdim=True)

@@ -5,7 +5,7 @@ BERT and RoBERTa have tanh, ELECTRA, DeBERTa and EuroBERT GELU, DistilBERT ReLU,
 weights below make them linear, so that the class of transformers computes the logits W h + b. Each row of W is divided
 by its norm first; u is such a row.
 
-tanh       f(e u h) / e = u h up to a factor of 1 - (e u h)^2 / 3, with e = 2^-13
+tanh       f(e u h) / e = u h up to a factor of 1 - (e u h)^2 / 3, with e = 2^-13 or more
 GELU, ReLU f(u h) - f(-u h) = u h for any f(x) = x g(x) with g(x) + g(-x) = 1; it takes two rows of the dense layer
 LayerNorm  after GELU, the rows of weights 0 dominate the variance: one has the bias K, all others the bias of GELU's
            least value, -0.17. K makes their mean 0, so the norm only divides by their standard deviation. The rows of u
@@ -20,6 +20,7 @@ Shape suffixes: B rows, T tokens, D hidden, C outputs.
 from __future__ import annotations
 
 import copy
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -33,7 +34,7 @@ from acclimate.models.task_layers import pooling_of, sequence_layer_of, set_pool
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-SLOPE = 2.0**-13  # e of tanh
+SLOPE = 2.0**-13  # e of tanh, unless a row's norm divided by it would be too large for float16
 SHARE = 2.0**-12  # of K, by which u is multiplied before a LayerNorm
 LEAST = -0.7517916  # where GELU has its least value
 MOST_WEIGHT = torch.finfo(torch.float16).max
@@ -116,14 +117,15 @@ def _through_tanh(
     count, width = weight_CD.shape
     if norms or dense.bias is None:
         return False
-    if count > width:
-        identity_DD = torch.eye(width, dtype=weight_CD.dtype)
-        _fill(dense, SLOPE * identity_DD, torch.zeros(width))
-        _fill(output, weight_CD / SLOPE, bias_C)
-        return True
     unit_CD, norm_C = _rows(weight_CD)
-    _fill(dense, SLOPE * unit_CD, torch.zeros(count))
-    _fill(output, torch.diag(norm_C / SLOPE), bias_C)
+    if count > width:  # the dense layer passes the state on
+        unit_CD, output_CD = torch.eye(width, dtype=weight_CD.dtype), weight_CD
+    else:
+        output_CD = torch.diag(norm_C)
+    most = max(float(output_CD.abs().max()), 1.0)
+    slope = max(SLOPE, 2.0 ** math.ceil(math.log2(1.5 * most / MOST_WEIGHT)))
+    _fill(dense, slope * unit_CD, torch.zeros(len(unit_CD)))
+    _fill(output, output_CD / slope, bias_C)
     return True
 
 
