@@ -112,12 +112,11 @@ def predict(
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:
-    from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
+    from acclimate.jobs.lock import is_part_of_run
     from acclimate.shipping.hub import check_repository
 
     run = given["run"]
-    within = run.name in (USE, ENCODER, FITTED, FORMER) and (run / "race.json").is_file()
-    check_ended({"run": run.resolve().parent} if within else given)
+    check_ended({"run": run.resolve().parent} if is_part_of_run(run) else given)
     from acclimate.shipping.texts import refuse_former  # slow to import
 
     refuse_former(run)

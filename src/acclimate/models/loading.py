@@ -47,7 +47,7 @@ LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncas
 SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
-COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
+SAFE_ENDINGS = (".json", ".txt", ".model", ".safetensors")  # of the files of a model that are read, hashed and copied
 PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
 # fields of config.json whose numbers are checked before a model is made
 WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "dim", "hidden_dim")
@@ -277,7 +277,7 @@ def check_unchanged(directory: Path) -> None:
         name
         for name in listed
         if ("/" not in name or name.startswith(f"{ENCODER}/"))
-        and Path(name).suffix in COUNTED
+        and Path(name).suffix in SAFE_ENDINGS
         and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
     ]
     check_manifest(directory, names=names, way_out=way_out)
@@ -454,7 +454,7 @@ def identity(model: str | os.PathLike[str]) -> str:
     content = hashlib.sha256()
     below = [file for file in weight_files(directory) if file.parent != directory]
     for file in [*sorted(directory.iterdir()), *below]:
-        if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
+        if file.is_file() and file.suffix in SAFE_ENDINGS and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     if (modules := sentence_modules(directory)) is not None:
         for file, name in modules.files():
