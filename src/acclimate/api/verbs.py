@@ -234,7 +234,7 @@ def race(
         stated["folds"] = folds
     if isinstance(learning_curve, Mapping):
         stated["learning_curve"] = learning_curve
-    start = start_of(None if model is None else os.fspath(model))
+    start = start_of(None if model is None else _model("race", "model", model))
     chosen = _race_recipe(contestants, recipe, start, stated)
     limit, notes = budget_or_usual(budget, chosen, probe_only=probe_only)
     if limit is not None:
@@ -327,7 +327,7 @@ def evaluate(
     if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
         name = min(refused)
         raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Leave it out")
-    given |= {"model": EMBEDDED if model is None else model, "budget": "none"}
+    given |= {"model": EMBEDDED if model is None else _model("evaluate", "model", model), "budget": "none"}
     return race(**given, contestants=(), **settings)
 
 
@@ -392,7 +392,7 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        start = EMBEDDED if model is None else os.fspath(model)
+        start = EMBEDDED if model is None else _model("doctor", "model", model)
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found
@@ -431,7 +431,7 @@ def adapt(
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     held = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
     values = nested({**settings, **held})
-    values |= {name: os.fspath(values[name]) for name in MODELS if name in values}
+    values |= {name: _model("adapt", name, values[name]) for name in MODELS if name in values}
     _check_names("adapt", adapt, method, values)
     check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
     from acclimate.methods import METHODS
@@ -677,6 +677,13 @@ def _raw(given: Mapping[str, Any]) -> Raw:
     return Raw(places["corpus"], places["general"], given.get("separated", "line"))
 
 
+def _model(verb: str, keyword: str, model: Any) -> str:
+    """Return the directory or hub id as text. Raises KeywordError for anything else."""
+    if isinstance(model, str | PathLike):
+        return str(os.fspath(model))
+    raise KeywordError(f"{verb}(): {keyword}={quoted(model)} has to be a directory or a hub id")
+
+
 def _path(stated: Any) -> Path | None:
     return None if stated is None else Path(stated)
 
@@ -693,7 +700,7 @@ def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> 
         if parameter.kind == parameter.VAR_KEYWORD:
             parts += [f"{key}={each!r}" for key, each in value.items()]
         elif parameter.name not in ("progress", "watch") and value is not parameter.default:
-            plain = str(value) if isinstance(value, Path) else value
+            plain = os.fspath(value) if isinstance(value, PathLike) else value
             shown = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
             parts.append(shown if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={shown}")
     return f"acclimate.{name}({', '.join(parts)})"
