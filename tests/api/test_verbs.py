@@ -259,7 +259,7 @@ def test_a_model_that_is_none_is_refused_in_one_line():
     with pytest.raises(TypeError, match=r"adapt\(\): model=None has to be a directory or a hub id"):
         acclimate.adapt("mlm", model=None, corpus="texts")
     with pytest.raises(TypeError, match=r"doctor\(\): model=5 has to be a directory or a hub id"):
-        acclimate.doctor([{"text": "a", "label": "b"}], model=5)
+        acclimate.doctor([{"text": "a", "label": "b"}, {"text": "c", "label": "d"}], model=5)
     with pytest.raises(TypeError, match=r"evaluate\(\): model=5 has to be"):
         acclimate.evaluate(5, [{"text": "a", "label": "b"}])
 

@@ -100,9 +100,9 @@ def ship(
     if contestant:
         source = contestant_directory(run, contestant)
     if (source / BASELINE_FILE).is_file():
-        shipment = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
-        watch(Progress("ship", 0, 0, "texts", {"note": f"{shipment.contestant}, from {source}"}))
-        return shipment
+        shipped = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
+        watch(Progress("ship", 0, 0, "texts", {"note": f"{shipped.contestant}, from {source}"}))
+        return shipped
     if onnx:
         onnx_copy.require_packages()
     score, task = _finished(run, source)
