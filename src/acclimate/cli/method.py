@@ -73,10 +73,10 @@ def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "
     for name in ("model", "tokenizer"):
         if getattr(recipe, name, ""):
             recipe = replace(recipe, **{name: resolved(getattr(recipe, name))})
-    begun_with = getattr(recipe, "model", "")
-    if begun_with:
-        check_weights(begun_with)
+    start = getattr(recipe, "model", "")
+    if start:
+        check_weights(start)
     checkpoint = METHODS[method].adapt(recipe, out, watch=watch)
-    if note := omission(begun_with, checkpoint.path):
+    if note := omission(start, checkpoint.path):
         watch(Progress("checkpoint", 0, 0, "steps", {"note": note}))
     return checkpoint

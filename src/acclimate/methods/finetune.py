@@ -225,11 +225,11 @@ class FinetuneRecipe:
     """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
     unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
     plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
-    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. If you state the
-    rate, it is the rate that is used: rate_by_width is false unless you state it beside it."""
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. A rate
+    that you state is not scaled: it sets rate_by_width=false, unless you state that too."""
     rate_by_width: bool = True
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
-    times that rate. The rates of a search that you state are used as they are, too."""
+    times that rate. Stated search.rates are not scaled either."""
     layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
