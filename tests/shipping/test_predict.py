@@ -508,7 +508,7 @@ def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_pa
     before = bias.data.clone()
     bias.data[0] = np.inf
     try:
-        with pytest.raises(ValueError, match="outputs are NaN or infinite"):
+        with pytest.raises(ValueError, match="output for at least one text is NaN or infinite"):
             predict(loaded, ["word1"])
     finally:
         bias.data.copy_(before)
