@@ -385,6 +385,7 @@ def doctor(
     from acclimate.races.report import spread_of
     from acclimate.tasks.labelled import read_files
 
+    start = EMBEDDED if model is None else _model("doctor", "model", model)
     with _watched(progress, watch, (), Path(), "") as shown:
         if data is not None:
             return count_catalogue(str(task), Path(data), watch=shown)
@@ -392,7 +393,6 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        start = EMBEDDED if model is None else _model("doctor", "model", model)
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found

@@ -319,8 +319,8 @@ def check_weights(model: str | os.PathLike[str]) -> None:
     from acclimate.models.sentence_modules import sentence_modules
 
     if Path(model).is_dir():
-        with reading(model) as where:
-            require_safetensors(where)
+        with reading(model) as source:
+            require_safetensors(source)
         sentence_modules(model)
 
 
@@ -452,8 +452,8 @@ def identity(model: str | os.PathLike[str]) -> str:
     if not directory.is_dir():
         return os.fspath(model)
     content = hashlib.sha256()
-    below = [file for file in weight_files(directory) if file.parent != directory]
-    for file in [*sorted(directory.iterdir()), *below]:
+    encoder_files = [file for file in weight_files(directory) if file.parent != directory]
+    for file in [*sorted(directory.iterdir()), *encoder_files]:
         if file.is_file() and file.suffix in SAFE_ENDINGS and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     if (modules := sentence_modules(directory)) is not None:
@@ -468,8 +468,8 @@ def origin(model: str | os.PathLike[str]) -> str:
 
     A checkpoint has it in its provenance.json, so it outlives an upgrade of the embedded encoder's weights.
     """
-    if (named := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
-        return EMBEDDED if named else ""
+    if (name := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
+        return EMBEDDED if name else ""
     directory = Path(model).expanduser()
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""
