@@ -425,7 +425,7 @@ def test_probes_alone_have_no_usual_budget() -> None:
 
 def test_what_a_budget_cuts_or_refuses_names_the_way_to_have_none() -> None:
     cut = cut_to_budget(WIDE, Budget(900, "seconds", "15min"), COSTS, text_rows=TEXT_ROWS)
-    assert cut.notes[0] == "The budget of the race is 15min: --budget none removes the limit."
+    assert cut.notes[0] == "The race had a budget of 15min."
     with pytest.raises(ValueError, match=r"too small: .*--budget none removes the limit\."):
         cut_to_budget(WIDE, Budget(2, "seconds", "2s"), COSTS, text_rows=TEXT_ROWS)
 

@@ -404,7 +404,7 @@ def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
 
 
 def _notes(recipe: RaceRecipe, cut: RaceRecipe, budget: Budget, adapting: str) -> list[str]:
-    notes = [f"The budget of the race is {budget.stated}: {NO_LIMIT}."]
+    notes = [f"The race had a budget of {budget.stated}."]
     if adapting:
         notes.append(f"Adapting was cut to {adapting}: what more of it would give is not known.")
     tried, stated = len(cut.settings()), len(recipe.settings())
