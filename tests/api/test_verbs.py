@@ -245,6 +245,7 @@ def test_paths_values_and_whole_commands_stay_as_they_are():
             r"race\(\): text=\['review', 'summary'\] has to be a text: the name of a column",
         ),
         ({"max_tokens": "512"}, r"race\(\): max_tokens='512' has to be a whole number"),
+        ({"model": 5}, r"race\(\): model=5 has to be a directory or a hub id"),
         ({"workers": True}, r"race\(\): workers=True has to be a whole number"),
         ({"probe_only": "yes"}, r"race\(\): probe_only='yes' has to be True or False"),
     ],
@@ -252,6 +253,15 @@ def test_paths_values_and_whole_commands_stay_as_they_are():
 def test_a_keyword_of_another_type_is_refused_at_once(stated, said):
     with pytest.raises(TypeError, match=said):
         acclimate.race("docstrings", **stated)
+
+
+def test_a_model_that_is_none_is_refused_in_one_line():
+    with pytest.raises(TypeError, match=r"adapt\(\): model=None has to be a directory or a hub id"):
+        acclimate.adapt("mlm", model=None, corpus="texts")
+    with pytest.raises(TypeError, match=r"doctor\(\): model=5 has to be a directory or a hub id"):
+        acclimate.doctor([{"text": "a", "label": "b"}, {"text": "c", "label": "d"}], model=5)
+    with pytest.raises(TypeError, match=r"evaluate\(\): model=5 has to be"):
+        acclimate.evaluate(5, [{"text": "a", "label": "b"}])
 
 
 def test_a_text_by_itself_is_told_to_stand_in_a_list():

@@ -85,6 +85,46 @@ def test_what_a_kill_left_of_a_directory_is_not_taken_over(tmp_path):
         assert not list(temporary.iterdir())
 
 
+def test_an_interruption_while_a_directory_is_replaced_keeps_the_earlier_one(tmp_path, monkeypatch):
+    path, replace = tmp_path / "made", os.replace
+    with files.new_directory(path) as temporary:
+        (temporary / "a.txt").write_text("old")
+
+    def interrupt(source, target):
+        if target == path and (source / "a.txt").read_text() == "new":
+            raise KeyboardInterrupt
+        return replace(source, target)
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt), files.new_directory(path) as temporary:
+        (temporary / "a.txt").write_text("new")
+    monkeypatch.undo()
+    files.check_manifest(path)
+    assert (path / "a.txt").read_text() == "old"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_live_writer_in_another_container_keeps_its_file_for_a_day(tmp_path, monkeypatch):
+    """Containers on one machine may have its name, and each has processes of its own."""
+    gone, namespace = 2**22 + 1, files._namespace()
+    for write, name in ((files.temporary_path, ".a.csv"), (files.process_path, "a.csv")):
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: gone)
+            here = write(tmp_path / "a.csv")
+            other.setattr(files, "_namespace", lambda: namespace + 1)
+            there = write(tmp_path / "a.csv")
+        assert here.name.startswith(name)
+        for path in (here, there):
+            path.mkdir()
+            (path / "rows").write_text("half")
+        write(tmp_path / "a.csv")
+        assert [*tmp_path.iterdir()] == [there]
+        for path in (there / "rows", there):
+            os.utime(path, (0, 0))
+        write(tmp_path / "a.csv")
+        assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("write", [1, 2])
 def test_a_kill_while_a_directory_is_replaced_leaves_no_part_of_it(tmp_path, monkeypatch, write):
     path, replace = tmp_path / "made", os.replace
@@ -167,6 +207,21 @@ def test_a_directory_that_is_damaged_says_which_file(tmp_path):
     (path / files.MANIFEST).unlink()
     with pytest.raises(files.DamagedError, match="is incomplete: it has no manifest"):
         files.check_manifest(path)
+
+
+def test_a_file_that_loaders_would_read_and_the_manifest_does_not_list_has_one_way_out(tmp_path):
+    path = tmp_path / "made"
+    with files.new_directory(path) as temporary:
+        (temporary / "inner").mkdir()
+        for folder in (temporary, temporary / "inner"):
+            files.write_json(folder / "config.json", {})
+    (path / "handler.py").write_text("")
+    files.check_manifest(path)
+    for folder in (path, path / "inner"):
+        (folder / "adapter_config.json").write_text("{}")
+        with pytest.raises(files.DamagedError, match=r"adapter_config\.json is not listed .* Move it out of .*made$"):
+            files.check_manifest(path)
+        (folder / "adapter_config.json").unlink()
 
 
 HOLDING = """

@@ -217,7 +217,7 @@ def test_what_is_read_predicts_as_what_was_written_and_parts_of_two_do_not_go_to
     assert read.predict(examples) == one.predict(examples)
     weights = (tmp_path / "baseline.safetensors").read_bytes()
     baselines.write_baseline(other, tmp_path)
-    for content, told in ((weights, "is of another baseline"), (weights[:-9], r"baseline\.safetensors is damaged")):
+    for content, told in ((weights, "sizes do not match"), (weights[:-9], r"baseline\.safetensors is damaged")):
         (tmp_path / "baseline.safetensors").write_bytes(content)
         with pytest.raises(files.DamagedError, match=told):
             baselines.read_baseline(tmp_path)
@@ -261,7 +261,7 @@ def test_what_guesses_reach_too_has_taught_it_nothing(kind, toy_task):
 
 
 DAMAGE = {
-    "longest": ("x", "longest = 'x' is no number from 1"),
+    "longest": ("x", "longest = 'x' is not a number of at least 1"),
     "paired": (1, "paired = 1 is neither true nor false"),
     "terms": ("abc", "terms is no list of terms"),
     "kind": ("span", "kind = 'span'; known are tokens, sequence"),

@@ -105,7 +105,7 @@ def test_special_tokens_are_kept_whole_by_the_checkpoint_too(encoder, task, tmp_
 def test_shipping_knows_which_classifiers_transformers_does_not_load(encoder, task, tmp_path, setting, told):
     of = task("original")
     tuned(encoder, of, tmp_path, steps=1, **setting)
-    beyond = check.beyond_text(configuration_of(tmp_path / "checkpoint"), of)
+    beyond = check.text_obstacle(configuration_of(tmp_path / "checkpoint"), of)
     assert told in beyond
     assert bool(told) == bool(beyond)
 

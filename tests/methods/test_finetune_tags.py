@@ -139,7 +139,7 @@ def test_the_checkpoint_predicts_what_was_scored_also_for_new_texts(encoder, toy
     made = predictor.predict(task.examples("test"))
     assert tuple(one.label for one in made) == score.predicted
     assert all(0 < found <= 1 for one in made for found in one.of_words)
-    assert "tag_layer = bilstm-crf" in predicting.beyond_text(configuration_of(tmp_path / "checkpoint"), task)
+    assert "tag_layer = bilstm-crf" in predicting.text_obstacle(configuration_of(tmp_path / "checkpoint"), task)
 
 
 def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and_beside(encoder, toy_task):
@@ -249,7 +249,7 @@ def test_io_tells_what_it_merges_and_is_scored_in_bio(encoder, toy_task, tmp_pat
     assert finetune.test(done, task, by="again", watch=unwatched)["test"] >= 0
     loaded = predicting.load_shipped(done.path)
     assert labels_of(loaded.model) == ("O", "I-heart", "I-orbit")
-    assert "tags are of another scheme" in predicting.beyond_text(configuration_of(done.path), task)
+    assert "tags are of another scheme" in predicting.text_obstacle(configuration_of(done.path), task)
 
 
 def test_what_has_no_scheme_or_no_crf_is_refused(encoder, toy_task, tmp_path):

@@ -118,18 +118,18 @@ def test_pickled_modules_and_code_of_a_model_are_named_and_not_copied(
     spelt = (current / "modules.json").read_text()
     (current / "modules.json").write_text(spelt.replace("sentence_transformers.base.modules.Dense", "custom_st.Dense"))
     found = adapted("mlm", current, toy_inputs, tmp_path / "custom", notes=notes, **MASKED)
-    assert any("names custom_st.Dense, code of the model's own" in note for note in notes)
+    assert any("names custom_st.Dense, custom code" in note for note in notes)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("[{", "modules.json:1: not valid JSON"),
-        ("{}", "modules.json: holds no list of modules"),
+        ("{}", "modules.json: is not a list of modules"),
         ('[{"path": ""}]', "type of module 0 is None"),
-        ('[{"path": "", "type": "T"}, {"path": "../other", "type": "P"}]', "no folder beside it"),
-        ('[{"path": "", "type": "T"}, {"path": "/etc", "type": "P"}]', "no folder beside it"),
-        ('[{"path": "", "type": "T"}, {"path": "", "type": "P"}]', "no folder beside it"),
+        ('[{"path": "", "type": "T"}, {"path": "../other", "type": "P"}]', "not a folder below it"),
+        ('[{"path": "", "type": "T"}, {"path": "/etc", "type": "P"}]', "not a folder below it"),
+        ('[{"path": "", "type": "T"}, {"path": "", "type": "P"}]', "not a folder below it"),
     ],
 )
 def test_damaged_modules_are_refused_before_any_training(

@@ -404,11 +404,12 @@ def test_weights_that_are_no_numbers_are_refused_with_file_and_name(value, check
 
 
 @pytest.mark.parametrize(
-    "name", ["adapter_model.safetensors", "pytorch_model.bin", "modules.json", "own.py", "added_tokens.json", "x.gguf"]
+    "name", ["adapter_model.safetensors", "pytorch_model.bin", "modules.json", "added_tokens.json", "x.gguf"]
 )
 def test_a_file_that_the_manifest_does_not_list_is_refused_if_loaders_would_read_it(name, checkpoint):
     files.seal(checkpoint)
     (checkpoint / "notes.txt").write_text("mine")
+    (checkpoint / "handler.py").write_text("")
     (checkpoint / "training.json").write_text("{}")
     check_weights(checkpoint)
     files.check_manifest(checkpoint)

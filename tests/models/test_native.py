@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from transformers import AutoConfig
@@ -38,7 +40,7 @@ def family(request, tmp_path):
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize(("kind", "outputs", "size"), [("sequence", 3, 0.2), ("multilabel", 7, 0.1), ("score", 1, 2e3)])
+@pytest.mark.parametrize(("kind", "outputs", "size"), [("sequence", 3, 0.2), ("multilabel", 7, 0.1), ("score", 1, 1.0)])
 def test_the_class_of_the_family_computes_the_same_probabilities(family, pooling, kind, outputs, size):
     name, directory = family
     model = trained(directory, pooling, outputs, kind=kind, size=size)
@@ -66,6 +68,32 @@ def test_more_labels_than_the_width_pass_through_tanh_and_not_through_gelu(tmp_p
         if native is not None:
             with torch.no_grad():
                 torch.testing.assert_close(native(**inputs()).logits, model(**inputs()).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_a_head_is_converted_through_tanh_only_if_float16_holds_its_weights(tmp_path):
+    CLASSIFIED["bert"]().save_pretrained(tmp_path / "bert")
+    for norm, fits in {7.0: True, 9.0: True, 1000.0: False}.items():
+        model = trained(tmp_path / "bert", "first", 3)
+        with torch.no_grad():
+            model.classifier.weight *= norm / model.classifier.weight.norm(dim=1, keepdim=True)
+        native = native_classifier(model)
+        assert (native is not None) == fits
+        if native is not None:
+            assert native.half()(**inputs()).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_16_bits_are_no_coarser_than_for_the_classifier_itself(family, pooling):
+    _, directory = family
+    model = trained(directory, pooling, 3)
+    if (native := native_classifier(model)) is None:
+        return
+    with torch.no_grad():
+        expected = model(**inputs(40)).logits
+        for dtype in (torch.bfloat16, torch.float16):
+            own, converted = (copy.deepcopy(each).to(dtype)(**inputs(40)).logits.float() for each in (model, native))
+            step = torch.finfo(dtype).eps * expected.abs().max()
+            assert (converted - expected).abs().max() <= 1.5 * (own - expected).abs().max() + step
 
 
 def test_the_native_config_names_nothing_of_acclimate(tmp_path):

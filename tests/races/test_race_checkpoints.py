@@ -198,9 +198,11 @@ def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, star
     files = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
     short = {"finetune__epochs": 0, "finetune__plan__steps": 4, "finetune__looks": 1, "finetune__retry": False}
     given = {**files, **short, "max_tokens": 32, "seeds": 2, "progress": False, "watch": watch}
+    rising = {"finetune__plan__schedule": "stable", "finetune__plan__warmup": 0, "finetune__plan__warmup_steps": 9}
     for name, rate, told in (
         ("usual", {}, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
         ("stated", {"finetune__plan__rate": 3e-3}, "peak rate 0.003"),
+        ("rising", rising, "peak rate 0.0173, which is 3e-05 times (768 / 32)²"),
     ):
         notes.clear()
         out = tmp_path / name

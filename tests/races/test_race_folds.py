@@ -276,7 +276,7 @@ def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_to_hand_over(fo
     lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
     assert lines["TAPT"][2] == str(FOLDS * REPEATS)
     assert lines["on the usual split"][2] == str(REPEATS)
-    assert "training an encoder to hand over, counted for TAPT" in " ".join(text.split())
+    assert "training the encoder that is kept, estimated for TAPT" in " ".join(text.split())
     assert not (tmp_path / "run").exists()
     assert "; 0 jobs are left" in " ".join(acclimate.race(**folded.given, dry_run=True).text.split())
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from acclimate.core import settings
 from acclimate.methods import finetune, tapter
+from acclimate.races import facts
 from acclimate.races.recipe import RaceRecipe, for_model, heeded
+from acclimate.training.plan import Plan
 
 
 def rates(*stated: str) -> list[str]:
@@ -51,6 +54,28 @@ def test_the_rate_in_use_is_told_with_what_was_stated():
     assert finetune.rates_text([robust], 768) == finetune.rates_text([papers], 128) == "peak rate 3e-05"
     faster = replace(papers, plan=replace(papers.plan, rate=1e-3))
     assert finetune.rates_text([papers, faster], 128) == "peak rates 3e-05 and 0.001"
+
+
+def test_a_rate_counts_as_stated_in_a_plan_of_either_form():
+    by_width = {
+        made: settings.from_mapping(finetune.FinetuneRecipe, {"plan": plan}).rate_by_width
+        for made, plan in {"mapping": {"rate": 1e-4}, "plan": Plan(rate=1e-4)}.items()
+    }
+    assert by_width == {"mapping": False, "plan": False}
+    usual = replace(finetune.FinetuneRecipe().plan, batch=8)
+    assert settings.from_mapping(finetune.FinetuneRecipe, {"plan": usual}).rate_by_width
+    again = settings.from_mapping(
+        finetune.FinetuneRecipe, {"plan": Plan(rate=1e-4)}, base=finetune.FinetuneRecipe(plan=Plan(rate=1e-4))
+    )
+    assert again.rate_by_width, "the base's rate"
+
+
+def test_the_page_has_no_formula_for_a_result_without_the_width(monkeypatch):
+    monkeypatch.setattr(facts, "read_log", lambda directory: [{"rate": 1e-5}, {"rate": 2e-5}])
+    robust = finetune.FinetuneRecipe()
+    assert facts._rate_text(robust, {}, Path()) == "largest rate 2e-05"
+    assert facts._rate_text(robust, {"width": 128}, Path()) == finetune.rates_text([robust], 128)
+    assert facts._rate_text(finetune.PAPERS, {}, Path()) == "peak rate 3e-05"
 
 
 def test_vectors_from_nothing_are_of_unit_spread():

@@ -168,7 +168,7 @@ def test_the_hub_reads_its_metadata():
     assert data["base_model"] == "org/model"
     assert {"acclimate", "sequence", "onnx"} <= set(data["tags"])
     refused = made_up(
-        beyond="it reads the mean", ways=[Way("pipeline", False, "refused"), Way("acclimate predict", True)]
+        obstacle="it reads the mean", ways=[Way("pipeline", False, "refused"), Way("acclimate predict", True)]
     )
     assert ModelCard(render(refused)).data.library_name == "acclimate"
     with_sentences = replace(refused, ways=[*refused.ways, Way("sentence-transformers", True)])

@@ -353,7 +353,10 @@ def test_a_contestant_predicts_by_name(toy_race):
     best = predict(toy_race.run, rows, contestant=race.encoder)
     assert best == predict(toy_race.run / "encoder", rows)
     assert best != predict(toy_race.run, rows) == predict(toy_race.run, rows, contestant="TF-IDF")
-    for model, message in ((toy_race.run, "It has: TF-IDF, "), (toy_race.run / "use", "holds no finished race")):
+    for model, message in (
+        (toy_race.run, "It has models of: TF-IDF, "),
+        (toy_race.run / "use", "holds no finished race"),
+    ):
         with pytest.raises(ValueError, match=f"--contestant none: .*{message}"):
             predict(model, rows, contestant="none")
 
@@ -369,12 +372,30 @@ def test_a_race_of_version_0_2_is_refused_with_the_new_name(tmp_path):
     files.write_json(run / "race.outcome.json", outcome)
     way_out = r"Version 0\.2 wrote the race in .*run\. Repeat its command, with --budget none if it had no --budget"
     for model in (run, run / "winner"):
-        with pytest.raises(ValueError, match=rf"winner/ is now called use/\. {way_out}"):
+        with pytest.raises(ValueError, match=rf"winner/ is now called use/\. {way_out}.* To predict .*another name$"):
             predict(model, ["word1"])
         with pytest.raises(ValueError, match=way_out):
             ship(model, tmp_path / "out")
     with pytest.raises(ValueError, match=rf"race\.outcome\.json: winner is now called use\. {way_out}"):
         recorded(run)
+
+
+@pytest.mark.parametrize("pooling", ["pooler", "mean"])
+def test_a_copy_of_the_model_of_version_0_2_predicts(tmp_path, pooling):
+    run = finished_race(tmp_path / "run", pooling=pooling)
+    expected = predict(run, ["word1 word2", "word3"])
+    former = run / "winner"
+    (run / "use").rename(former)
+    if pooling == "mean":  # as version 0.2 wrote it
+        config = files.read_json(former / "config.json")
+        config["model_type"] = config.pop("acclimate_family")
+        files.write_json(former / "config.json", config)
+        (former / "model.acclimate.safetensors").rename(former / "model.safetensors")
+        files.seal(former)
+    with pytest.raises(ValueError, match=r"copy winner/ to a folder of another name"):
+        predict(former, ["word1"])
+    shutil.copytree(former, tmp_path / "old")
+    assert predict(tmp_path / "old", ["word1 word2", "word3"]) == expected
 
 
 def test_a_model_that_is_gone_is_not_replaced_by_the_baseline(tmp_path):
@@ -487,7 +508,7 @@ def test_weights_and_outputs_that_are_no_numbers_are_refused(run, loaded, tmp_pa
     before = bias.data.clone()
     bias.data[0] = np.inf
     try:
-        with pytest.raises(ValueError, match="outputs are NaN or infinite"):
+        with pytest.raises(ValueError, match="output for at least one text is NaN or infinite"):
             predict(loaded, ["word1"])
     finally:
         bias.data.copy_(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,13 +21,18 @@ from transformers import (
 )
 
 from acclimate.core import files
+from acclimate.core.types import Example
 from acclimate.methods.probe import load_encoder
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import configuration_of, load_masked_language_model
-from acclimate.models.formats import own_weights
+from acclimate.models.formats import own_parts, own_weights, refuse_transformers
 from acclimate.models.loading import identity
+from acclimate.models.sentence_modules import sentence_modules
+from acclimate.shipping.check import native_obstacle
+from acclimate.shipping.form import OTHER_TAGS, Form
 from acclimate.shipping.predict import load_predictor, predict
 from acclimate.shipping.ship import ship
+from acclimate.shipping.ways import try_ways
 from acclimate.tasks.prepared import open_prepared
 from families import CLASSIFIED
 from finished import LABELS, finished_race
@@ -163,6 +169,53 @@ def test_every_loader_reads_a_shipment_with_folders_and_its_identity_is_that_of_
     assert identity(where) != before
     with pytest.raises(files.DamagedError, match=r"0_Transformer/model\.safetensors"):
         load_finetuned(where)
+
+
+def test_texts_that_are_too_long_are_compared_where_they_are_cut_and_said_to_be_none_for_tags(tmp_path):
+    for kind, pooling in (("sequence", "first"), ("tokens", "pooler")):
+        where = ship(finished_race(tmp_path / kind / "run", kind, pooling=pooling), tmp_path / kind / "out").path
+        form, long = Form("", False), [Example(f"id{n}", "word1 word2 " * 200 + f"word{n}", "") for n in range(3)]
+        [pipe, reference] = try_ways(where, long, form)
+        said = "same predictions on 3 test texts" if kind == "sequence" else "not tried: no test text fits"
+        assert (pipe.takes, pipe.result, reference.result) == (True, said, "same predictions")
+
+
+def test_both_copies_as_onnx_have_a_result(tmp_path):
+    run = finished_race(tmp_path / "run")
+    shipped = ship(run, tmp_path / "out", onnx=True)
+    results = {way.name: way.result for way in shipped.ways}
+    assert results["pipeline"] == "same predictions on 30 test texts"
+    assert results["ONNX, 32 bits"] == "same predictions on 100.0% of the dev texts"
+    assert results["ONNX, 8 bits"] == f"same predictions on {shipped.int8.agreement:.1%} of 30 test texts"
+    assert "| ONNX, 8 bits | same predictions on" in shipped.card.read_text()
+
+
+def test_the_folder_of_the_encoder_is_an_ordinary_encoder_with_the_completed_tokenizer(tmp_path):
+    where = ship(finished_race(tmp_path / "run", family="roberta", pooling="mean"), tmp_path / "out").path
+    encoder = where / "0_Transformer"
+    config = files.read_json(encoder / "config.json")
+    assert config["model_type"] == "roberta"
+    assert not {"acclimate_family", "acclimate_encoder", "text_pooling", "tag_layer"} & config.keys()
+    configs = [files.read_json(place / "tokenizer_config.json") for place in (where, encoder)]
+    for name in ("model_input_names", "model_max_length"):
+        assert configs[0][name] == configs[1][name]
+    assert sentence_modules(encoder) is None
+    assert all(
+        torch.equal(load_masked_language_model(encoder).base_model.state_dict()[name], weight)
+        for name, weight in load_finetuned(where).base_model.state_dict().items()
+        if "pooler" not in name
+    )
+    (encoder / "adapter_config.json").write_text("{}")
+    with pytest.raises(files.DamagedError, match=r"0_Transformer/adapter_config\.json is not listed"):
+        load_predictor(where)
+
+
+def test_tags_of_another_scheme_are_refused_in_a_sentence(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    config, task = SimpleNamespace(id2label={0: "B-x", 1: "O"}), SimpleNamespace(kind="tokens", labels=("I-x", "O"))
+    assert native_obstacle(config, task).startswith("its tags are of another scheme")
+    refuse_transformers(tmp_path, own_parts(config) or OTHER_TAGS)
+    assert files.read_json(tmp_path / "config.json")["model_type"].startswith("bert with tags of another scheme, which")
 
 
 def test_a_shipment_without_its_encoder_is_refused(tmp_path):

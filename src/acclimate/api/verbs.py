@@ -191,10 +191,10 @@ def race(
     separated    what ends a document in .txt files
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
                  is pretrained on `general` first
-    checkpoints  name -> directory, hub id or Checkpoint of an encoder that races as it is beside the untouched model
+    checkpoints  name -> encoder to add as a contestant: a directory, hub id or Checkpoint
     leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
-    budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; "none": no limit; None: "1h", unless the race takes no
-                 budget
+    budget       such as "20min", "3PFLOP" or "5usd@2.50/h"; None: "1h" where a budget is supported;
+                 "none": no limit
     probe_only   adapt and probe, and fine-tune nothing; a race without it in the same `out` goes on from there
     rows         number of training rows to sample, every class among them; 0: all
     labels_per_class   of the embedded tasks, 32; 0: all
@@ -218,7 +218,7 @@ def race(
     >>> study = acclimate.race(frame, text="abstract", label="topic", seeds=5, finetune__epochs=10)
     >>> print(study)
     """
-    given = dict(locals())
+    arguments = dict(locals())
     from acclimate.data.examination import grave
     from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
@@ -229,13 +229,13 @@ def race(
     from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
     from acclimate.races.report import PAGE, TEXT
 
-    stated = dict(settings)
+    overrides = dict(settings)
     if folds is not None:
-        stated["folds"] = folds
+        overrides["folds"] = folds
     if isinstance(learning_curve, Mapping):
-        stated["learning_curve"] = learning_curve
-    start = start_of(None if model is None else os.fspath(model))
-    chosen = _race_recipe(contestants, recipe, start, stated)
+        overrides["learning_curve"] = learning_curve
+    start = start_of(None if model is None else _model("race", "model", model))
+    chosen = _race_recipe(contestants, recipe, start, overrides)
     limit, notes = budget_or_usual(budget, chosen, probe_only=probe_only)
     if limit is not None:
         check_listed(chosen.search)
@@ -243,18 +243,18 @@ def race(
     usual = replace(chosen, learning_curve=LearningCurveRecipe())
     refuse_unused(chosen, usual, curves="" if curves else "learning_curve=True")
     place = Path(out)
-    asked: dict[str, Any] = {"budget": limit, "probe_only": probe_only}
-    command = _call("race", race, given)
+    limits: dict[str, Any] = {"budget": limit, "probe_only": probe_only}
+    command = _call("race", race, arguments)
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
     with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
-        inputs = _inputs(given, start, place, shown, chosen)
+        inputs = _inputs(arguments, start, place, shown, chosen)
         _tell(shown, "budget", *notes)
         if dry_run:
             plan = races.dry_run_text
             if curves:
                 from acclimate.studies.learning_curve import dry_run_text as plan
-            return Study(place, plan(inputs, chosen, **asked))
+            return Study(place, plan(inputs, chosen, **limits))
         check_format(place)
         check_results(place)
         with races.hold_first(place), emptied_if_refused(place), working(where):
@@ -265,8 +265,8 @@ def race(
                 from acclimate.studies import learning_curve as follows
 
                 follows.check(chosen, materials, probe_only=probe_only)
-            report = races.run_and_write(chosen, materials, place, **asked, command=command, watch=shown)
-            followed = follows.follow(chosen, materials, place, **asked, watch=shown).text if curves else ""
+            report = races.run_and_write(chosen, materials, place, **limits, command=command, watch=shown)
+            followed = follows.follow(chosen, materials, place, **limits, watch=shown).text if curves else ""
         write_lock(place, command, chosen)
         _tell(shown, "report", str(place / PAGE))
     return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
@@ -323,12 +323,12 @@ def evaluate(
         model, task = None, model
     if task is None:
         raise TypeError("evaluate() needs a task: a labelled file, a table, a list of rows or a dataset")
-    given = {name: value for name, value in locals().items() if name not in ("settings", "EMBEDDED")}
+    arguments = {name: value for name, value in locals().items() if name not in ("settings", "EMBEDDED")}
     if refused := schema()["classes"]["Evaluation"]["refused"].keys() & settings.keys():
         name = min(refused)
         raise ValueError(f"evaluate(): {name}: {schema()['classes']['Evaluation']['refused'][name]}. Leave it out")
-    given |= {"model": EMBEDDED if model is None else model, "budget": "none"}
-    return race(**given, contestants=(), **settings)
+    arguments |= {"model": EMBEDDED if model is None else _model("evaluate", "model", model), "budget": "none"}
+    return race(**arguments, contestants=(), **settings)
 
 
 @_in_short
@@ -385,6 +385,7 @@ def doctor(
     from acclimate.races.report import spread_of
     from acclimate.tasks.labelled import read_files
 
+    start = EMBEDDED if model is None else _model("doctor", "model", model)
     with _watched(progress, watch, (), Path(), "") as shown:
         if data is not None:
             return count_catalogue(str(task), Path(data), watch=shown)
@@ -392,7 +393,6 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        start = EMBEDDED if model is None else os.fspath(model)
         found = examined(labelled, raw, model=start, **planned, watch=shown)
         if not forecast or found.errors:
             return found
@@ -413,7 +413,7 @@ def adapt(
     watch: Watch | None = None,
     **settings: Any,
 ) -> Checkpoint:
-    """Run one method on raw text or a task, and return the checkpoint, which transformers loads.
+    """Run one method on raw text or a task, and return the checkpoint.
 
     method    such as "mlm", "tapter" or "dga"; `acclimate adapt --help` lists them
     recipe    a TOML file with settings
@@ -431,7 +431,7 @@ def adapt(
         raise ValueError(f"no method is called '{method}'{did_you_mean(method, NAMES, '')}")
     held = {name: raw_text(settings[name]) for name in RAW_TEXT if name in settings}
     values = nested({**settings, **held})
-    values |= {name: os.fspath(values[name]) for name in MODELS if name in values}
+    values |= {name: _model("adapt", name, values[name]) for name in MODELS if name in values}
     _check_names("adapt", adapt, method, values)
     check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
     from acclimate.methods import METHODS
@@ -486,7 +486,7 @@ def predict(
         raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
     with _watched(progress, None, (), Path(), "") as shown:
-        where = model.path if isinstance(model, Study) else model
+        directory = model.path if isinstance(model, Study) else model
         if out is None:
             if unused := [
                 name for name, given in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if given
@@ -494,14 +494,14 @@ def predict(
                 raise TypeError(
                     f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
                 )
-            return make(where, rows, **columns, contestant=contestant, watch=shown)
+            return make(directory, rows, **columns, contestant=contestant, watch=shown)
         if not isinstance(rows, str | Path):
             raise TypeError(
                 "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
             )
-        stated: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
-        stated["contestant"] = contestant
-        return predict_file(where, rows, out, **stated, watch=shown)
+        options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
+        options["contestant"] = contestant
+        return predict_file(directory, rows, out, **options, watch=shown)
 
 
 @_in_short
@@ -537,10 +537,10 @@ def ship(
     with _watched(progress, None, (), Path(), "") as shown:
         codes = [language] if isinstance(language, str) else language
         card: dict[str, Any] = {"license": license, "language": codes}
-        shipped = make(_directory(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=shown)
+        shipment = make(_directory(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=shown)
     if push is not None:
         upload(to, push)
-    return shipped
+    return shipment
 
 
 @_in_short
@@ -677,6 +677,13 @@ def _raw(given: Mapping[str, Any]) -> Raw:
     return Raw(places["corpus"], places["general"], given.get("separated", "line"))
 
 
+def _model(verb: str, keyword: str, model: Any) -> str:
+    """Return the directory or hub id as text. Raises KeywordError for anything else."""
+    if isinstance(model, str | PathLike):
+        return str(os.fspath(model))
+    raise KeywordError(f"{verb}(): {keyword}={quoted(model)} has to be a directory or a hub id")
+
+
 def _path(stated: Any) -> Path | None:
     return None if stated is None else Path(stated)
 
@@ -693,7 +700,7 @@ def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> 
         if parameter.kind == parameter.VAR_KEYWORD:
             parts += [f"{key}={each!r}" for key, each in value.items()]
         elif parameter.name not in ("progress", "watch") and value is not parameter.default:
-            plain = str(value) if isinstance(value, Path) else value
+            plain = os.fspath(value) if isinstance(value, PathLike) else value
             shown = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
             parts.append(shown if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={shown}")
     return f"acclimate.{name}({', '.join(parts)})"

@@ -76,7 +76,7 @@ ContestantOption = Annotated[
     typer.Option(
         "--contestant",
         metavar="NAME",
-        help="Contestant of the race whose model to take: the best encoder or the baseline. Default: the model to use.",
+        help="Use this contestant's model instead of the model to use. A race keeps the best encoder and the baseline.",
     ),
 ]
 RaceDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a finished race, or its baseline.")]

@@ -92,7 +92,7 @@ def predict(
     from acclimate.shipping.predict import predict_file
 
     with session.watched() as watch:
-        made = predict_file(
+        output = predict_file(
             model,
             rows,
             out,
@@ -105,19 +105,18 @@ def predict(
             contestant=contestant,
             watch=watch,
         )
-    for row in made.skipped[:LEFT_OUT]:
+    for row in output.skipped[:LEFT_OUT]:
         session.say(f"Left out: {row.place}: {row.reason}")
-    left_out = f", {amount(made.left_out, 'row')} left out" if made.left_out else ""
-    session.say(f"Predicted: {amount(made.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
+    left_out = f", {amount(output.left_out, 'row')} left out" if output.left_out else ""
+    session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
 
 
 def _check_ship(given: Mapping[str, Any]) -> None:
-    from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
+    from acclimate.jobs.lock import is_part_of_run
     from acclimate.shipping.hub import check_repository
 
     run = given["run"]
-    within = run.name in (USE, ENCODER, FITTED, FORMER) and (run / "race.json").is_file()
-    check_ended({"run": run.resolve().parent} if within else given)
+    check_ended({"run": run.resolve().parent} if is_part_of_run(run) else given)
     from acclimate.shipping.texts import refuse_former  # slow to import
 
     refuse_former(run)
@@ -146,7 +145,7 @@ def ship(
     from acclimate.shipping.ship import ship as make
 
     with session.watched() as watch:
-        shipped = make(
+        shipment = make(
             run,
             to,
             contestant=contestant,
@@ -157,7 +156,7 @@ def ship(
             watch=watch,
         )
     session.say(f"Shipped: {to}, with a model card in {to / 'README.md'}")
-    for way in shipped.ways:
+    for way in shipment.ways:
         session.say(f"  {way.name}: {way.result}")
     if push is not None:
         session.say(f"Uploaded: {upload(to, push).address}")

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import socket
+import time
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -29,13 +30,14 @@ _BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_reco
 _OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG}
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")  # in an error of safetensors
 _CUT_SHORT = re.compile(r"\d+ requested and \d+ written$")  # numpy's error, which does not say why
-# files beside a model that change what loads: weights, adapters, code, modules, and parts of a tokenizer
+# files beside a model that change what loads: weights, adapters, modules, and parts of a tokenizer
 _LOADED = re.compile(
-    r"(?!\.).*\.(safetensors|bin|pt|pth|ckpt|gguf|py|model|index\.json)|(adapter_config|config|modules|tokenizer|vocab|"
+    r"(?!\.).*\.(safetensors|bin|pt|pth|ckpt|gguf|model|index\.json)|(adapter_config|config|modules|tokenizer|vocab|"
     r"tokenizer_config|special_tokens_map|added_tokens|sentence_bert_config|config_sentence_transformers|"
     r"quantize_config|quant_config|baseline)\.json|(vocab|merges)\.txt"
 )
 _LONG_NAME = 120  # bytes
+_ABANDONED = 24 * 3600  # seconds without a change
 _NUMBERS = itertools.count()  # of the temporary files of this process
 _held: set[Path] = set()  # directories that this process holds
 
@@ -93,10 +95,10 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary sibling to fill. When the block ends, it replaces `path`.
 
     The sibling's name is this writer's own, so of several writers of one `path` the last one wins, whole. If the block
-    raises, the sibling is removed. If the process is killed, it stays, and the next call for the same `path` on this
+    raises, the sibling is removed. If the process is killed, it stays, and a later call for the same `path` on this
     machine removes it.
     """
-    temporary = own_name(path)
+    temporary = temporary_path(path)
     try:
         with disk_named(path):
             with open(temporary, "xb") as file:
@@ -106,30 +108,58 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
 
 
-def own_name(path: Path, ending: str = "tmp") -> Path:
-    """Return a hidden name beside `path` that no other writer has. What killed processes of this machine left beside
-    it, under such names for the same `path`, is removed.
+def temporary_path(path: Path, ending: str = "tmp") -> Path:
+    """Return a hidden name beside `path` that no other writer has. Abandoned siblings of such a name are removed.
 
     A long name of `path` is replaced by its hash: a file system takes 255 bytes.
     """
     name = path.name if len(os.fsencode(path.name)) <= _LONG_NAME else sha256_of_bytes(os.fsencode(path.name))
     remove_leftovers(path.parent, name)
-    return path.with_name(f".{name}.{socket.gethostname()}-{os.getpid()}-{next(_NUMBERS)}.{ending}")
+    return path.with_name(f".{name}.{socket.gethostname()}-{_namespace()}-{os.getpid()}-{next(_NUMBERS)}.{ending}")
 
 
 def remove_leftovers(directory: Path, name: str = "") -> None:
-    """Remove what killed processes of this machine left in the directory under names of `own_name`.
+    """Remove what processes that have ended left in the directory under names of `temporary_path`.
 
     name: of the file whose leftovers are removed; "": of any
     """
-    stem = re.escape(name) if name else ".+"
-    theirs = re.compile(rf"\.{stem}\.{re.escape(socket.gethostname())}-(\d+)-\d+\.(tmp|old)")
-    for beside in directory.iterdir() if directory.is_dir() else ():
-        if (match := theirs.fullmatch(beside.name)) and not _runs(int(match[1])):
-            if beside.is_dir():
-                shutil.rmtree(beside, ignore_errors=True)
-            else:
-                beside.unlink(missing_ok=True)
+    _remove_abandoned(directory, rf"\.{re.escape(name)}" if name else r"\..+", r"-\d+\.(tmp|old)")
+
+
+def _namespace() -> int:
+    """Return the number of the namespace of this process's number; 0 without namespaces. Containers have one each."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _remove_abandoned(folder: Path, stem: str, ending: str) -> None:
+    """Remove the temporary files and directories of ended processes of this machine.
+
+    stem, ending: patterns of their names, before the machine and after the process
+
+    Processes of another namespace are invisible: they count as ended if nothing has changed for a day.
+    """
+    pattern = re.compile(rf"{stem}\.{re.escape(socket.gethostname())}-(?:(\d+)-)?(\d+){ending}")
+    for sibling in folder.iterdir() if folder.is_dir() else ():
+        if not (match := pattern.fullmatch(sibling.name)):
+            continue
+        if _runs(int(match[2])) if match[1] == str(_namespace()) else _changed_lately(sibling):
+            continue
+        if sibling.is_dir():
+            shutil.rmtree(sibling, ignore_errors=True)
+        else:
+            sibling.unlink(missing_ok=True)
+
+
+def _changed_lately(path: Path) -> bool:
+    """True if the file, or anything in the directory, has changed within a day, or has been removed meanwhile."""
+    try:
+        times = [each.stat().st_mtime for each in (path, *path.rglob("*"))]
+    except OSError:
+        return True
+    return max(times) > time.time() - _ABANDONED
 
 
 def settle(temporary: Path, path: Path) -> None:
@@ -292,7 +322,7 @@ def new_directory(path: Path) -> Iterator[Path]:
     so `path` never holds a part of it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = own_name(path)
+    temporary = temporary_path(path)
     temporary.mkdir()
     try:
         with disk_named(path):
@@ -306,35 +336,32 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 def _replace_directory(temporary: Path, path: Path) -> None:
     """Rename `temporary` to `path`, whose content is removed, even where another process writes the same path."""
-    older = own_name(path, "old")
+    backup = temporary_path(path, "old")
     try:
         while True:
             with contextlib.suppress(FileNotFoundError):
-                os.replace(path, older)
+                os.replace(path, backup)
             try:
                 os.replace(temporary, path)
                 return
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    if older.exists():
-                        os.replace(older, path)
+            except BaseException as error:
+                if getattr(error, "errno", None) not in (errno.ENOTEMPTY, errno.EEXIST):
                     raise
                 # another process has just put its own there
-                shutil.rmtree(older, ignore_errors=True)
+                shutil.rmtree(backup, ignore_errors=True)
     finally:
-        shutil.rmtree(older, ignore_errors=True)
+        if backup.exists() and not path.exists():  # interrupted
+            os.replace(backup, path)
+        shutil.rmtree(backup, ignore_errors=True)
 
 
-def own_sibling(path: Path) -> Path:
-    """Return a name beside `path` that has this machine and process in it. What killed processes of this machine left
-    there under such names is removed.
+def process_path(path: Path) -> Path:
+    """Return a name beside `path` that has this machine and process in it. Abandoned siblings of such a name are
+    removed.
     """
-    stem = f"{path.name}.{socket.gethostname()}-"
-    theirs = re.compile(rf"\.?{re.escape(stem)}(\d+)(\..*)?")
-    for beside in path.parent.iterdir() if path.parent.is_dir() else ():
-        if (named := theirs.fullmatch(beside.name)) and not _runs(int(named[1])):
-            shutil.rmtree(beside)
-    return path.with_name(f"{stem}{os.getpid()}")
+    _remove_abandoned(path.parent, re.escape(path.name), "")
+    _remove_abandoned(path.parent, re.escape(f".{path.name}"), r"(\..*)?")
+    return path.with_name(f"{path.name}.{socket.gethostname()}-{_namespace()}-{os.getpid()}")
 
 
 def _runs(process: int) -> bool:
@@ -411,21 +438,25 @@ def check_manifest(
     way_out = f"Remove {directory}; the command that made it makes it again" if way_out is None else way_out
     if not manifest.is_file():
         raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_after(way_out)}")
-    listed = read_json(manifest, way_out=way_out)
-    if not isinstance(listed, dict) or not listed or not all(isinstance(each, str) for each in listed.values()):
+    hashes = read_json(manifest, way_out=way_out)
+    if not isinstance(hashes, dict) or not hashes or not all(isinstance(each, str) for each in hashes.values()):
         raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_after(way_out)}")
-    if strangers := [name for name in sorted(os.listdir(directory)) if name not in listed and _LOADED.fullmatch(name)]:
-        raise DamagedError(
-            f"{directory / strangers[0]} is not listed in {manifest}, and loaders would read it. Remove the file"
-            f"{_after(way_out)}"
-        )
-    for name in listed if names is None else names:
+    for folder in sorted({"", *map(os.path.dirname, hashes)}):
+        own_manifest = folder and os.path.join(folder, MANIFEST) in hashes
+        present = [] if own_manifest or not (directory / folder).is_dir() else sorted(os.listdir(directory / folder))
+        for name in present:
+            if os.path.join(folder, name) not in hashes and _LOADED.fullmatch(name):
+                raise DamagedError(
+                    f"{directory / folder / name} is not listed in {manifest}, and loaders would read it. Move it out "
+                    f"of {directory}"
+                )
+    for name in hashes if names is None else names:
         file = directory / name
-        if name not in listed:
+        if name not in hashes:
             raise DamagedError(f"{manifest} is damaged: it does not list {name}{_after(way_out)}")
-        if (name in edited or not listed[name]) and file.is_file():
+        if (name in edited or not hashes[name]) and file.is_file():
             continue
-        check_file(file, listed[name], listed_in=manifest, way_out=way_out)
+        check_file(file, hashes[name], listed_in=manifest, way_out=way_out)
         if within and file.name == MANIFEST:
             check_manifest(file.parent, within=True, way_out=way_out)
 

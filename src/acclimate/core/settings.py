@@ -131,21 +131,20 @@ def from_mapping(
     Of a group of settings too, what is left out keeps the default that the group has here, not that of the group's
     class. Where a class has `presets` and `values` names one, what is left out is as the preset has it. Where a class
     has `besides`, a setting that `values` states ("rate", or "plan.rate" of a group) sets others too, unless `values`
-    states them as well. Where a class
+    states them as well. An instance in place of a group states the settings that differ from the group's. Where a class
     has `refused`, the error for a setting that it names says why there is none.
     """
     hints, ranges = typing.get_type_hints(kind), ranges_of(kind)
     if "preset" in values and hasattr(kind, "presets"):
         base = _preset(kind, values["preset"], where=where, key=f"{prefix}preset", base=base)
-    follow: dict[str, Any] = {}
-    for key, others in getattr(kind, "besides", {}).items():
-        *groups, name = key.split(".")
-        inner: Any = values
-        for group in groups:
-            inner = inner.get(group) if isinstance(inner, Mapping) else None
-        follow |= others if isinstance(inner, Mapping) and name in inner else {}
-    values = follow | dict(values)
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    implications: dict[str, Any] = {}
+    for key, implied_values in getattr(kind, "besides", {}).items():
+        group, dot, name = key.rpartition(".")
+        usual = None if not dot else _default(fields[group]) if base is None else getattr(base, group)
+        if _states(values.get(group) if dot else values, name, usual):
+            implications |= implied_values
+    values = implications | dict(values)
     for key in values:
         _check_refused(kind, key, where=where, prefix=prefix)
         if key not in fields:
@@ -178,6 +177,13 @@ def from_mapping(
         raise ValueError(f"{where}: no value for {names}. Add it: {prefix}{missing[0]}=VALUE")
     with _naming_the_group(where, prefix):
         return kind(**converted)
+
+
+def _states(group: Any, name: str, usual: Any) -> bool:
+    """Return True if a mapping has the setting, or if an instance has another value than the `usual` one."""
+    if isinstance(group, Mapping):
+        return name in group
+    return dataclasses.is_dataclass(group) and getattr(group, name) != getattr(usual, name)
 
 
 @contextlib.contextmanager

@@ -185,9 +185,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A directory that transformers' AutoModel loads, with recipe.toml and provenance.json beside the weights.
+    """A directory that every verb loads, with recipe.toml and provenance.json beside the weights.
 
-    It is path-like: every verb and function that takes a model's directory takes a Checkpoint.
+    Transformers loads it too, unless it has a part that transformers lacks (models/formats.py). It is path-like: every
+    verb and function that takes a model's directory takes a Checkpoint.
     """
 
     path: Path

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from acclimate.core.files import new_file, own_name, settle
+from acclimate.core.files import new_file, settle, temporary_path
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.tasks.datasets.catalogue import Dataset, Download, find_file
 from acclimate.tasks.formats.archives import ENDINGS, only_file
@@ -119,7 +119,7 @@ def _copy(source: Path, target: Path) -> None:
         with open(source, "rb") as read, new_file(target) as written:
             shutil.copyfileobj(read, written)
         return
-    part = own_name(target)
+    part = temporary_path(target)
     try:
         shutil.copytree(source, part)
         part.rename(target)

@@ -32,6 +32,11 @@ DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
 OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py writes
 
 
+def is_part_of_run(directory: Path) -> bool:
+    """Return True if the directory holds a model that a race keeps, in the directory of its run."""
+    return directory.name in (USE, ENCODER, FITTED, FORMER) and (directory / "race.json").is_file()
+
+
 def write_lock(out: Path, verb: str, recipe: Any) -> None:
     """Write the file for the study in `out`, or for all in its folders. recipe: a dataclass.
 
@@ -195,9 +200,9 @@ def _looks(out: Path) -> dict[str, Any]:
 
 def _beside_jobs(out: Path) -> Iterator[Path]:
     """Yield `out` and the directories in it, except for jobs, models that are handed over, and hidden ones."""
-    others = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER)
+    excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER)
     for place, names, _ in os.walk(out):
-        names[:] = sorted(name for name in names if name not in others and name[0] != ".")
+        names[:] = sorted(name for name in names if name not in excluded_names and name[0] != ".")
         yield Path(place)
 
 

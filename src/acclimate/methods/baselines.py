@@ -397,8 +397,8 @@ def read_baseline(directory: Path) -> BaselineModel:
     path = directory / BASELINE_FILE
     about = files.read_object(path, names=("kind", "labels"), way_out=_WAY_OUT)
     kind, labels = about["kind"], about["labels"]
-    known = ("tokens", *FITS)
-    _require(isinstance(kind, str) and kind in known, path, f"kind = {kind!r:.60}; known are {', '.join(known)}")
+    kinds = ("tokens", *FITS)
+    _require(isinstance(kind, str) and kind in kinds, path, f"kind = {kind!r:.60}; known are {', '.join(kinds)}")
     _require(_are_texts(labels), path, "labels is no list of names")
     _require(len(set(labels)) == len(labels), path, "labels has a name twice")
     return _read_word_list(path, labels) if kind == "tokens" else _read_tfidf(path, kind, labels)
@@ -407,10 +407,10 @@ def read_baseline(directory: Path) -> BaselineModel:
 _WAY_OUT = "Copy the folder again, or give the command of the race again"
 
 
-def _require(sound: bool, file: Path, what: str) -> None:
+def _require(condition: bool, file: Path, fault: str) -> None:
     """Raise DamagedError, naming the file and what is wrong with it, unless it is sound."""
-    if not sound:
-        raise files.DamagedError(f"{file} is damaged: {what}. {_WAY_OUT}")
+    if not condition:
+        raise files.DamagedError(f"{file} is damaged: {fault}. {_WAY_OUT}")
 
 
 def _are_texts(values: Any) -> bool:
@@ -421,8 +421,10 @@ def _read_word_list(path: Path, labels: Sequence[str]) -> WordList:
     about = files.read_object(path, names=("exact", "lowered", "new"), way_out=_WAY_OUT)
     for name in ("exact", "lowered"):
         words = about[name]
-        sound = isinstance(words, dict) and all(isinstance(tag, str) and tag in labels for tag in words.values())
-        _require(sound, path, f"{name} is no object of words with tags that labels has")
+        has_known_tags = isinstance(words, dict) and all(
+            isinstance(tag, str) and tag in labels for tag in words.values()
+        )
+        _require(has_known_tags, path, f"{name} is no object of words with tags that labels has")
     _require(about["new"] in labels, path, f"new = {about['new']!r:.60} is none of labels")
     return WordList(tuple(labels), about["exact"], about["lowered"], about["new"])
 
@@ -430,30 +432,30 @@ def _read_word_list(path: Path, labels: Sequence[str]) -> WordList:
 def _read_tfidf(path: Path, kind: Any, labels: Sequence[str]) -> TfidfModel:
     about = files.read_object(path, names=("longest", "paired", "terms"), way_out=_WAY_OUT)
     longest, paired, terms = about["longest"], about["paired"], about["terms"]
-    whole = isinstance(longest, int) and not isinstance(longest, bool) and longest >= 1
-    _require(whole, path, f"longest = {longest!r:.60} is no number from 1")
+    is_count = isinstance(longest, int) and not isinstance(longest, bool) and longest >= 1
+    _require(is_count, path, f"longest = {longest!r:.60} is not a number of at least 1")
     _require(isinstance(paired, bool), path, f"paired = {paired!r:.60} is neither true nor false")
     _require(_are_texts(terms), path, "terms is no list of terms")
     weights = path.with_name(WEIGHTS)
-    _require(weights.is_file(), weights, "no file is there")
+    _require(weights.is_file(), weights, "is missing")
     try:
-        read = load(weights.read_bytes())
+        arrays = load(weights.read_bytes())
     except SafetensorError as error:
         raise files.DamagedError(f"{weights} is damaged: {error}. {_WAY_OUT}") from error
     outputs = 1 if kind == "score" else len(labels)
-    wanted = dict.fromkeys(("idf", "column", "value"), (len(terms),)) | {"bias": (outputs,)}
-    shapes = {name: read[name].shape for name in wanted if name in read}
-    weights_CF = read.get("weights", np.zeros(0))
-    fits = shapes == wanted and weights_CF.ndim == 2 and len(weights_CF) == outputs
-    _require(fits, path, f"{WEIGHTS} is of another baseline")
+    expected_shapes = dict.fromkeys(("idf", "column", "value"), (len(terms),)) | {"bias": (outputs,)}
+    shapes = {name: arrays[name].shape for name in expected_shapes if name in arrays}
+    weights_CF = arrays.get("weights", np.zeros(0))
+    shapes_match = shapes == expected_shapes and weights_CF.ndim == 2 and len(weights_CF) == outputs
+    _require(shapes_match, path, f"its sizes do not match {WEIGHTS}")
     for name in ("idf", "value", "weights"):
-        _require(bool(np.isfinite(read[name]).all()), weights, f"{name} has values that are NaN or infinite")
-    _require(not np.isnan(read["bias"]).any(), weights, "bias has values that are NaN")  # -inf: no training row
-    width, columns = weights_CF.shape[1] - (paired and bool(terms)), read["column"]
-    inside = columns.dtype.kind in "iu" and (not columns.size or 0 <= columns.min() <= columns.max() < width)
-    _require(inside, weights, f"column has numbers that are none of the {width:,} columns of weights")
-    features = Features(longest, paired, tuple(terms), read["idf"], columns, read["value"], width)
-    return TfidfModel(features, Linear(kind, tuple(labels), weights_CF, read["bias"]))
+        _require(bool(np.isfinite(arrays[name]).all()), weights, f"{name} has values that are NaN or infinite")
+    _require(not np.isnan(arrays["bias"]).any(), weights, "bias has values that are NaN")  # -inf: no training row
+    width, columns = weights_CF.shape[1] - (paired and bool(terms)), arrays["column"]
+    columns_exist = columns.dtype.kind in "iu" and (not columns.size or 0 <= columns.min() <= columns.max() < width)
+    _require(columns_exist, weights, f"column has numbers that are none of the {width:,} columns of weights")
+    features = Features(longest, paired, tuple(terms), arrays["idf"], columns, arrays["value"], width)
+    return TfidfModel(features, Linear(kind, tuple(labels), weights_CF, arrays["bias"]))
 
 
 def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:

@@ -225,11 +225,11 @@ class FinetuneRecipe:
     """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
     unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
     plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
-    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. If you state the
-    rate, it is the rate that is used: rate_by_width is false unless you state it beside it."""
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. A rate
+    that you state is not scaled: it sets rate_by_width=false, unless you state that too."""
     rate_by_width: bool = True
     """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
-    times that rate. The rates of a search that you state are used as they are, too."""
+    times that rate. Stated search.rates are not scaled either."""
     layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
     """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
     lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
@@ -777,24 +777,24 @@ def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
     output_layer(model).bias.copy_(torch.from_numpy(np.log(rates_C / (1 - rates_C))))
 
 
-def plan_of(recipe: FinetuneRecipe, rows: int, hidden: int) -> Plan:
-    """Return the plan with its steps and its rate. rows: for training; hidden: dimensions of the encoder."""
-    return replace(recipe.plan, steps=finetuning_steps(recipe, rows), rate=rate_of(recipe, hidden))
+def plan_of(recipe: FinetuneRecipe, rows: int, width: int) -> Plan:
+    """Return the plan with its steps and its rate. rows: for training; width: dimensions of the encoder."""
+    return replace(recipe.plan, steps=finetuning_steps(recipe, rows), rate=rate_of(recipe, width))
 
 
-def rate_of(recipe: FinetuneRecipe, hidden: int) -> float:
-    """Return the peak learning rate of an encoder of `hidden` dimensions."""
-    return recipe.plan.rate * (WIDTH / hidden) ** 2 if recipe.rate_by_width else recipe.plan.rate
+def rate_of(recipe: FinetuneRecipe, width: int) -> float:
+    """Return the peak learning rate of an encoder of `width` dimensions."""
+    return recipe.plan.rate * (WIDTH / width) ** 2 if recipe.rate_by_width else recipe.plan.rate
 
 
-def rates_text(recipes: Sequence[FinetuneRecipe], hidden: int) -> str:
-    """Return in words the peak rates of an encoder of this width, and what the recipes state if that differs."""
-    stated = [*dict.fromkeys(f"{recipe.plan.rate:g}" for recipe in recipes)]
-    used = [*dict.fromkeys(f"{rate_of(recipe, hidden):.3g}" for recipe in recipes)]
-    if not any(recipe.rate_by_width for recipe in recipes) or hidden == WIDTH:
-        used = stated
-    of_width = f", which is {listed(stated)} times ({WIDTH} / {hidden})\N{SUPERSCRIPT TWO}" if used != stated else ""
-    return f"peak rate{'s' * (len(used) > 1)} {listed(used)}{of_width}"
+def rates_text(recipes: Sequence[FinetuneRecipe], width: int) -> str:
+    """Return the peak rates as text, with their scaling by width if there is any."""
+    recipe_rates = [*dict.fromkeys(f"{recipe.plan.rate:g}" for recipe in recipes)]
+    peak_rates = [*dict.fromkeys(f"{rate_of(recipe, width):.3g}" for recipe in recipes)]
+    if not any(recipe.rate_by_width for recipe in recipes) or width == WIDTH:
+        peak_rates = recipe_rates
+    scaling = f", which is {listed(recipe_rates)} times ({WIDTH} / {width})\N{SUPERSCRIPT TWO}"
+    return f"peak rate{'s' * (len(peak_rates) > 1)} {listed(peak_rates)}{scaling * (peak_rates != recipe_rates)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -625,8 +625,8 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     sources = {"model": identity(model)}
     if done := finished(out, recipe, sources):
         return done
-    twin = random_twin(model, seed=seed)
-    return write_checkpoint(out, twin, load_tokenizer(model), recipe, sources, new_weights=True)
+    random_model = random_twin(model, seed=seed)
+    return write_checkpoint(out, random_model, load_tokenizer(model), recipe, sources, new_weights=True)
 
 
 def _note_phases(reading: BatchPlan, watch: Watch) -> None:

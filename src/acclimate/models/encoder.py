@@ -286,8 +286,8 @@ def longest_input(model: str | PathLike[str]) -> int | None:
 def longest_of_config(config: PreTrainedConfig) -> int | None:
     """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
     prompt = int(getattr(config, FIELD, 0))
-    named = ("model_type", "max_position_embeddings", "pad_token_id")
-    positions = positions_read({name: getattr(config, name) for name in named if hasattr(config, name)})
+    fields = ("model_type", "max_position_embeddings", "pad_token_id")
+    positions = positions_read({name: getattr(config, name) for name in fields if hasattr(config, name)})
     return None if positions is None else positions - prompt
 
 

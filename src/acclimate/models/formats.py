@@ -1,7 +1,7 @@
-"""Store models that no class of transformers computes so that transformers refuses to load them.
+"""Store models that transformers cannot compute, in files that transformers refuses to load.
 
-A mean of all states, an LSTM, a CRF or adapters would be dropped in silence by transformers, which draws a random layer
-in their place. Such a model is stored under names of its own:
+Transformers would drop a mean of states, an LSTM, a CRF or adapters silently and use a random layer. Such a model has
+these files instead:
 
 config.json                    model_type is a sentence that names the way to load it, and appears in the error of the
                                Auto classes; `acclimate_family` is the family's model_type
@@ -29,7 +29,7 @@ WEIGHTS, OWN_WEIGHTS = "model.safetensors", f"model.{VARIANT}.safetensors"
 ENCODER = "0_Transformer"  # folder of a shipment, by the name that sentence-transformers uses
 PREDICT = "acclimate predict"
 ENCODE = "acclimate race --model"  # of an encoder with adapters
-# fields of a config -> what they say that no class of transformers has; the values are those of transformers' classes
+# field of a config -> its value in transformers' classes; any other value is ours
 _OWN_FIELDS: dict[str, Any] = {
     "text_pooling": "pooler",
     "sequence_layer": "linear",
@@ -72,41 +72,50 @@ def refuse_transformers(directory: Path, parts: str, *, ways: str = PREDICT) -> 
         (directory / WEIGHTS).rename(directory / OWN_WEIGHTS)
 
 
+def remove_own_fields(directory: Path) -> None:
+    """Rewrite config.json as that of the family's encoder, without fields that only acclimate reads."""
+    path = directory / "config.json"
+    config = read_object(path)
+    own = {FAMILY, ENCODER_FOLDER, *_OWN_FIELDS}
+    values = {name: value for name, value in config.items() if name not in own}
+    write_json(path, values | {"model_type": family_in(config)})
+
+
 def family_in(config: Mapping[str, Any]) -> str:
     """Return the family, as transformers names it, in the content of a config.json; "" where it is missing."""
     return str(config.get(FAMILY) or config.get("model_type") or "")
 
 
-def read_configuration(where: str) -> PreTrainedConfig:
+def read_configuration(source: str) -> PreTrainedConfig:
     """Return the config of a directory or a hub id, in either form."""
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
-    content, _ = PreTrainedConfig.get_config_dict(where)
+    content, _ = PreTrainedConfig.get_config_dict(source)
     family = content.get(FAMILY)
     if not family:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        config: PreTrainedConfig = AutoConfig.from_pretrained(source, trust_remote_code=False)
         return config
     if family not in CONFIG_MAPPING:
         raise ValueError(
-            f"{Path(where) / 'config.json'}: {FAMILY} = {family!r} is no family of transformers. Restore the file, or "
-            f"ship the model again"
+            f"{Path(source) / 'config.json'}: {FAMILY} = {family!r} is not a model family of transformers. Restore the "
+            f"file, or ship the model again"
         )
     config_class: Any = CONFIG_MAPPING[family]
     config = config_class.from_dict({**content, "model_type": family})
-    config.name_or_path = where
+    config.name_or_path = source
     return config
 
 
 def weight_files(directory: Path) -> list[Path]:
     """Return the safetensors files of a model's directory, those of a shipment's encoder among them."""
-    own = [directory / ENCODER / WEIGHTS] if (directory / OWN_WEIGHTS).exists() else []
-    return sorted([*directory.glob("*.safetensors"), *(file for file in own if file.exists())])
+    encoder_weights = [directory / ENCODER / WEIGHTS] if (directory / OWN_WEIGHTS).exists() else []
+    return sorted([*directory.glob("*.safetensors"), *(file for file in encoder_weights if file.exists())])
 
 
-def own_weights(where: str, config: PreTrainedConfig) -> dict[str, Tensor] | None:
+def own_weights(source: str, config: PreTrainedConfig) -> dict[str, Tensor] | None:
     """Return the weights of a shipment whose encoder is a folder of its own; None for any other model.
 
-    where: a directory or a hub id
+    source: a directory or a hub id
     """
     from safetensors.torch import load_file
     from transformers import MODEL_MAPPING
@@ -114,14 +123,14 @@ def own_weights(where: str, config: PreTrainedConfig) -> dict[str, Tensor] | Non
     if not (folder := getattr(config, ENCODER_FOLDER, "")):
         return None
     prefix = cast(Any, MODEL_MAPPING[type(config)]).base_model_prefix
-    encoder = load_file(_file(where, f"{folder}/{WEIGHTS}"))
-    named = {f"{prefix}.{name}": weight for name, weight in encoder.items()}
-    return {**load_file(_file(where, OWN_WEIGHTS)), **named}
+    encoder = load_file(_file(source, f"{folder}/{WEIGHTS}"))
+    encoder_state = {f"{prefix}.{name}": weight for name, weight in encoder.items()}
+    return {**load_file(_file(source, OWN_WEIGHTS)), **encoder_state}
 
 
-def _file(where: str, name: str) -> Path:
-    if Path(where).is_dir():
-        return Path(where) / name
+def _file(source: str, name: str) -> Path:
+    if Path(source).is_dir():
+        return Path(source) / name
     import huggingface_hub as hub
 
-    return Path(hub.hf_hub_download(where, name))
+    return Path(hub.hf_hub_download(source, name))

@@ -47,7 +47,7 @@ LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncas
 SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
-COUNTED = (".json", ".txt", ".model", ".safetensors")  # files that `identity` hashes
+SAFE_ENDINGS = (".json", ".txt", ".model", ".safetensors")  # of the files of a model that are read, hashed and copied
 PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
 # fields of config.json whose numbers are checked before a model is made
 WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "dim", "hidden_dim")
@@ -277,7 +277,7 @@ def check_unchanged(directory: Path) -> None:
         name
         for name in listed
         if ("/" not in name or name.startswith(f"{ENCODER}/"))
-        and Path(name).suffix in COUNTED
+        and Path(name).suffix in SAFE_ENDINGS
         and (name.endswith(".safetensors") or (directory / name).is_file())  # what else is needed is missed when read
     ]
     check_manifest(directory, names=names, way_out=way_out)
@@ -304,7 +304,7 @@ def check_sizes(directory: Path) -> None:
         if name not in most or value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{path}: {name} = {value!r} is no number from 1. {way_out}")
+            raise ValueError(f"{path}: {name} = {value!r} is not a number of at least 1. {way_out}")
         if value > most[name]:
             has = f"more than the weights in {directory} have" if shapes else f"at most {most[name]:,} can be read"
             raise ValueError(f"{path}: {name} = {value:,}: {has}. {way_out}")
@@ -319,9 +319,9 @@ def check_weights(model: str | os.PathLike[str]) -> None:
     from acclimate.models.sentence_modules import sentence_modules
 
     if Path(model).is_dir():
-        with reading(model) as where:
-            require_safetensors(where)
-            _require_every_weight(where, identity(where))
+        with reading(model) as source:
+            require_safetensors(source)
+            _require_every_weight(source, identity(source))
         sentence_modules(model)
 
 
@@ -492,9 +492,9 @@ def identity(model: str | os.PathLike[str]) -> str:
     if not directory.is_dir():
         return os.fspath(model)
     content = hashlib.sha256()
-    below = [file for file in weight_files(directory) if file.parent != directory]
-    for file in [*sorted(directory.iterdir()), *below]:
-        if file.is_file() and file.suffix in COUNTED and file.name not in BESIDE:
+    encoder_files = [file for file in weight_files(directory) if file.parent != directory]
+    for file in [*sorted(directory.iterdir()), *encoder_files]:
+        if file.is_file() and file.suffix in SAFE_ENDINGS and file.name not in BESIDE:
             content.update(f"{file.relative_to(directory)} {sha256_of_input(file)}\n".encode())
     if (modules := sentence_modules(directory)) is not None:
         for file, name in modules.files():
@@ -508,8 +508,8 @@ def origin(model: str | os.PathLike[str]) -> str:
 
     A checkpoint has it in its provenance.json, so it outlives an upgrade of the embedded encoder's weights.
     """
-    if (named := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
-        return EMBEDDED if named else ""
+    if (name := os.fspath(model)) in ("", EMBEDDED, str(FOLDER)):
+        return EMBEDDED if name else ""
     directory = Path(model).expanduser()
     if not directory.is_dir():
         return model if isinstance(model, str) and HUB_ID.fullmatch(model) else ""

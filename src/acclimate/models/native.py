@@ -5,12 +5,14 @@ BERT and RoBERTa have tanh, ELECTRA, DeBERTa and EuroBERT GELU, DistilBERT ReLU,
 weights below make them linear, so that the class of transformers computes the logits W h + b. Each row of W is divided
 by its norm first; u is such a row.
 
-tanh       f(e u h) / e = u h up to a factor of 1 - (e u h)^2 / 3, with e = 2^-13
+tanh       f(e u h) / e = u h up to a factor of 1 - (e u h)^2 / 3, with e = 2^-13 or more
 GELU, ReLU f(u h) - f(-u h) = u h for any f(x) = x g(x) with g(x) + g(-x) = 1; it takes two rows of the dense layer
-LayerNorm  after GELU, one further row with weight 0 and bias K = 2^12 dominates the variance, so that the norm divides
-           by K sqrt(D - 1) / D up to a factor of 1 - 2 |u h| / (D K); its mean cancels in the difference of two rows
+LayerNorm  after GELU, the rows of weights 0 dominate the variance: one has the bias K, all others the bias of GELU's
+           least value, -0.17. K makes their mean 0, so the norm only divides by their standard deviation. The rows of u
+           are multiplied by K / 2^12 first, so that they change that deviation by a factor of 1 + (u h)^2 / 2^24
 
-No table of families: every construction is tried and compared with the classifier on random tokens.
+No table of families: every construction is tried and compared with the classifier on random tokens. It has to have the
+same logits in float32. In float16 no logit may overflow, and bfloat16 may be as coarse as for the classifier itself.
 
 Shape suffixes: B rows, T tokens, D hidden, C outputs.
 """
@@ -18,10 +20,12 @@ Shape suffixes: B rows, T tokens, D hidden, C outputs.
 from __future__ import annotations
 
 import copy
+import math
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, AutoModelForSequenceClassification
 
 from acclimate.models.light import bottleneck_of
@@ -30,9 +34,12 @@ from acclimate.models.task_layers import pooling_of, sequence_layer_of, set_pool
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-SLOPE = 2.0**-13  # e of tanh
-CONSTANT = 2.0**12  # K of a LayerNorm
+SLOPE = 2.0**-13  # e of tanh, unless a row's norm divided by it would be too large for float16
+SHARE = 2.0**-12  # of K, by which u is multiplied before a LayerNorm
+LEAST = -0.7517916  # where GELU has its least value
+MOST_WEIGHT = torch.finfo(torch.float16).max
 CLOSE = 5e-5  # largest difference of logits; of a regression, as a share of the spread of its numbers
+COARSE = 2.0**-7  # rounding of bfloat16, as a share of the largest logit
 _FIELD = "classifier_pooling"
 # families whose config states which state the classifier reads -> its values; all others read the first state
 _NAMES = {"modernbert": {"first": "cls", "mean": "mean"}, "eurobert": {"first": "bos", "mean": "mean"}}
@@ -51,25 +58,26 @@ def native_classifier(model: PreTrainedModel) -> PreTrainedModel | None:
     if not readable or type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
         return None
     weight_CD, bias_C = (parameter.detach().double() for parameter in cast(Any, model).classifier.parameters())
-    plain = copy.deepcopy(config)
-    set_pooling(plain, "pooler")
+    native_config = copy.deepcopy(config)
+    set_pooling(native_config, "pooler")
     if name := names[pooling_of(config)]:
-        setattr(plain, _FIELD, name)
-    if hasattr(plain, "classifier_bias"):
-        plain.classifier_bias = True
-    candidate = _with_encoder_of(model, plain)
+        setattr(native_config, _FIELD, name)
+    if hasattr(native_config, "classifier_bias"):
+        native_config.classifier_bias = True
+    candidate = _native_candidate(model, native_config)
     layers = _head_layers(candidate)
     linears = [layer for layer in layers if isinstance(layer, nn.Linear)]
     norms = [layer for layer in layers if isinstance(layer, nn.LayerNorm)]
     if len(linears) != 2 or len(norms) > 1 or linears[0].out_features != linears[1].in_features:
         return None
     for express in (_through_tanh, _through_difference):
-        if express(linears[0], linears[1], norms, weight_CD, bias_C) and _same_logits(model, candidate):
+        has_room = express(linears[0], linears[1], norms, weight_CD, bias_C)
+        if has_room and linears[1].weight.abs().max() < MOST_WEIGHT and _same_logits(model, candidate):
             return candidate
     return None
 
 
-def _with_encoder_of(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
+def _native_candidate(model: PreTrainedModel, config: PreTrainedConfig) -> PreTrainedModel:
     auto: Any = AutoModelForSequenceClassification
     candidate: PreTrainedModel = auto.from_config(config, dtype=torch.float32)
     candidate.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
@@ -99,7 +107,6 @@ def _fill(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
         parameters = cast(nn.Linear, layer)
         parameters.weight.zero_()
         parameters.weight[: weight.shape[0], : weight.shape[1]] = weight
-        parameters.bias.zero_()
         parameters.bias[: len(bias)] = bias
 
 
@@ -107,17 +114,18 @@ def _through_tanh(
     dense: nn.Linear, output: nn.Linear, norms: list[nn.LayerNorm], weight_CD: Tensor, bias_C: Tensor
 ) -> bool:
     """Fill the layers; return False if they have no room."""
-    count, hidden = weight_CD.shape
+    count, width = weight_CD.shape
     if norms or dense.bias is None:
         return False
-    if count > hidden:
-        identity_DD = torch.eye(hidden, dtype=weight_CD.dtype)
-        _fill(dense, SLOPE * identity_DD, torch.zeros(hidden))
-        _fill(output, weight_CD / SLOPE, bias_C)
-        return True
     unit_CD, norm_C = _rows(weight_CD)
-    _fill(dense, SLOPE * unit_CD, torch.zeros(count))
-    _fill(output, torch.diag(norm_C / SLOPE), bias_C)
+    if count > width:  # the dense layer passes the state on
+        unit_CD, output_CD = torch.eye(width, dtype=weight_CD.dtype), weight_CD
+    else:
+        output_CD = torch.diag(norm_C)
+    most = max(float(output_CD.abs().max()), 1.0)
+    slope = max(SLOPE, 2.0 ** math.ceil(math.log2(1.5 * most / MOST_WEIGHT)))
+    _fill(dense, slope * unit_CD, torch.zeros(len(unit_CD)))
+    _fill(output, output_CD / slope, bias_C)
     return True
 
 
@@ -125,20 +133,24 @@ def _through_difference(
     dense: nn.Linear, output: nn.Linear, norms: list[nn.LayerNorm], weight_CD: Tensor, bias_C: Tensor
 ) -> bool:
     """Fill the layers; return False if they have no room."""
-    count = len(weight_CD)
-    if 2 * count + len(norms) > dense.out_features or dense.bias is None:
+    count, width = len(weight_CD), dense.out_features
+    fillers = width - 2 * count - len(norms)  # rows of weights 0 that no constant takes
+    if fillers < len(norms) or dense.bias is None:
         return False
     unit_CD, norm_C = _rows(weight_CD)
-    _fill(dense, torch.cat([unit_CD, -unit_CD]), torch.zeros(2 * count))
     scale = 1.0
     for norm in norms:
-        width = dense.out_features
-        scale = CONSTANT * (width - 1) ** 0.5 / width
+        least = float(functional.gelu(torch.tensor(LEAST, dtype=torch.float64)))
+        constant = -fillers * least
+        unit_CD, scale = SHARE * constant * unit_CD, ((constant**2 + fillers * least**2) / width) ** 0.5
+        scale /= SHARE * constant
         with torch.no_grad():
-            dense.bias[-1] = CONSTANT
+            dense.bias.fill_(LEAST)
+            dense.bias[-1] = constant
             norm.weight.fill_(1.0)
             if norm.bias is not None:
                 norm.bias.zero_()
+    _fill(dense, torch.cat([unit_CD, -unit_CD]), torch.zeros(2 * count))
     _fill(output, scale * torch.cat([torch.diag(norm_C), -torch.diag(norm_C)], dim=1), bias_C)
     return True
 
@@ -156,7 +168,20 @@ def _same_logits(model: PreTrainedModel, candidate: PreTrainedModel) -> bool:
     inputs = {"input_ids": ids_BT.to(model.device), "attention_mask": mask_BT.to(model.device)}
     training = model.training
     model.train(False)
-    expected_BC, logits_BC = model(**inputs).logits, candidate.to(cast(Any, model.device))(**inputs).logits
-    model.train(training)
+    candidate.to(cast(Any, model.device))
+
+    def logits(classifier: PreTrainedModel, dtype: torch.dtype) -> Tensor:
+        converted: Any = classifier if dtype == classifier.dtype else copy.deepcopy(classifier).to(cast(Any, dtype))
+        return cast(Tensor, converted(**inputs).logits.float())
+
+    expected_BC = logits(model, torch.float32)
     spread = expected_BC.std() if config.problem_type == "regression" else expected_BC.new_ones(())
-    return bool((expected_BC - logits_BC).abs().max() <= CLOSE * spread)
+    same = bool((expected_BC - logits(candidate, torch.float32)).abs().max() <= CLOSE * spread)
+    for dtype in (torch.float16, torch.bfloat16) if same else ():
+        errors = [(expected_BC - logits(each, dtype)).abs().max() for each in (model, candidate)]
+        if not errors[0].isfinite():  # the encoder itself overflows
+            continue
+        coarse = 2 * errors[0] + COARSE * expected_BC.abs().max()
+        same = same and bool(errors[1].isfinite() if dtype == torch.float16 else errors[1] <= coarse)
+    model.train(training)
+    return same

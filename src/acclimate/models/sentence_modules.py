@@ -1,4 +1,6 @@
-"""Keep what makes an encoder a sentence-transformers model: modules, pooling, normalisation, prompts and length.
+"""Copy the modules of a sentence-transformers model to an adapted checkpoint.
+
+They are pooling, normalisation, prompts and length.
 
 modules.json                       the modules in their order; the first is the encoder, its path "" is the directory
 1_Pooling/, 2_Dense/, ...          a folder per further module, with its settings and weights
@@ -22,7 +24,7 @@ from acclimate.core.files import read_json, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.models.directory import PICKLED
 from acclimate.models.formats import OWN_WEIGHTS
-from acclimate.models.loading import PROVENANCE
+from acclimate.models.loading import PROVENANCE, SAFE_ENDINGS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,7 +34,6 @@ OMITTED = "modules_omitted"  # in the provenance of a checkpoint: why it lacks t
 SETTINGS = "config_sentence_transformers.json"
 LENGTHS = "sentence_*_config.json"
 PACKAGE = "sentence_transformers."  # begins the types of modules that the package has
-COPIED = (".json", ".txt", ".model", ".safetensors")
 WAY_OUT = "Restore the file, or delete it to go on with the encoder alone"
 
 
@@ -57,7 +58,7 @@ class SentenceModules:
         """Why a checkpoint cannot keep the modules, as a clause; "" if it can."""
         for module in self.modules:
             if not module["type"].startswith(PACKAGE):
-                return f"{self.root / MODULES} names {module['type']}, code of the model's own, which is not copied"
+                return f"{self.root / MODULES} names {module['type']}, custom code, which is not copied"
         for folder in self.folders:
             names = [file.name for file in folder.rglob("*") if file.is_file()]
             pickled = [name for name in names if name.endswith(PICKLED)]
@@ -77,7 +78,7 @@ class SentenceModules:
         """Yield the files that a checkpoint keeps unchanged, each with its name there."""
         for folder in self.folders:
             for file in sorted(folder.rglob("*")):
-                if file.is_file() and file.suffix in COPIED:
+                if file.is_file() and file.suffix in SAFE_ENDINGS:
                     yield file, str(file.relative_to(self.root))
         if (self.root / SETTINGS).is_file():
             yield self.root / SETTINGS, SETTINGS
@@ -86,8 +87,8 @@ class SentenceModules:
 
     def copy_to(self, directory: Path) -> None:
         """Write the modules into the directory of another encoder of the same width."""
-        first, *others = self.modules
-        write_json(directory / MODULES, [{**first, "path": ""}, *others])
+        encoder_module, *head_modules = self.modules
+        write_json(directory / MODULES, [{**encoder_module, "path": ""}, *head_modules])
         for file, name in self.files():
             (directory / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, directory / name)
@@ -103,13 +104,13 @@ def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
     if not directory.is_dir():
         fetched = _fetched(os.fspath(model))
         return None if fetched is None else _read(fetched)
-    if (directory / OWN_WEIGHTS).is_file():
-        return None  # a shipped classifier: its last module gives logits
+    if (directory / OWN_WEIGHTS).is_file() or (directory.parent / OWN_WEIGHTS).is_file():
+        return None  # a shipped classifier or its encoder: the last module gives logits
     if (directory / MODULES).is_file():
         return _read(directory)
     if (directory.parent / MODULES).is_file():  # the folder 0_Transformer of an older version
-        found = _read(directory.parent)
-        return found if found.encoder.resolve() == directory.resolve() else None
+        modules = _read(directory.parent)
+        return modules if modules.encoder.resolve() == directory.resolve() else None
     return None
 
 
@@ -117,39 +118,37 @@ def adapters_obstacle(model: PreTrainedModel) -> str:
     """Return why a model cannot have the modules, if it has adapters; else ""."""
     from acclimate.models.light import bottleneck_of
 
-    adapted = bottleneck_of(model.config)
-    return "sentence-transformers would load the encoder without its adapters" if adapted else ""
+    bottleneck = bottleneck_of(model.config)
+    return "sentence-transformers would load the encoder without its adapters" if bottleneck else ""
 
 
 def is_classifier(model: PreTrainedModel) -> bool:
     """Return True if the model has a head other than that of masked language modelling."""
-    predicts_words = model.get_output_embeddings() is not None  # type: ignore[no-untyped-call]
-    return model.base_model is not model and not predicts_words
+    has_word_head = model.get_output_embeddings() is not None  # type: ignore[no-untyped-call]
+    return model.base_model is not model and not has_word_head
 
 
 def omission(model: str | Path, checkpoint: Path) -> str:
-    """Return a sentence on the modules that a checkpoint lacks and the model that it began with has; "" for none."""
-    about = read_json(checkpoint / PROVENANCE)
-    if not (reason := about.get(OMITTED, "")):
+    """Return a warning if a checkpoint lacks the modules of the model that it started from; "" if not."""
+    provenance = read_json(checkpoint / PROVENANCE)
+    if not (reason := provenance.get(OMITTED, "")):
         return ""
-    return (
-        f"{model} is a sentence-transformers model, and {checkpoint} is none: its modules are omitted, because {reason}"
-    )
+    return f"{checkpoint} lacks the sentence-transformers modules of {model}: {reason}"
 
 
 def _read(root: Path) -> SentenceModules:
     path = root / MODULES
     modules = read_json(path, way_out=WAY_OUT)
-    sound = isinstance(modules, list) and modules and all(isinstance(module, dict) for module in modules)
-    if not sound:
-        raise ValueError(f"{path}: holds no list of modules. {WAY_OUT}")
+    is_module_list = isinstance(modules, list) and modules and all(isinstance(module, dict) for module in modules)
+    if not is_module_list:
+        raise ValueError(f"{path}: is not a list of modules. {WAY_OUT}")
     for number, module in enumerate(modules):
         for name in ("path", "type"):
             if not isinstance(module.get(name), str):
-                raise ValueError(f"{path}: {name} of module {number} is {module.get(name)!r}, no text. {WAY_OUT}")
-        inside = PurePosixPath(module["path"])
-        if inside.is_absolute() or ".." in inside.parts or (number and not inside.parts):
-            raise ValueError(f"{path}: path of module {number} is {module['path']!r}, no folder beside it. {WAY_OUT}")
+                raise ValueError(f"{path}: {name} of module {number} is {module.get(name)!r}, not text. {WAY_OUT}")
+        path_inside = PurePosixPath(module["path"])
+        if path_inside.is_absolute() or ".." in path_inside.parts or (number and not path_inside.parts):
+            raise ValueError(f"{path}: path of module {number} is {module['path']!r}, not a folder below it. {WAY_OUT}")
     return SentenceModules(root, tuple(modules))
 
 
@@ -158,21 +157,21 @@ def _fetched(hub_id: str) -> Path | None:
     import huggingface_hub as hub
     from huggingface_hub import errors
 
-    known = hub.try_to_load_from_cache(hub_id, MODULES)
-    if known is not None and not isinstance(known, str):
+    cached_path = hub.try_to_load_from_cache(hub_id, MODULES)
+    if cached_path is not None and not isinstance(cached_path, str):
         return None  # the hub said earlier that there is no such file
     try:
         with hub_errors(hub_id, "model", way_out="give the path of its directory"):
             try:
-                path = Path(known or hub.hf_hub_download(hub_id, MODULES))
+                path = Path(cached_path or hub.hf_hub_download(hub_id, MODULES))
             except errors.LocalEntryNotFoundError:
                 raise
             except errors.EntryNotFoundError:
                 return None
             folders = [f"{module['path']}/*" for module in _read(path.parent).modules[1:]]
-            kept = [f"{folder}{ending}" for folder in folders for ending in COPIED]
-            return Path(hub.snapshot_download(hub_id, allow_patterns=[MODULES, SETTINGS, f"*{LENGTHS}", *kept]))
+            patterns = [f"{folder}{ending}" for folder in folders for ending in SAFE_ENDINGS]
+            return Path(hub.snapshot_download(hub_id, allow_patterns=[MODULES, SETTINGS, f"*{LENGTHS}", *patterns]))
     except UnreachableError:
-        if known is None and isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
+        if cached_path is None and isinstance(hub.try_to_load_from_cache(hub_id, "config.json"), str):
             return None  # what the cache has was fetched as an encoder
         raise

@@ -32,8 +32,8 @@ crf          the linear layer, and a conditional random field over the tags of t
 bilstm-crf   both (Lample et al., 2016; Huang et al., 2015)
 
 A class is made for each family as transformers makes its classes: below the family's base class, with the encoder under
-the family's name, so that AutoModel loads the encoder from its checkpoints; `classifier.load_finetuned` loads all of
-it. In config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
+the family's name, but AutoModel refuses its checkpoints (models/formats.py); `classifier.load_finetuned` loads them.
+In config.json a classifier is `<Family>ForPooledStates`, with `text_pooling` and `sequence_layer`; a tagger is
 `<Family>ForTagSequences`, with `tag_layer`, and with a CRF also `tag_transitions`, if it predicts only sequences of its
 tags' scheme, and `tag_transitions_rate`. LSTM and CRF are float32 under autocast too.
 

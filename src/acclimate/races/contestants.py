@@ -490,16 +490,18 @@ class Entries:
         materials = self.given.get(contestant, self.materials)
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), materials)
 
-    def begun_with(self, job: Job) -> tuple[str, ...]:
-        """Return the contestants with a model of their own that the job reads, itself or by its needs."""
+    def contestants_reading(self, job: Job) -> tuple[str, ...]:
+        """Return the contestants whose own model is read by the job or by a job that it needs."""
         if not self.given:
             return ()
-        read = [(each.places.get("model"), each.settings.get("model")) for each in with_needs([job])]
+        models_read = [
+            (needed_job.places.get("model"), needed_job.settings.get("model")) for needed_job in with_needs([job])
+        ]
         return tuple(
             name
             for name, materials in self.given.items()
             if (model := materials.model) is not None
-            and any(model == stated or Path(model).absolute() == place for place, stated in read)
+            and any(model == setting or Path(model).absolute() == place for place, setting in models_read)
         )
 
     def contestants_of(self, jobs: Sequence[Job]) -> list[tuple[str, ...]]:
@@ -511,14 +513,14 @@ class Entries:
         }
         last = {name: {each.name for each in several} for name, several in models.items()}
         chains = {name: {each.name for each in with_needs(several)} for name, several in models.items()}
-        without = [name for name, model in self.models.items() if model is None]
-        given = tuple(name for name in without if name not in self.given) or (UNTOUCHED,)
+        unadapted = [name for name, model in self.models.items() if model is None]
+        start_names = tuple(name for name in unadapted if name not in self.given) or (UNTOUCHED,)
         found = []
         for job in jobs:
             alone = job.work.trains == "task" or job.work.opens_test
             made = [each.name for each in with_needs([job]) if any(each.name in chain for chain in chains.values())]
             of = (name for name in models if made and made[-1] in (last if alone else chains)[name])
-            found.append(tuple(of) or self.begun_with(job) or given)
+            found.append(tuple(of) or self.contestants_reading(job) or start_names)
         return found
 
     def with_trials(self, number: int) -> Entries:
@@ -560,10 +562,10 @@ def enter(
     base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
-    others = [*materials.checkpoints, *(name for name in names if name != BASELINE)]
-    if recipe.finetune.head == "kept" and others:
+    adapted_names = [*materials.checkpoints, *(name for name in names if name != BASELINE)]
+    if recipe.finetune.head == "kept" and adapted_names:
         raise ValueError(
-            f"finetune.head = 'kept' goes on with the head of the given model, which {others[0]} has not. Leave it "
+            f"finetune.head = 'kept' keeps the head of the start model, which {adapted_names[0]} lacks. Leave it "
             f"out, or set contestants=[] (as acclimate evaluate does)"
         )
     linked = {link: recipe.stated(link) for name in names for link in recipe.links(name) if link in _known(recipe)}
@@ -619,11 +621,11 @@ def enter(
 
 
 def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTrainedConfig]:
-    """Return the job that pretrains the model that all start from, None where one is given, and the model's config."""
-    given = materials.model
-    if given is not None:
-        check_weights(given)
-        return None, configuration_of(given)
+    """Return the job that pretrains the start model (None if a model is given), and its config."""
+    model = materials.model
+    if model is not None:
+        check_weights(model)
+        return None, configuration_of(model)
     assert materials.general is not None
     base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
     return base, scratch.new_encoder_configuration(recipe.pretrain)
@@ -650,7 +652,11 @@ def _losses(
 
     sub_words: True if with such masks too; own: contestant -> its materials, where it has a model of its own
     """
-    own = {name: each for name, each in own.items() if _comparable(each.model, materials.model, max_tokens)}
+    own = {
+        name: own_materials
+        for name, own_materials in own.items()
+        if _comparable(own_materials.model, materials.model, max_tokens)
+    }
     found: dict[str, Any] = {}
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),

@@ -145,21 +145,23 @@ def estimate_of(entries: Entries, run: Path) -> Estimate:
 def _estimate_by_model(
     entries: Entries, jobs: Sequence[tuple[Job, float]], *, repeats: bool = True, watch: Watch = unwatched
 ) -> Estimate:
-    """Return what jobs of these entries take, as `estimate_of_jobs`. Each is tried on the model that it begins with."""
-    lots: dict[str, list[int]] = {"": []}
+    """Return the estimate of the jobs. Each job is measured on the model that it starts from."""
+    groups: dict[str, list[int]] = {"": []}
     for place, (job, _) in enumerate(jobs):
-        lots.setdefault((*entries.begun_with(job), "")[0], []).append(place)
+        groups.setdefault((*entries.contestants_reading(job), "")[0], []).append(place)
     stages: dict[int, Stage] = {}
-    found = []
-    for name, places in lots.items():
+    estimates = []
+    for name, places in groups.items():
         materials = entries.given.get(name, entries.materials)
-        lot = [jobs[place] for place in places]
-        found.append(estimate_of_jobs(lot, entries.recipe, materials, repeats=repeats, watch=watch))
-        stages |= dict(zip(places, found[-1].stages, strict=True))
+        group = [jobs[place] for place in places]
+        estimates.append(estimate_of_jobs(group, entries.recipe, materials, repeats=repeats, watch=watch))
+        stages |= dict(zip(places, estimates[-1].stages, strict=True))
     ordered = tuple(stages[place] for place in range(len(jobs)))
-    peak, busy = (max(getattr(each, name) for each in found) for name in ("memory", "busy"))
-    disk = sum(each.disk for each in found)
-    return Estimate(ordered, peak, disk, busy, {path: rows for each in found for path, rows in each.rows.items()})
+    peak, busy = (max(getattr(estimate, name) for estimate in estimates) for name in ("memory", "busy"))
+    disk = sum(estimate.disk for estimate in estimates)
+    return Estimate(
+        ordered, peak, disk, busy, {path: rows for estimate in estimates for path, rows in estimate.rows.items()}
+    )
 
 
 def estimate_of_jobs(

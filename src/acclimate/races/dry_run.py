@@ -224,7 +224,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         line(REFIT, refit[0].materials.task, refit[0].race.seeds)
         waiting |= {each.job.name: each for each in refit}
         everything += (each.job for each in refit)
-        notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: training an encoder to hand over, counted for {name}.")
+        notes.append(f"{REFIT[0].upper()}{REFIT[1:]}: training the encoder that is kept, estimated for {name}.")
     with _as_workers_compute() as workers:
         stages, memory, disk, busy = _estimated([*waiting.values()], watch)
     for each, stage in stages:
@@ -342,8 +342,8 @@ def _ends(
 
 
 def _refit(design: Design, out: Path, *, ended: bool) -> tuple[str, list[_Waiting]]:
-    """Return the encoder that is trained once more after a cross-validation, and the jobs of that which are left. If it
-    is not known yet, it is the one with the most jobs left. ended: True if no job of the folds is left
+    """Return the encoder that is trained once more after a cross-validation, and its remaining jobs. If it is unknown,
+    take the encoder with the most remaining jobs. ended: True if no job of the folds is left
     """
     if design.refitted is None or not design.searches[0].entries.fine_tunes:
         return "", []
@@ -372,9 +372,10 @@ def _with_rows(
     rows = {name: search.row or name for search in searches for name in search.entries.models}
     for (job, share), names in zip(left, entries.contestants_of([job for job, _ in left]), strict=True):
         of = [
-            (rows[name], given)
+            (rows[name], materials)
             for name in names
-            if (given := entries.given.get(name)) and (entries.models[name] or name in entries.begun_with(job))
+            if (materials := entries.given.get(name))
+            and (entries.models[name] or name in entries.contestants_reading(job))
         ]
         yield job, share, *(of or [(searches[0].row, entries.materials)])[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
-from acclimate.methods.finetune import WIDTH, rates_text
+from acclimate.methods.finetune import WIDTH, FinetuneRecipe, rates_text
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import PROBED
 from acclimate.models.task_layers import OF_PLACES
@@ -320,14 +319,14 @@ def _dev_curve(tuned: Sequence[Job], run: Path) -> list[tuple[float, float]]:
 
 
 def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> BeforeAndAfter:
-    """Return contestant -> (the untouched model's loss, its own, the mean over its adaptations): of those that adapted
-    the untouched model, and of checkpoints that predict words.
+    """Return contestant -> (loss of the untouched model, mean loss over its adaptations), for adaptations and for
+    checkpoints with a word head.
     """
     losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
     before = losses.get(UNTOUCHED)
-    heads = [name for name in jobs.given if all(_result(job, run)["head"] for job in measured.get(name, ()))]
-    adapted = {name: loss for name, loss in losses.items() if name in heads or adapting_jobs(name, jobs)}
-    return {name: (before, loss) for name, loss in adapted.items() if before is not None}
+    names_with_head = [name for name in jobs.given if all(_result(job, run)["head"] for job in measured.get(name, ()))]
+    losses_shown = {name: loss for name, loss in losses.items() if name in names_with_head or adapting_jobs(name, jobs)}
+    return {name: (before, loss) for name, loss in losses_shown.items() if before is not None}
 
 
 def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, Distances]:
@@ -388,15 +387,20 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
-    used = max(line["rate"] for line in read_log(tuned.tuned[name][0].directory(run)))
-    hidden = round(WIDTH / math.sqrt(used / plan.rate))  # the weights, with their width, may be gone
-    rate = rates_text([setting.recipe], hidden)
+    rate = _rate_text(setting.recipe, results[0], tuned.tuned[name][0].directory(run))
     return given | {
         "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
         "looks at the test set, a seed": 1,
     }
+
+
+def _rate_text(recipe: FinetuneRecipe, result: Mapping[str, Any], directory: Path) -> str:
+    """Return the peak rate of a fine-tuning. Version 0.2 recorded no width, and the weights may be gone."""
+    if "width" in result or not recipe.rate_by_width:
+        return rates_text([recipe], result.get("width", WIDTH))
+    return f"largest rate {max(line['rate'] for line in read_log(directory)):.3g}"
 
 
 def _tried(name: str, tuned: FineTuned) -> int:
@@ -431,13 +435,13 @@ def looks_of(task: Prepared, run: Path) -> LooksAtTest:
 def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     corpora = {"general": materials.general, "domain": materials.domain, "held-out": materials.heldout}
     corpora |= {"general, held-out": materials.general_heldout, "task texts": materials.task_text}
-    named = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
-    named |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
+    hashes = {f"corpus, {name}": corpus.hash for name, corpus in corpora.items() if corpus is not None}
+    hashes |= {f"task, {name}": value for name, value in materials.task.hashes.items()}
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
     for name, further in jobs.further.items():
         models |= {f"model, {name}, adaptation {number}": job for number, job in enumerate(further, start=1)}
-    named |= {f"model, {name}": each.identity() for name, each in jobs.given.items()}
-    return named | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
+    hashes |= {f"model, {name}": materials.identity() for name, materials in jobs.given.items()}
+    return hashes | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 
 def _notes(jobs: Entries, run: Path) -> list[str]:

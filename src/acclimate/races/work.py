@@ -17,6 +17,7 @@ from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
+from acclimate.models.encoder import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.races import estimates
 from acclimate.tasks.prepared import open_prepared
@@ -158,6 +159,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     stated = _tuning(recipe, task, model)
     checkpoint = finetune.adapt(stated, out, watch=watch)
     chosen = {"dev": finetune.dev_score(out), "loss": finetune.best_of_looks(out).loss}
+    chosen["width"] = configuration_of(checkpoint.path).hidden_size
     learnt: Result = files.read_record(out / finetune.LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 

@@ -91,7 +91,7 @@ class _Live:
             self.ended = self._ended()
             page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped)
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = files.own_name(self.path)
+            temporary = files.temporary_path(self.path)
             try:
                 temporary.write_text(page.as_html(), encoding="utf-8")
                 os.replace(temporary, self.path)  # not flushed: the next page is half a minute away

@@ -1,1 +1,1 @@
-"""Shipping: the model of a race, which is checked, described and ready for use."""
+"""Shipping: a race's model, checked and described for others."""

@@ -13,7 +13,7 @@ from acclimate.races.outcome import IN_SCIKIT_LEARN, Outcome
 from acclimate.races.report import report_of
 from acclimate.races.tables import cautions
 from acclimate.shipping import markdown
-from acclimate.shipping.card import HUB_METRICS, environment, used_or_not
+from acclimate.shipping.card import HUB_METRICS, environment, use_note
 from acclimate.tasks.prepared import Prepared
 
 PLACES = {
@@ -46,7 +46,7 @@ def render_baseline(
         "dev": dev,
         "report": report,
         "row": next(row for row in report.rows if row.contestant == score.contestant),
-        "cautions": [*filter(None, [used_or_not(outcome, score)]), *report.alerts, *cautions(outcome)],
+        "cautions": [*filter(None, [use_note(outcome, score)]), *report.alerts, *cautions(outcome)],
         "given": given,
         "metadata": Markup(_metadata(score, task, license, language).to_yaml()),
         "files": markdown.fenced("acclimate predict . new.csv --out labels.csv", "shell"),

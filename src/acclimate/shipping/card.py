@@ -103,7 +103,7 @@ class Card:
     ways             what takes the directory, and what refuses it (shipping/ways.py)
     mentions         whether the model reads two mentions of a text
     rounding         number of test texts whose prediction rounding alone changed
-    beyond           why transformers alone does not load the classifier (shipping/check.py); "": it does
+    obstacle           why transformers alone does not load the classifier (shipping/check.py); "": it does
     license, language  as the user states them
     """
 
@@ -147,7 +147,7 @@ class Card:
     ways: Sequence[Way] = ()
     mentions: bool = False
     rounding: int = 0
-    beyond: str = ""
+    obstacle: str = ""
     license: str = ""
     language: tuple[str, ...] = ()
     int8: Int8 | None = None
@@ -180,7 +180,7 @@ class Shipment:
     examples: Sequence[Example]
     rounding: int = 0
     int8: Int8 | None = None
-    beyond: str = ""
+    obstacle: str = ""
     ways: Sequence[Way] = ()
     hashes: Mapping[str, str] = field(default_factory=dict)
     license: str = ""
@@ -218,7 +218,7 @@ def card_of(shipment: Shipment) -> Card:
         # the card shows no folders: where files of several folders have the same name, the last one counts
         files={Path(file.path).name: (file.rows, file.accepted) for file in examination.files} if examination else {},
         cautions=[
-            *filter(None, [used_or_not(outcome, score)]),
+            *filter(None, [use_note(outcome, score)]),
             *report.alerts,
             *cautions(outcome),
             *report.remarks,
@@ -244,15 +244,15 @@ def card_of(shipment: Shipment) -> Card:
         mentions=pooling_of(shipment.model.model.config) in OF_MENTIONS,
         rounding=shipment.rounding,
         int8=shipment.int8,
-        beyond=shipment.beyond,
+        obstacle=shipment.obstacle,
         license=shipment.license,
         language=shipment.language,
         **_label_parts(outcome.scores, score, task),
     )
 
 
-def used_or_not(outcome: Outcome, score: Score) -> str:
-    """Return in a sentence which model of the race to use, and whether it is the shipped one; "" without a choice."""
+def use_note(outcome: Outcome, score: Score) -> str:
+    """Return a note on the model to use, and on whether it is this one; "" if there was no choice."""
     assert outcome.race is not None
     if outcome.race.use in ("", score.contestant):
         return outcome.race.use_reason if outcome.race.use else ""
@@ -291,14 +291,14 @@ def origin_of(run: Path, source: Path, outcome: Outcome, score: Score) -> tuple[
     """Return the hub id of the model that the checkpoint in `source` was made from, "" if it has none, and a sentence
     on it.
     """
-    begun_with = origin(source)
-    if begun_with == EMBEDDED:
+    start = origin(source)
+    if start == EMBEDDED:
         return (
             "",
             f"It was made from the embedded encoder of acclimate, which was cut from {MADE_FROM} and trained further.",
         )
-    if begun_with:
-        return begun_with, f"It was made from {begun_with}."
+    if start:
+        return start, f"It was made from {start}."
     job = _tuned(run, outcome, score)
     if job is None:
         return "", ""
@@ -409,14 +409,14 @@ def metadata(card: Card) -> ModelCardData:
 
 def _library(card: Card) -> str:
     """Return the name by which the hub knows the library that loads the model."""
-    if not card.beyond:
+    if not card.obstacle:
         return "transformers"
     return SENTENCE_TRANSFORMERS if any(way.name == SENTENCE_TRANSFORMERS and way.takes for way in card.ways) else OURS
 
 
 def code_to_load(card: Card) -> str:
     """Return Python code that predicts with the model; it runs in the directory of the shipment."""
-    return _with_acclimate(card) if card.beyond else _with_transformers(card)
+    return _with_acclimate(card) if card.obstacle else _with_transformers(card)
 
 
 def _with_acclimate(card: Card) -> str:
@@ -440,7 +440,7 @@ def code_of_pipeline(card: Card) -> str:
     """Return code that predicts with transformers' pipeline; it runs after that of `code_to_load`. "" where no pipeline
     does: for answers, and for classifiers that no class of transformers is.
     """
-    if card.kind == "span" or card.beyond:
+    if card.kind == "span" or card.obstacle:
         return ""
     texts = '["A text.", "Another one."]'
     if card.paired:

@@ -78,7 +78,7 @@ def logits_in(outputs: Any) -> torch.Tensor:
     return cast(torch.Tensor, outputs.logits)
 
 
-def beyond_text(config: PreTrainedConfig, task: Prepared) -> str:
+def text_obstacle(config: PreTrainedConfig, task: Prepared) -> str:
     """Return, as the end of a sentence, why a classifier needs more than tokens and a linear layer; "" if it does not.
 
     Such a model cannot be exported as ONNX either.
@@ -101,15 +101,15 @@ def beyond_text(config: PreTrainedConfig, task: Prepared) -> str:
     return ""
 
 
-def beyond_transformers(config: PreTrainedConfig, task: Prepared) -> str:
+def native_obstacle(config: PreTrainedConfig, task: Prepared) -> str:
     """Return, as the end of a sentence, why no class of transformers computes a classifier; "" if one does."""
-    if why := beyond_text(config, task):
-        return why
+    if obstacle := text_obstacle(config, task):
+        return obstacle
     if width := bottleneck_of(config):
         return f"its encoder has adapters of {width} dimensions in each layer"
-    what = {"mean": "the mean state of all tokens", "first": "the state of the first token by a linear layer"}
-    if (pooling := pooling_of(config)) in what:
-        return f"it reads {what[pooling]} (finetune.pooling = {pooling})"
+    read_outs = {"mean": "the mean state of all tokens", "first": "the state of the first token by a linear layer"}
+    if (pooling := pooling_of(config)) in read_outs:
+        return f"it reads {read_outs[pooling]} (finetune.pooling = {pooling})"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Store a classifier so that plain transformers and sentence-transformers predict the same, or refuse it.
 
-In the order of preference: the class of its family in transformers, with converted weights (models/native.py); the form
-of sentence-transformers, where it reads the mean state or the first one by a linear layer; acclimate's own files, which
-transformers refuses (models/formats.py).
+In the order of preference: the class of its family in transformers, with converted weights (models/native.py); the
+sentence-transformers form, for a linear layer on the mean or first state; acclimate's own files, which transformers
+refuses (models/formats.py).
 """
 
 from __future__ import annotations
@@ -21,72 +21,76 @@ from acclimate.models.formats import (
     WEIGHTS,
     own_parts,
     refuse_transformers,
+    remove_own_fields,
     save_weights,
 )
 from acclimate.models.loading import quiet
 from acclimate.models.native import native_classifier
-from acclimate.shipping.check import Loaded, beyond_transformers
+from acclimate.shipping.check import Loaded, native_obstacle
 from acclimate.tasks.prepared import Prepared
 
 MODES = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
 SENTENCES = {"text_pooling=first": "cls_token", "text_pooling=mean": "mean_tokens"}  # own parts -> mode of pooling
+
+OTHER_TAGS = "tags of another scheme"
 
 
 @dataclass(frozen=True)
 class Form:
     """How a classifier is stored.
 
-    beyond     why no class of transformers computes it, as the end of a sentence; "": one does
-    sentences  whether it has the form of sentence-transformers
+    obstacle     why no class of transformers computes it, as the end of a sentence; "": one does
+    has_modules  whether it has the form of sentence-transformers
     """
 
-    beyond: str
-    sentences: bool
+    obstacle: str
+    has_modules: bool
 
 
-def write_form(directory: Path, scored: Loaded, task: Prepared) -> Form:
+def write_form(directory: Path, classifier: Loaded, task: Prepared) -> Form:
     """Store a classifier in the form that most tools load. directory: holds it as acclimate saves checkpoints"""
-    config = scored.model.config
-    if (native := native_classifier(scored.model)) is not None:
+    config = classifier.model.config
+    if (native := native_classifier(classifier.model)) is not None:
         (directory / OWN_WEIGHTS).unlink(missing_ok=True)
         with quiet():
             save_weights(native, directory)
         return Form("", False)
-    beyond = beyond_transformers(config, task)
-    sentences = own_parts(config) in SENTENCES
-    if sentences:
-        _write_modules(directory, scored)
-    if beyond:
-        ways = f"{PREDICT} or SentenceTransformer" if sentences else PREDICT
-        refuse_transformers(directory, own_parts(config) or beyond, ways=ways)
-    return Form(beyond, sentences)
+    obstacle = native_obstacle(config, task)
+    has_modules = own_parts(config) in SENTENCES
+    if has_modules:
+        _write_modules(directory, classifier)
+    if obstacle:
+        ways = f"{PREDICT} or SentenceTransformer" if has_modules else PREDICT
+        refuse_transformers(directory, own_parts(config) or OTHER_TAGS, ways=ways)
+    return Form(obstacle, has_modules)
 
 
-def _write_modules(directory: Path, scored: Loaded) -> None:
+def _write_modules(directory: Path, classifier: Loaded) -> None:
     """Write what sentence-transformers reads: the encoder, the pooling, and the last layer, whose output are logits.
 
     The encoder's weights move to its folder; models/formats.py finds them there.
     """
-    model = scored.model
+    model = classifier.model
     for place in (ENCODER, "1_Pooling", "2_Dense"):
         (directory / place).mkdir()
     encoder: Any = model.base_model
     with quiet():
         encoder.save_pretrained(directory / ENCODER)
-        scored.tokenizer.save_pretrained(directory / ENCODER)
-    own = directory / OWN_WEIGHTS if (directory / OWN_WEIGHTS).exists() else directory / WEIGHTS
+        classifier.tokenizer.save_pretrained(directory / ENCODER)
+    remove_own_fields(directory / ENCODER)
+    weights_file = directory / OWN_WEIGHTS if (directory / OWN_WEIGHTS).exists() else directory / WEIGHTS
     prefix = f"{model.base_model_prefix}."
-    head = {name: weight for name, weight in load_file(own).items() if not name.startswith(prefix)}
-    own.unlink()
+    head = {name: weight for name, weight in load_file(weights_file).items() if not name.startswith(prefix)}
+    weights_file.unlink()
     save_file(head, directory / OWN_WEIGHTS, metadata={"format": "pt"})
     modules = {ENCODER: "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense"}
-    listed = [
+    entries = [
         {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         for number, (path, kind) in enumerate(modules.items())
     ]
-    files.write_json(directory / "modules.json", listed)
-    longest = {"max_seq_length": scored.tokenizer.model_max_length, "do_lower_case": False}
-    files.write_json(directory / ENCODER / "sentence_bert_config.json", longest)
+    files.write_json(directory / "modules.json", entries)
+    length_config = {"max_seq_length": classifier.tokenizer.model_max_length, "do_lower_case": False}
+    files.write_json(directory / ENCODER / "sentence_bert_config.json", length_config)
     modes = {f"pooling_mode_{mode}": mode == SENTENCES[own_parts(model.config)] for mode in MODES}
     pooling = {"word_embedding_dimension": model.config.hidden_size, **modes}
     files.write_json(directory / "1_Pooling" / "config.json", pooling)

@@ -141,9 +141,9 @@ def _export(shipped: Loaded, batch: Mapping[str, np.ndarray], path: Path) -> Non
             types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
             return check.logits_in(self.model(input_ids=input_ids, attention_mask=attention_mask, **types))
 
-    named = classifier_kind(shipped.model) == SPAN or own_parts(shipped.model.config)
+    needs_wrapper = classifier_kind(shipped.model) == SPAN or own_parts(shipped.model.config)
     torch.onnx.export(
-        Named() if named else shipped.model,
+        Named() if needs_wrapper else shipped.model,
         (),
         path,
         kwargs={name: torch.from_numpy(values) for name, values in inputs.items()},

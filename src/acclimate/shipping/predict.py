@@ -123,7 +123,7 @@ class Predictor:
         outputs = outputs_of_rows(self.model, rows, self.labels, watch=watch)
         if not np.isfinite(outputs).all():
             raise ValueError(
-                f"{self.model.name_or_path}: its outputs are NaN or infinite for a text, so nothing can be predicted. "
+                f"{self.model.name_or_path}: its output for at least one text is NaN or infinite. "
                 f"Restore the weights, or copy the folder again"
             )
         return self._predictions(outputs, rows, given)[: len(examples)]
@@ -237,12 +237,12 @@ def load_predictor(
 
     Raises ValueError for what is none of these.
     """
-    where = checkpoint_in(model, contestant, watch=watch)
-    asking = asking_of(where, stated=stated)
-    if (Path(where) / BASELINE_FILE).is_file():
-        files.check_manifest(Path(where), edited=(CARD,), way_out="Copy the folder again, or race again")
-        return BaselinePredictor(read_baseline(Path(where)), asking)
-    tokenizer, loaded = load_tokenizer(where), load_finetuned(where)
+    source = checkpoint_in(model, contestant, watch=watch)
+    asking = asking_of(source, stated=stated)
+    if (Path(source) / BASELINE_FILE).is_file():
+        files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or race again")
+        return BaselinePredictor(read_baseline(Path(source)), asking)
+    tokenizer, loaded = load_tokenizer(source), load_finetuned(source)
     kind = cast(Kind, classifier_kind(loaded))
     loaded.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     room = longest_of_config(loaded.config) or UNSTATED
@@ -314,12 +314,12 @@ def predict_file(
     Raises ValueError for what cannot be read or written.
     """
     check_out(out, file, keep)
-    where = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | PathLike) else model
+    source = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | PathLike) else model
     stated = bool(text or pair)
-    recorded = asking_of(where, stated=stated) if isinstance(where, str) else where.asking
+    recorded = asking_of(source, stated=stated) if isinstance(source, str) else source.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
     with named_input(file, asking, format, stdin) as path:
-        predictor = load_predictor(where, stated=stated) if isinstance(where, str) else where
+        predictor = load_predictor(source, stated=stated) if isinstance(source, str) else source
         check_columns(out, predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)

@@ -26,12 +26,12 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score, Watch, unwatched
-from acclimate.jobs.lock import ENCODER, FITTED, USE
+from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import configuration_of, load_tokenizer
 from acclimate.models.formats import PREDICT
-from acclimate.models.loading import EMBEDDED, FOLDER, origin
+from acclimate.models.loading import EMBEDDED, FOLDER, SAFE_ENDINGS, origin
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.shipping import check
@@ -42,11 +42,10 @@ from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
 from acclimate.shipping.predict import load_predictor
 from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import CARD, MARK, RECORD, place_of, refuse_former
+from acclimate.shipping.texts import CARD, MARK, RECORD, contestant_directory, refuse_former
 from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
 
-COPIED = (".json", ".txt", ".model", ".safetensors", ".toml")  # endings of the files that are shipped
 WAY_OUT = "Move that away, or give --to another directory"
 
 
@@ -79,8 +78,8 @@ def ship(
     language: Sequence[str] = (),
     watch: Watch = unwatched,
 ) -> Shipped:
-    """Write the model to use of the race in `run` to the directory `to`: weights, tokenizer, config and card. Of a
-    baseline its terms, weights and card are written. `run` may also be what a race handed over, such as its `baseline`.
+    """Write the model to use of the race in `run` to the directory `to`: weights, tokenizer, config and card. A
+    baseline has terms, weights and a card. `run` may also be the race's use/, encoder/ or baseline/.
 
     contestant  whose model to ship instead: the best encoder or the baseline
     onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
@@ -96,21 +95,23 @@ def ship(
     _check_words(license, language)
     refuse_former(run)
     source = run / USE
-    if run.name in (USE, ENCODER, FITTED) and (run / RECORD).is_file():
+    if is_part_of_run(run):
         run, source = run.resolve().parent, run.resolve()
     if contestant:
-        source = place_of(run, contestant)
+        source = contestant_directory(run, contestant)
     if (source / BASELINE_FILE).is_file():
-        made = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
-        watch(Progress("ship", 0, 0, "texts", {"note": f"{made.contestant}, from {source}"}))
-        return made
+        shipped = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
+        watch(Progress("ship", 0, 0, "texts", {"note": f"{shipped.contestant}, from {source}"}))
+        return shipped
     if onnx:
         onnx_copy.require_packages()
     score, task = _finished(run, source)
     _require_free(to)
-    if onnx and (why := check.beyond_text(configuration_of(source), task)):
-        another = ", or race with finetune.pooling=mean" if "pooling = pair" in why else ""
-        raise ValueError(f"ONNX needs a model that reads tokens alone, but {why}. Ship without --onnx{another}")
+    if onnx and (obstacle := check.text_obstacle(configuration_of(source), task)):
+        alternative = ", or race with finetune.pooling=mean" if "pooling = pair" in obstacle else ""
+        raise ValueError(
+            f"ONNX needs a model that reads tokens alone, but {obstacle}. Ship without --onnx{alternative}"
+        )
     examples = _texts_scored(run, task, score)
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
@@ -118,30 +119,42 @@ def ship(
         if origin(source) == EMBEDDED:  # its licence asks that both go along with what is made from it
             for name in ("LICENSE", "NOTICE"):
                 shutil.copyfile(FOLDER / name, temporary / name)
-        scored = check.Loaded(load_finetuned(temporary), load_tokenizer(temporary))
-        form = write_form(temporary, scored, task)
-        _complete_configs(temporary, scored, task)
-        beyond = form.beyond
-        load = _loaded_with_acclimate if beyond else check.load_shipped
-        shipped = load(temporary)
-        if beyond:
-            _check_with_acclimate(temporary, task, score, examples, watch)
-            rounding = 0
+        classifier = _completed(temporary, task)
+        form = write_form(temporary, classifier, task)
+        rounding = 0
+        if form.obstacle:
+            reloaded = check.Loaded(load_finetuned(temporary), load_tokenizer(temporary))
+            predictions = load_predictor(temporary).predict(examples, watch=watch)
+            _check_labels([prediction.label for prediction in predictions], task, score)
         else:
-            rounding = _check(shipped, task, score, examples, watch)
+            reloaded = check.load_shipped(temporary)
+            rounding = _check(reloaded, task, score, examples, watch)
         if space:
-            write_space(temporary, task, shipped, beyond=beyond, paired=any(example.pair for example in examples))
+            paired = any(example.pair for example in examples)
+            write_space(temporary, task, reloaded, obstacle=form.obstacle, paired=paired)
         # the classifier before conversion, whose weights have no extreme values that 8 bits would lose
-        plain = check.Loaded(scored.model, shipped.tokenizer)
-        int8 = onnx_copy.copy_as_int8(temporary, task, plain, score.predicted, watch=watch) if onnx else None
-        tried = try_ways(temporary, examples, beyond=beyond, sentences=form.sentences, onnx=onnx)
-        words: dict[str, Any] = {"license": license, "language": tuple(language), "beyond": beyond}
-        words |= {"ways": tried, "hashes": _hashes(temporary)}
-        shipment = Shipment(run, source, task, score, shipped, examples, rounding=rounding, int8=int8, **words)
+        onnx_source = check.Loaded(classifier.model, reloaded.tokenizer)
+        int8 = onnx_copy.copy_as_int8(temporary, task, onnx_source, score.predicted, watch=watch) if onnx else None
+        ways = try_ways(temporary, examples, form, int8=int8)
+        shipment = Shipment(
+            run,
+            source,
+            task,
+            score,
+            reloaded,
+            examples,
+            rounding=rounding,
+            int8=int8,
+            obstacle=form.obstacle,
+            ways=ways,
+            hashes=_hashes(temporary),
+            license=license,
+            language=tuple(language),
+        )
         files.write_text(temporary / CARD, render(card_of(shipment)))
         mark = {"contestant": score.contestant, "seed": score.seed, "checked": len(score.ids)}
         files.write_json(temporary / MARK, mark | {"int8": asdict(int8) if int8 else None})
-    return Shipped(to, score.contestant, score.seed, len(score.ids), int8, tried)
+    return Shipped(to, score.contestant, score.seed, len(score.ids), int8, ways)
 
 
 def _ship_baseline(
@@ -154,18 +167,14 @@ def _ship_baseline(
     files.check_manifest(source)
     outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
     name = about["contestant"]
-    for option, what in {
-        "--onnx": "exports an encoder" * onnx,
-        "--space": "makes a page for an encoder" * space,
-    }.items():
-        if what:
-            raise ValueError(f"{option} {what}, and {name} has none. Ship without {option}")
+    if onnx or space:
+        raise ValueError(f"--onnx and --space need an encoder, and {name} has none. Ship without them")
     if outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
             f"against. `acclimate predict {source}` takes it as it is. Or race without --folds"
         )
-    score = next((each for each in outcome.scores if each.contestant == name), None)
+    score = next((score for score in outcome.scores if score.contestant == name), None)
     if score is None:
         raise ValueError(f"{run}: {name} has no score on test, so nothing can be checked. Run the same race again")
     task = open_prepared(run / "data")
@@ -193,16 +202,16 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     """Return the score of the checkpoint in `source`, and the task. Raises ValueError if `run` is no finished race."""
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
-    chosen, recorded = source / RECORD, path_of(run, RACE)
-    outcome = read_outcome(recorded) if recorded.exists() else None
-    if outcome is not None and outcome.unused and not chosen.exists():
+    record_file, outcome_file = source / RECORD, path_of(run, RACE)
+    outcome = read_outcome(outcome_file) if outcome_file.exists() else None
+    if outcome is not None and outcome.unused and not record_file.exists():
         raise ValueError(f"{run}: {outcome.unused}, so there is no model to ship. Its page says what to try")
     if outcome is not None and outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
             f"against. Load it with transformers as it is, or race without --folds"
         )
-    for needed in (recorded, chosen):
+    for needed in (outcome_file, record_file):
         if not needed.exists():
             raise ValueError(
                 f"{run} holds no finished race: it has no {needed.relative_to(run)}. Run the same race again to go on "
@@ -210,13 +219,13 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
             )
     assert outcome is not None
     files.check_manifest(source)
-    handed_over = files.read_json(chosen)
+    record = files.read_json(record_file)
     for score in outcome.scores:
-        if (score.contestant, score.seed) == (handed_over["contestant"], handed_over["seed"]):
+        if (score.contestant, score.seed) == (record["contestant"], record["seed"]):
             break
     else:
         raise ValueError(
-            f"{source} has {handed_over['contestant']}, seed {handed_over['seed']}, and {recorded.name} does not. "
+            f"{source} has {record['contestant']}, seed {record['seed']}, and {outcome_file.name} does not. "
             "Repeat the command of the race: it writes both again"
         )
     task = open_prepared(run / "data")
@@ -230,10 +239,6 @@ def _check_words(license: str, language: Sequence[str]) -> None:
     for code in language:
         if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual", code):
             raise ValueError(f"--language {code}: give a code, such as en or de")
-
-
-def _loaded_with_acclimate(directory: Path) -> check.Loaded:
-    return check.Loaded(load_finetuned(directory), load_tokenizer(directory))
 
 
 def _require_free(to: Path) -> None:
@@ -260,44 +265,35 @@ def _require_free(to: Path) -> None:
 
 def _copy(source: Path, directory: Path) -> None:
     for file in sorted(source.iterdir()):
-        if file.suffix in COPIED and file.name != files.MANIFEST:
+        if file.suffix in (*SAFE_ENDINGS, ".toml") and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
 
 
-def _complete_configs(directory: Path, shipped: check.Loaded, task: Prepared) -> None:
-    """State in the configs of model and tokenizer what readers would have to guess: the type of the problem, which
+def _completed(directory: Path, task: Prepared) -> check.Loaded:
+    """Return the classifier, after its configs state what readers would have to guess: the type of the problem, which
     inputs the model takes, and how long a text may be.
     """
-    path = directory / "config.json"
-    config = files.read_json(path)
-    if not config.get("problem_type") and task.kind in PROBLEM_TYPES:
-        files.write_json(path, config | {"problem_type": PROBLEM_TYPES[task.kind]})
-    parameters = set(inspect.signature(shipped.model.base_model.forward).parameters)
-    if getattr(shipped.model.config, "type_vocab_size", 0) < 2:
+    classifier, tokenizer = load_finetuned(directory), load_tokenizer(directory)
+    if not classifier.config.problem_type and task.kind in PROBLEM_TYPES:
+        classifier.config.problem_type = PROBLEM_TYPES[task.kind]
+        path = directory / "config.json"
+        files.write_json(path, files.read_json(path) | {"problem_type": classifier.config.problem_type})
+    parameters = set(inspect.signature(classifier.base_model.forward).parameters)
+    if getattr(classifier.config, "type_vocab_size", 0) < 2:
         parameters.discard("token_type_ids")
-    names = list(shipped.tokenizer.model_input_names)
-    changed: dict[str, Any] = {"model_input_names": [name for name in names if name in parameters]}
-    if changed["model_input_names"] == names:
-        changed = {}
-    longest = task.max_tokens + prompt_length(shipped.tokenizer)
-    if shipped.tokenizer.model_max_length != longest:
-        changed["model_max_length"] = longest
-    if changed:
-        path = directory / "tokenizer_config.json"
-        files.write_json(path, files.read_json(path) | changed)
+    changes: dict[str, Any] = {
+        "model_input_names": [name for name in tokenizer.model_input_names if name in parameters],
+        "model_max_length": task.max_tokens + prompt_length(tokenizer),
+    }
+    path = directory / "tokenizer_config.json"
+    files.write_json(path, files.read_json(path) | changes)
+    return check.Loaded(classifier, load_tokenizer(directory))
 
 
 def _hashes(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of the weights by what the card calls them."""
     weights = sorted(directory.rglob("*.safetensors"))
     return {f"shipped {file.relative_to(directory)}": files.sha256_of(file) for file in weights}
-
-
-def _check_with_acclimate(
-    directory: Path, task: Prepared, score: Score, examples: Sequence[Example], watch: Watch
-) -> None:
-    """Raises ValueError if `acclimate predict` does not predict with the directory what was scored."""
-    _check_labels([made.label for made in load_predictor(directory).predict(examples, watch=watch)], task, score)
 
 
 def _check_labels(predicted: Sequence[Label], task: Prepared, score: Score) -> None:

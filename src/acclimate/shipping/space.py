@@ -80,14 +80,14 @@ _WITH_ACCLIMATE: dict[Kind, str] = {
 }
 
 
-def write_space(directory: Path, task: Prepared, shipped: Loaded, *, beyond: str, paired: bool) -> None:
+def write_space(directory: Path, task: Prepared, shipped: Loaded, *, obstacle: str, paired: bool) -> None:
     """Write app.py, requirements.txt and README.md to `space` in the directory of a shipment.
 
-    beyond: why transformers alone does not load the model; "": it does
+    obstacle: why transformers alone does not load the model; "": it does
 
     Raises ValueError for a model that reads two mentions, for whose places the page has no field.
     """
-    with_acclimate = bool(beyond)
+    with_acclimate = bool(obstacle)
     place = directory / FOLDER
     place.mkdir()
     files.write_text(place / "app.py", app_of(task, shipped, with_acclimate=with_acclimate, paired=paired))

@@ -139,26 +139,26 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
     model       a shipment, the out folder of a race (its model to use), a folder that holds `checkpoint`, a checkpoint,
                 a baseline, a hub id
     contestant  of a race, whose model to take instead: the best encoder or the baseline
-    watch       is told which contestant of a race predicts
+    watch       receives a note on which contestant predicts
 
     Raises ValueError for a race without such a model, and for what is none of these.
     """
     where = Path(locate(model))
     refuse_former(where)
     if contestant:
-        place = place_of(where, contestant)
-        _name(place, watch)
+        place = contestant_directory(where, contestant)
+        announce_contestant(place, watch)
         return str(place)
     if not where.is_dir():
         return os.fspath(model)
     for place in (where / USE, where / "checkpoint", where):
         if (place / "config.json").is_file() or (place / BASELINE_FILE).is_file():
             if place == where / USE:
-                _name(place, watch)
+                announce_contestant(place, watch)
             return str(place)
     if (where / f"race{OUTCOME}").exists():
-        if why := without_use(where):
-            raise ValueError(f"{where}: {why}, so there is no model to predict with. Its page says what to try")
+        if reason := unused_reason(where):
+            raise ValueError(f"{where}: {reason}, so there is no model to predict with. Its page says what to try")
         raise ValueError(f"{where}: its {USE}/ is gone. Repeat the command of the race: it writes {USE}/ again")
     if (where / "data").is_dir():
         raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
@@ -167,45 +167,46 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
     )
 
 
-def _name(place: Path, watch: Watch) -> None:
+def announce_contestant(place: Path, watch: Watch) -> None:
     """Say whose model a race has in `place`."""
     if (place / RECORD).is_file():
         name = files.read_object(place / RECORD, names=("contestant",))["contestant"]
         watch(Progress("predict", 0, 0, "rows", {"note": f"by {name}, from {place}"}))
 
 
-def refuse_former(where: Path) -> None:
-    """Raises ValueError for a race of version 0.2, and for the directory that version 0.2 called otherwise."""
-    run = where.parent if where.name == FORMER else where
+def refuse_former(directory: Path) -> None:
+    """Raises ValueError for a race of version 0.2, and for its winner/."""
+    run = directory.parent if directory.name == FORMER else directory
     if not (run / f"race{OUTCOME}").exists():
         return
-    if (run / FORMER).is_dir() and not (run / USE).exists():
+    former = run / FORMER
+    if former.is_dir() and not (run / USE).exists():
         from acclimate.races.outcome import written_before
 
-        raise ValueError(f"{run / FORMER}: {FORMER}/ is now called {USE}/. {written_before(run)}")
-    if where.name == FORMER:
-        raise ValueError(f"{where}: {FORMER}/ is now called {USE}/. Give {run / USE}, or {run} itself")
+        raise ValueError(
+            f"{former}: {FORMER}/ is now called {USE}/. {written_before(run)}. To predict with the old model, copy "
+            f"{FORMER}/ to a folder of another name"
+        )
+    if directory.name == FORMER:
+        raise ValueError(f"{directory}: {FORMER}/ is now called {USE}/. Give {run / USE}, or {run} itself")
 
 
-def place_of(run: Path, contestant: str) -> Path:
+def contestant_directory(run: Path, contestant: str) -> Path:
     """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
     if not (run / f"race{OUTCOME}").exists():
         raise ValueError(f"--contestant {contestant}: {run} holds no finished race. Give the --out of one")
-    there: dict[str, Path] = {}
+    directories: dict[str, Path] = {}
     for place in (USE, ENCODER, FITTED):
         if (run / place / RECORD).is_file():
             about = files.read_object(run / place / RECORD, names=("contestant",))
-            there.setdefault(about["contestant"], run / place)
-    if contestant not in there:
-        names = ", ".join(there) or "none"
-        raise ValueError(
-            f"--contestant {contestant}: {run} has no such model. It has: {names}. A race keeps the model to use, the "
-            "best encoder on dev and the baseline"
-        )
-    return there[contestant]
+            directories.setdefault(about["contestant"], run / place)
+    if contestant not in directories:
+        names = ", ".join(directories) or "no contestant"
+        raise ValueError(f"--contestant {contestant}: {run} has no model of {contestant}. It has models of: {names}")
+    return directories[contestant]
 
 
-def without_use(run: Path) -> str:
+def unused_reason(run: Path) -> str:
     """Return why a finished race has no model to use; "" if it has one."""
     from acclimate.races.outcome import read_outcome
 

@@ -254,8 +254,8 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """Return the adapted contestant with the best mean on dev: of fine-tunings, or of probes if none was fine-tuned;
     "" if none came to its end and learnt something.
     """
-    adapted = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.given)]
-    for rows in ({name: name for name in adapted}, {probe_row(name): name for name in adapted}):
+    names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.given)]
+    for rows in ({name: name for name in names}, {probe_row(name): name for name in names}):
         there = [each for each in raced.results if each.row in rows and each.scores and not each.failed and each.learnt]
         if there:
             return rows[max(there, key=lambda each: np.mean([score.dev for score in each.scores])).row]
@@ -294,8 +294,10 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
         return False
     parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
-    asked = {name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"}  # chooses later
-    key = f"learning-curve-{settings.digest([budget.stated, best, asked])[:12]}"
+    decision_settings = {
+        name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"
+    }  # chooses later
+    key = f"learning-curve-{settings.digest([budget.stated, best, decision_settings])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.amount * (1 - RESERVE[budget.unit])))
 
 

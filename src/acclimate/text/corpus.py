@@ -21,7 +21,7 @@ from acclimate.core.files import (
     check_manifest,
     locked,
     new_directory,
-    own_sibling,
+    process_path,
     read_object,
     seal,
     write_json,
@@ -186,7 +186,7 @@ def write_corpus(documents: Iterable[Document], path: Path) -> Corpus:
     """
     path = Path(path)
     _refuse_taken(path)
-    mine = own_sibling(path)  # keeps two writers of one path apart: the later one is refused
+    mine = process_path(path)  # keeps two writers of one path apart: the later one is refused
     with new_directory(mine) as directory:
         facts = _write(documents, directory / _DOCUMENTS)
         if not facts["documents"]:

@@ -97,7 +97,7 @@ def write_checkpoint(
     and `origin`: what `models.loading.origin` says of the model that the recipe begins with, if that is known).
 
     A checkpoint that begins with a sentence-transformers model keeps its modules (models/sentence_modules.py). If it
-    cannot, `modules_omitted` in provenance.json says why. A classifier is no such model.
+    cannot, `modules_omitted` in provenance.json says why. Classifiers have no modules.
 
     new_weights  True if the checkpoint has only the shape of the recipe's model, and none of its weights
 
@@ -110,8 +110,8 @@ def write_checkpoint(
             save_model(model, tokenizer, temporary)
             files.write_text(temporary / "recipe.toml", settings.to_toml(recipe, without=PLACES))
             provenance: dict[str, Any] = {"sources": dict(sources), "versions": versions()}
-            if begun_with := origin(getattr(recipe, "model", "")):  # a recipe of pretraining has no model
-                provenance["origin"] = begun_with
+            if start := origin(getattr(recipe, "model", "")):  # a recipe of pretraining has no model
+                provenance["origin"] = start
             if reason := _keep_modules(temporary, model, recipe, new_weights=new_weights):
                 provenance[OMITTED] = reason
             files.write_json(temporary / PROVENANCE, provenance)
@@ -124,8 +124,8 @@ def _keep_modules(directory: Path, model: PreTrainedModel, recipe: Any, *, new_w
 
     Return why they are omitted; "" if they are kept, if the recipe begins with another model, and for a classifier.
     """
-    begun_with = getattr(recipe, "model", "")
-    if begun_with in ("", EMBEDDED) or is_classifier(model) or (modules := sentence_modules(begun_with)) is None:
+    start = getattr(recipe, "model", "")
+    if start in ("", EMBEDDED) or is_classifier(model) or (modules := sentence_modules(start)) is None:
         return ""
     if reason := "its weights are random" if new_weights else adapters_obstacle(model) or modules.obstacle:
         return reason

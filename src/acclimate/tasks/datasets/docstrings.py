@@ -27,7 +27,7 @@ from acclimate.core.files import (
     DamagedError,
     check_manifest,
     new_directory,
-    own_sibling,
+    process_path,
     read_json,
     write_json,
     write_text,
@@ -232,7 +232,7 @@ def build_once(path: Path, build: Callable[[Path], None]) -> None:
     Raises ValueError where `path` is damaged.
     """
     if not path.exists():
-        mine = own_sibling(path)  # keeps processes that build at the same time apart
+        mine = process_path(path)  # keeps processes that build at the same time apart
         with new_directory(mine) as directory, without_collector():
             build(directory)
         try:
