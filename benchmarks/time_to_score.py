@@ -33,13 +33,12 @@ from acclimate.core.types import Progress, Split
 from acclimate.methods.finetune import FinetuneRecipe, adapt, plan_of
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import embedded, identity
-from acclimate.races.recipe import SEARCHES
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.plan import autocast_type, device
 
 SIDES = OURS, THEIRS = "ours", "Trainer"
-PRESET, RATES = FinetuneRecipe(), SEARCHES["robust"].rates
+PRESET, RATES = FinetuneRecipe(), (1e-5, 3e-5, 9e-5)
 Add = Callable[[float, int, float], None]  # (rate, step, score): keeps a look at dev that has just ended
 ORDERS = list(permutations(RATES))  # the first is the order in which both search
 COLUMNS = ("Trainer", "seed", "dev: Trainer", "ours", "s to Trainer's dev: Trainer", "ours", "ours by theirs")

@@ -17,7 +17,7 @@ from typing import Any
 
 from acclimate.core.files import DamagedError, read_object
 from acclimate.models.families import CONFIG, ENCODERS, LAYERS, quantised, require_encoder_config
-from acclimate.models.formats import family_in, weight_files
+from acclimate.models.formats import ENCODER_FOLDER, WEIGHTS, family_in, weight_files
 
 ADAPTER = "adapter_config.json"  # of peft: transformers loads the adapters beside it over the weights
 MODULES = "modules.json"  # of sentence-transformers
@@ -57,6 +57,9 @@ def require_usable(directory: Path) -> None:
     if TOKENIZER in names:
         _check_length(directory / TOKENIZER)
     _require_shards(directory, names)
+    encoder = directory / str(config.get(ENCODER_FOLDER, "")) / WEIGHTS
+    if config.get(ENCODER_FOLDER) and not encoder.is_file():
+        raise ValueError(f"{encoder}: is missing, and it holds the encoder of this model. Copy it there, or ship again")
     headers = weight_headers(directory)
     packed = [name for name, (kind, shape) in headers.items() if _is_packed(name, kind, shape)]
     if packed:
