@@ -213,11 +213,12 @@ def test_one_clear_line_and_nothing_trained(case, place):
     assert not (place / "ran").exists()
 
 
-def test_a_race_that_its_budget_refuses_leaves_the_directory_to_the_next_one(place):
+def test_a_race_that_is_refused_leaves_the_directory_to_the_next_one(place):
     for tokens in (32, 24):
-        result = CliRunner().invoke(cli.app, f"{RACE} --max-tokens {tokens} --budget 1s --out kept".split())
+        refused = [*f"{RACE} --max-tokens {tokens} --out kept".split(), 'contestants=["DAPT"]']
+        result = CliRunner().invoke(cli.app, refused)
         assert result.exit_code == 2
-        assert "a budget of 1s is too small" in result.output
+        assert "DAPT needs raw text of the domain" in result.output
         assert not (place / "kept").exists()
     assert (place / "train.jsonl").exists()
 
@@ -225,7 +226,7 @@ def test_a_race_that_its_budget_refuses_leaves_the_directory_to_the_next_one(pla
 def test_a_race_that_is_refused_removes_nothing_of_another(place):
     (place / "kept").mkdir()
     (place / "kept" / "notes.txt").write_text("of the user")
-    assert CliRunner().invoke(cli.app, f"{RACE} --budget 1s --out kept".split()).exit_code == 2
+    assert CliRunner().invoke(cli.app, [*f"{RACE} --out kept".split(), 'contestants=["DAPT"]']).exit_code == 2
     assert (place / "kept" / "notes.txt").read_text() == "of the user"
 
 

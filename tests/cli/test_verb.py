@@ -175,7 +175,7 @@ def test_a_race_takes_an_hour_by_default_and_says_so(run, base, toy_inputs, tmp_
     status, said = run(*command, *settings)
     assert status == 0, said
     assert said.count("Budget: 1h, the default; --budget none removes the limit.") == 1
-    assert "The race had a budget of 1h" in " ".join(said.split())
+    assert "By forecast 2 rounds fit into 1h." in " ".join(said.split())
     for budget in (["--budget", "none"], ["--probe-only"]):
         status, said = run(*command, *settings, *budget)
         assert status == 0, said

@@ -75,11 +75,13 @@ def test_a_plan_removes_what_dead_processes_left_and_nothing_of_a_living_one(tmp
     ended = subprocess.Popen(["true"])
     ended.wait()
     machine = socket.gethostname()
-    left = [f".race.html.{machine}-{ended.pid}-0.tmp", f".use.{machine}-{ended.pid}-3.old"]
-    kept = [f".race.html.{machine}-{os.getppid()}-0.tmp", f".race.html.elsewhere-{ended.pid}-0.tmp", ".notes.tmp"]
+    own = f"{machine}-{os.stat('/proc/self/ns/pid').st_ino}"
+    left = [f".race.html.{own}-{ended.pid}-0.tmp", f".use.{own}-{ended.pid}-3.old"]
+    kept = [f".race.html.{own}-{os.getppid()}-0.tmp", f".race.html.elsewhere-{ended.pid}-0.tmp", ".notes.tmp"]
+    kept.append(f".race.html.{machine}-1-{ended.pid}-0.tmp")  # of another container
     for name in (*left, *kept):
         (tmp_path / name).touch()
-    (tmp_path / f".encoder.{machine}-{ended.pid}-1.tmp").mkdir()
+    (tmp_path / f".encoder.{own}-{ended.pid}-1.tmp").mkdir()
     with files.new_file(tmp_path / "race.html") as file:
         file.write(b"page")
         begin_plan(tmp_path)

@@ -98,7 +98,7 @@ def test_more_adaptations_than_fine_tunings_are_refused():
     with pytest.raises(ValueError, match="adapt_seeds = 4 is more than seeds = 3"):
         RaceRecipe(seeds=3, adapt_seeds=4)
     with pytest.raises(ValueError, match="adapt_seeds"):
-        RaceRecipe(adapt_seeds=0)
+        RaceRecipe(adapt_seeds=-1)
 
 
 def test_the_power_of_another_race_is_that_of_the_adapted_contestants(field):

@@ -206,11 +206,16 @@ def test_domain_methods_need_text_of_the_domain(toy_race):
     assert "DGA" not in enter(replace(toy_race.recipe, contestants=None), materials).models
 
 
-def test_dga_races_by_default_where_the_heads_are_known(toy_race):
+def test_dga_races_with_all_others_where_the_heads_are_known(toy_race):
     raw = {"domain": True, "general": False}
     unknown = MPNetConfig()
-    assert "DGA" in RaceRecipe().names(**raw)
-    assert "DGA" not in RaceRecipe().names(**raw, config=unknown)
+    assert RaceRecipe().names(**raw) == ("TAPT", "DAPT", "TF-IDF")
+    every = RaceRecipe(contestants=("all",))
+    assert {"TAPTER", "DGA", "SimCSE", "random weights"} < {*every.names(**raw)}
+    assert "TLM" not in every.names(**raw), "it retrieves from general text"
+    assert "DGA" not in every.names(**raw, config=unknown)
+    with pytest.raises(ValueError, match='"all" stands alone'):
+        RaceRecipe(contestants=("all", "TAPT"))
     with pytest.raises(ValueError, match="DGA knows the heads of bert, "):
         RaceRecipe(contestants=("DGA",)).names(**raw, config=unknown)
 

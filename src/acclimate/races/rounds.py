@@ -266,8 +266,10 @@ class _Race:
         results = {
             each.contestant: result_of(tested(self.tuning(each, number), task), self.run) for each in self.chosen
         }
-        scores = [f"{name} {points(seen['test'])}" for name, seen in results.items() if seen is not None]
-        note = f"complete: {', '.join(scores)} points on test"
+        alone = len(self.entries.models) == 1 and self.entries.baseline is None  # which is not called untouched
+        scores = {name: points(seen["test"]) for name, seen in results.items() if seen is not None}
+        shown = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
+        note = f"complete: {shown} points on test"
         self.watch(Progress(f"round {number + 1}", 1, 1, "rounds", {"note": note}))
 
     def result(self) -> FineTuned:
@@ -427,7 +429,7 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
             f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give --budget "
             f"{budget.as_text(1.2 * lengths.first).replace(' ', '')} or more, or a smaller --model."
         ]
-    notes, fit = [], f"to fit {budget.stated}"
+    notes, fit = [f"The race had a budget of {budget.stated}."], f"to fit {budget.stated}"
     if lengths.budget != budget.stated:
         fit = f"as --budget {lengths.budget} had it, with which the race began; in another --out they are others"
     if lengths.tuning < 1:
