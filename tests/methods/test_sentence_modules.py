@@ -95,7 +95,7 @@ def test_a_checkpoint_without_the_modules_says_why(
         assert not (path / "modules.json").exists()
         assert reason in files.read_json(path / "provenance.json")[OMITTED]
     [note] = [note for note in notes if "sentence-transformers" in note]
-    assert note.startswith(f"{current} is a sentence-transformers model, and {light.path} is none")
+    assert note.startswith(f"{light.path} lacks the sentence-transformers modules of {current}")
     task = toy_task("sequence").path
     tuned = acclimate.adapt(
         "finetune", model=current, task=task, out=tmp_path / "tuned", epochs=0, plan__steps=2, looks=1, retry=False,
