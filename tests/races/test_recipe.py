@@ -22,7 +22,7 @@ def rates(*stated: str) -> list[str]:
 
 
 def test_a_rate_that_is_stated_is_the_rate():
-    assert rates() == ["rate 1e-05", "rate 3e-05", "rate 9e-05"]
+    assert rates() == ["rate 3e-05"]
     assert rates("finetune.plan.rate=1e-3") == ["rate 0.001"]
 
 
@@ -33,19 +33,17 @@ def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
         recipe = heeded(partial(settings.override, assignments=stated), for_model())
         return [round(finetune.rate_of(setting.recipe, 128), 9) for setting in recipe.settings()]
 
-    assert used() == [3.6e-4, 1.08e-3, 3.24e-3]
+    assert used() == [1.08e-3]
     assert used("finetune.plan.rate=3e-3") == [3e-3]
     assert used("finetune.plan.rate=3e-5") == [3e-5], "the preset's, but stated"
     assert used("finetune.preset=papers", "finetune.plan.rate=3e-5") == [3e-5]
     assert used("search.rates=[1e-3,2e-3]") == [1e-3, 2e-3]
     assert used("search.rates=[1e-5,3e-5,9e-5]") == [1e-5, 3e-5, 9e-5], "the preset's, but stated"
     assert used("finetune.preset=robust", "search.rates=[1e-3]") == [1e-3]
-    assert used("search.rates=[]") == [1.08e-3]
-    assert used("search.rates=[]", "search.epochs=[3]") == [1.08e-3]
+    assert used("search.epochs=[3]") == [1.08e-3]
     assert used("finetune.plan.rate=3e-3", "finetune.rate_by_width=true") == [0.108]
     assert used("search.rates=[1e-3]", "finetune.rate_by_width=true") == [0.036]
-    assert used("finetune.plan.batch=8") == [3.6e-4, 1.08e-3, 3.24e-3]
-    assert used("search.how=tpe", "search.trials=4") == [3.6e-4, 1.08e-3, 3.24e-3]
+    assert used("finetune.plan.batch=8") == [1.08e-3]
 
 
 def test_the_rate_in_use_is_told_with_what_was_stated():
@@ -92,39 +90,24 @@ def test_a_race_clips_neither_tapt_nor_tapter_and_keeps_what_is_stated():
 
 def test_rates_that_are_stated_are_searched():
     assert rates("finetune.plan.rate=1e-3", "search.rates=[1e-4,2e-4]") == ["rate 0.0001", "rate 0.0002"]
-    assert len(rates("finetune.epochs=3", "search.epochs=[1,2]")) == 3 * 2
+    assert rates("finetune.epochs=3", "search.epochs=[1,2]") == ["epochs 1", "epochs 2"]
 
 
-@pytest.mark.parametrize(
-    ("stated", "extends"),
-    [
-        ([], True),
-        (["search.epochs=[1,2]"], True),
-        (["search.rates=[1e-4,2e-4]"], False),
-        (["search.rates=[1e-5,3e-5,9e-5]"], False),  # the preset's, but stated
-        (["search.rates=[1e-4,2e-4]", "search.extend=true"], True),
-    ],
-)
-def test_no_rate_beyond_stated_rates_is_tried_unless_that_is_stated_too(stated, extends):
-    recipe = heeded(partial(settings.override, assignments=stated), for_model())
-    assert recipe.search.extend == extends
-
-
-def test_the_papers_preset_has_blurbs_rates():
-    assert rates("finetune.preset=papers") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
-    assert rates("finetune.preset=papers", "finetune.plan.rate=2e-5") == ["rate 2e-05"]
+def test_nothing_is_searched_unless_it_is_listed():
+    assert [len(rates(f"finetune.preset={preset}")) for preset in ("robust", "papers")] == [1, 1]
+    assert rates("finetune.plan.rate=2e-5") == ["rate 2e-05"]
     assert rates("finetune.preset=papers", "search.rates=[2e-5,4e-5]") == ["rate 2e-05", "rate 4e-05"]
 
 
 def test_stated_epochs_and_stated_candidates_are_meant_as_they_stand():
-    """Neither robust's least number of steps nor its least number of dev rows changes them."""
+    """The least number of steps of robust does not change them."""
     usual = for_model()
-    assert (usual.finetune.least_steps, usual.search.least_dev) == (500, 200)
+    assert usual.finetune.least_steps == 500
     stated = settings.override(usual, ["finetune.epochs=100", "search.rates=[1e-4,2e-4]"])
-    assert (stated.finetune.least_steps, stated.finetune.most_epochs, stated.search.least_dev) == (0, 0.0, 0)
+    assert (stated.finetune.least_steps, stated.finetune.most_epochs) == (0, 0.0)
     both = settings.override(usual, ["finetune.epochs=3", "finetune.least_steps=90", "search.least_dev=50"])
     assert (both.finetune.least_steps, both.search.least_dev) == (90, 50)
-    [tried, _] = settings.override(usual, ["search.rates=[]", "search.epochs=[3,5]"]).settings()
+    [tried, _] = settings.override(usual, ["search.epochs=[3,5]"]).settings()
     assert (tried.recipe.epochs, tried.recipe.least_steps, tried.recipe.most_epochs) == (3.0, 0, 0.0)
 
 
@@ -134,21 +117,13 @@ def test_what_is_not_searched_stays_as_stated():
     assert heeded(stated, usual) == stated(usual)
 
 
-def test_a_preset_brings_its_search_and_what_is_stated_stands_on_top():
-    """Also where it is what the other preset has."""
-    assert rates("finetune.preset=papers") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
-    assert rates("finetune.preset=papers", "search.how=grid") == ["rate 1e-05", "rate 3e-05", "rate 5e-05"]
-    assert rates("finetune.preset=papers", "finetune.plan.rate=1e-5", "search.how=grid") == ["rate 1e-05"]
-    assert rates("finetune.preset=papers", "search.rates=[1e-5,3e-5,9e-5]")[-1] == "rate 9e-05"
-    usual = for_model()
-    stated = heeded(partial(settings.override, assignments=["finetune.preset=papers", "search.extend=true"]), usual)
-    assert stated.search.extend
-
-
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (["search.how=tpe"], r"'tpe' needs a number of trials for each contestant\. Add search\.trials=20"),
+        (
+            ["search.how=tpe", "search.rates=[1e-5,3e-5]"],
+            r"'tpe' needs a number of trials for each contestant\. Add search\.trials=20",
+        ),
         (
             ["search.how=tpe", "search.trials=9", "finetune.epochs=1", "finetune.plan.rate=1e-3"],
             r"none of them has two",
@@ -156,7 +131,7 @@ def test_a_preset_brings_its_search_and_what_is_stated_stands_on_top():
         (["search.trials=9"], r"are for search\.how = tpe or pruned-grid, but it is 'halving', which tries all"),
         (["search.how=grid", "search.pruner=halving"], r"but it is 'grid', which tries all combinations"),
         (
-            ["search.how=pruned-grid", "search.trials=4"],
+            ["search.how=pruned-grid", "search.trials=4", "search.rates=[1e-5,3e-5,9e-5]"],
             r"search\.trials = 4, but the grid has 3 combinations\. Lower it",
         ),
         (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),

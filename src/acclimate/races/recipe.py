@@ -32,14 +32,8 @@ class SearchRecipe:
     recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
     """
 
-    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        **{name: {"least_dev": 0} for name in ("epochs", "batches", "how")},
-        "rates": {"least_dev": 0, "extend": False},
-    }
-
     rates: tuple[AboveZero, ...] = ()
-    """Peak learning rates to try; none: only `finetune.plan.rate`. If you state them, no others are tried: what
-    goes beyond them is off unless you turn it on beside them, in the same file or command."""
+    """Peak learning rates to try; none: only `finetune.plan.rate`."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
     batches: tuple[BatchSize, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
     how: Way = "halving"
@@ -56,14 +50,14 @@ class SearchRecipe:
     the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
     extend: bool = False
     """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; only where
-    `how` is halving, and not with a budget. If you state `rates`, false unless you state it beside them."""
+    `how` is halving, and not with a budget."""
     common: bool = False
     """All contestants, and in `study blurb` all models on a dataset, get the same setting: that with the best mean over
     them. Else each gets the one that is best for it. Not where Optuna draws settings, and not with a budget."""
     seed: Count = 0  # seed of the draws
     least_dev: Count = 0
     """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
-    apart. If you state what to try, 0 unless you state it too."""
+    apart."""
 
     def __post_init__(self) -> None:
         check_ranges(self, "search.")
