@@ -22,7 +22,6 @@ from acclimate.data.examination import (
 )
 from acclimate.races.compare import Against, mean_cost
 from acclimate.races.design import Cell
-from acclimate.races.leakage import leakage_of
 from acclimate.races.outcome import (
     CellResult,
     Curves,
@@ -38,7 +37,7 @@ from acclimate.races.outcome import (
 )
 from acclimate.races.race import against_untouched
 from acclimate.races.report import RACE, RaceReport, search_remark
-from acclimate.races.verdict import verdict
+from acclimate.races.verdict import leakage_of, verdict
 from acclimate.reports.labels import confusion, mean_predictions, per_label
 from acclimate.reports.table import HEADING, MEANING, beside
 from acclimate.studies import stilt

@@ -47,7 +47,7 @@ COMMANDS = {
             "race",
             *ALIKE,
             'contestants=["TAPT", "TF-IDF"]',
-            "search.rates=[]",
+            "adapt_seeds=1",
         ),
         *(f"tapt.{each}" for each in (*SHORT, "plan.clip=1.0")),
         "dapt.max_tokens=32",

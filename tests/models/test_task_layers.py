@@ -65,6 +65,22 @@ def test_a_checkpoint_of_a_family_says_what_it_said(directory, tmp_path, layer):
     assert config["architectures"][0].endswith("ForTagSequences")
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_weight_of_a_new_layer_is_what_memory_held(directory, layer, monkeypatch):
+    """transformers loads a model into memory that nothing has initialised."""
+    empty_like = torch.empty_like
+
+    def dirty(like, **stated):
+        memory = empty_like(like, **stated)
+        return memory.fill_(torch.nan) if memory.is_floating_point() and memory.device.type != "meta" else memory
+
+    monkeypatch.setattr(torch, "empty_like", dirty)
+    model = tagger(directory, layer)
+    if (crf := crf_of(model)) is not None:
+        assert all(not weight.any() for weight in crf.parameters())
+    assert all(torch.isfinite(weight).all() for weight in model.parameters())
+
+
 def test_the_lstm_is_pytorch_s_over_the_real_tokens_alone(bert):
     model = tagger(bert, "bilstm")
     given = inputs()

@@ -12,10 +12,9 @@ import studies
 from acclimate.core import files
 from acclimate.core.records import to_plain
 from acclimate.core.types import Cost, Score
-from acclimate.races.leakage import leakage_of, without
 from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read_outcome, rows, write_outcome
 from acclimate.races.report import RaceReport, report_of, tables_of, write_race_pages
-from acclimate.races.verdict import next_race
+from acclimate.races.verdict import leakage_of, next_race, without
 from acclimate.reports.page import WIDTH, Page
 from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS

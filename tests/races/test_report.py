@@ -11,9 +11,9 @@ import studies
 from acclimate.core.figures import percent
 from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
-from acclimate.races.leakage import Leakage
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
 from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
+from acclimate.races.verdict import Leakage
 from acclimate.reports.labels import Confusion, LabelScore
 from acclimate.training.energy import Energy
 

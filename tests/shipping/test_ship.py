@@ -24,9 +24,9 @@ from acclimate.core import files
 from acclimate.core.types import Score, label_of
 from acclimate.data.examination import FileFacts, Leak
 from acclimate.models.loading import FOLDER
-from acclimate.races.leakage import without
 from acclimate.races.outcome import IN_SCIKIT_LEARN, write_outcome
 from acclimate.races.report import report_of
+from acclimate.races.verdict import without
 from acclimate.shipping import check, onnx
 from acclimate.shipping.hub import push
 from acclimate.shipping.onnx import FILE

@@ -188,8 +188,9 @@ def test_what_a_killed_writer_left_beside_the_corpus_is_removed_and_what_others_
     path, machine = tmp_path / "corpus", socket.gethostname()
     ended = subprocess.Popen(["true"])
     ended.wait()
-    left = [f"corpus.{machine}-{ended.pid}", f".corpus.{machine}-{ended.pid}.tmp"]
-    kept = [f".corpus.{machine}-{os.getppid()}.tmp", f".corpus.elsewhere-{ended.pid}.tmp", "corpus.7"]
+    own = f"{machine}-{os.stat('/proc/self/ns/pid').st_ino}"
+    left = [f"corpus.{own}-{ended.pid}", f".corpus.{own}-{ended.pid}.tmp"]
+    kept = [f".corpus.{own}-{os.getppid()}.tmp", f".corpus.elsewhere-{ended.pid}.tmp", "corpus.7"]
     for name in (*left, *kept):
         (tmp_path / name).mkdir()
         (tmp_path / name / "documents.arrow").touch()

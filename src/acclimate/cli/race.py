@@ -162,7 +162,7 @@ def race(
         bool,
         typer.Option(
             "--all",
-            help="Race every contestant whose texts are given, not only TAPT, DAPT with --corpus, and TF-IDF.",
+            help="Race every contestant whose texts are given, not the default ones alone.",
             rich_help_panel=options.COMPARED,
         ),
     ] = False,

@@ -314,6 +314,16 @@ def _tagger_class_for(kind: Any) -> Any:
             self.post_init()
             draw_output_layer(self.classifier, config)
 
+        def _init_weights(self, module: nn.Module) -> None:
+            """Draw what a checkpoint lacks: transformers loads into memory that nothing has initialised."""
+            if isinstance(module, ConditionalRandomField):
+                for weight in module.parameters():
+                    transformers.initialization.zeros_(weight)
+            elif isinstance(module, nn.LSTM):  # not every family draws one
+                transformers.PreTrainedModel._init_weights(self, module)  # type: ignore[no-untyped-call]
+            else:
+                super()._init_weights(module)
+
         def forward(self, **inputs: Tensor) -> TokenClassifierOutput:
             hidden_BTD = self.base_model(**inputs).last_hidden_state
             with torch.autocast(hidden_BTD.device.type, enabled=False):

@@ -224,8 +224,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     """Masks of the losses on held-out text: of whole words; or with "both" of sub-words too, in further columns, where
     an adaptation masks sub-words."""
     contestants: Names = None
-    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None: TAPT,
-    DAPT if there is raw text of the domain, and TF-IDF. ["all"]: every contestant whose texts are given."""
+    """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None:
+    the default contestants whose texts are given, and the baseline. ["all"]: every contestant whose texts are given."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
     """Settings of fine-tuning that every contestant tries. By default there is one, and nothing to search."""
     pretrain: scratch.ScratchRecipe = scratch.SMALL

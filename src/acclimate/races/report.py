@@ -16,7 +16,6 @@ from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
 from acclimate.races.compare import MAIN
-from acclimate.races.leakage import Leakage, leakage_of
 from acclimate.races.outcome import (
     ON_USUAL_SPLIT,
     Facts,
@@ -29,7 +28,18 @@ from acclimate.races.outcome import (
     rows,
 )
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
-from acclimate.races.verdict import by_folds, further, one_sided, reach, spread, verdict, warnings, without_encoder
+from acclimate.races.verdict import (
+    Leakage,
+    by_folds,
+    further,
+    leakage_of,
+    one_sided,
+    reach,
+    spread,
+    verdict,
+    warnings,
+    without_encoder,
+)
 from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
 from acclimate.reports.page import (
     ABSENT,

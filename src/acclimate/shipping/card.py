@@ -21,11 +21,10 @@ from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
 from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
 from acclimate.models.task_layers import OF_MENTIONS, pooling_of
-from acclimate.races.leakage import without
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
-from acclimate.races.verdict import verdict
+from acclimate.races.verdict import verdict, without
 from acclimate.reports import table
 from acclimate.reports.labels import LabelScore, per_label, per_type
 from acclimate.reports.page import Fact, templates
