@@ -62,8 +62,8 @@ study stlit model -> No such command 'stlit'.
 study stilt model seed=2 -> unknown setting 'seed'; did you mean 'seeds'?
 evaluate model GADD --data . -> no dataset is called 'GADD'; the nearest is 'GAD'
 race CSV --track paper -> no tracker is called 'paper'
-race CSV seeds=1 -> one seed says nothing about chance
-race CSV seeds=100000 -> seeds = 100000 is out of range: at least 2 and at most 1000
+race CSV seeds=0 -> seeds = 0 is out of range: at least 1 and at most 1000
+race CSV seeds=100000 -> seeds = 100000 is out of range: at least 1 and at most 1000
 study tlm CSV seeds=1001 -> seeds = 1001 is out of range: at least 2 and at most 1000
 race CSV seeds=10000000000000000000000 -> seeds = 10000000000000000000000 is out of range: at most
 data retrieve train.csv --corpus raw.txt --k 10001 -> k = 10001 is out of range: at least 1 and at most 10000

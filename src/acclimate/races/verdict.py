@@ -1,5 +1,5 @@
-"""What a study or race has established, in sentences, and what its scores do not say. At the end: whether the claims of a
-race depend on test items that leaked.
+"""What a study or race has established, in sentences, and what its scores do not say. The last functions say whether
+the claims of a race depend on test items that leaked.
 
 A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
 says whether it learnt anything (methods/finetune.py::Tuning.nothing_learnt): `Score.learnt`. A cell of which half of
