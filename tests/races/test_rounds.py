@@ -31,7 +31,7 @@ def stopping(stage: str, error: type[BaseException]) -> Callable[[Progress], Non
     """Return a watch that raises the error once a job with this in its label tells its progress."""
 
     def watch(progress: Progress) -> None:
-        if stage in progress.stage and progress.unit == "steps" and progress.total:
+        if stage in progress.stage and progress.unit in ("steps", "batches") and progress.total:
             raise error
 
     return watch
@@ -96,6 +96,15 @@ def test_where_the_untouched_model_was_not_fine_tuned_its_probe_and_the_baseline
     assert outcome.race is not None
     assert outcome.race.use == "TF-IDF"
     assert (tmp_path / "run" / "use" / "race.json").exists()
+
+
+def test_where_even_the_probe_was_interrupted_the_baseline_is_the_answer(toy_race: Raced, tmp_path: Path) -> None:
+    outcome = race_in(tmp_path / "run", toy_race, watch=stopping("probe untouched", KeyboardInterrupt))
+    assert {result.row for result in outcome.results} == {"TF-IDF"}
+    table = (tmp_path / "run" / "table.txt").read_text()
+    assert "First impression before the first round was complete: TF-IDF" in table
+    assert "model" not in table.partition("Data")[0].partition("Scores on test")[2]
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Raced, tmp_path: Path) -> None:

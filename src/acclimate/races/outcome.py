@@ -320,8 +320,8 @@ class Outcome:
 
     @property
     def alone(self) -> bool:
-        """True if there is one contestant only, with its probe or without."""
-        return len({result.contestant for result in self.results}) == 1
+        """True if there is one encoder only, with its probe or without, and nothing else."""
+        return len({(result.contestant, result.encoder) for result in self.results}) == 1 and not self.baselines
 
     @property
     def unused(self) -> str:

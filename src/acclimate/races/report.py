@@ -160,7 +160,7 @@ def report_of(outcome: Outcome) -> RaceReport:
 def _label_parts(outcome: Outcome, encoder: str) -> dict[str, Any]:
     """Return the fields of `RaceReport` that compare the untouched model and the best encoder by label or by item."""
     kind, metric = outcome.results[0].task.kind, outcome.results[0].task.metric
-    if outcome.only_probed:
+    if outcome.only_probed or not any(score.contestant == UNTOUCHED for score in outcome.scores):
         return {}
     names = dict.fromkeys(name for name in (UNTOUCHED, encoder) if name)
     by_contestant = {name: [score for score in outcome.scores if score.contestant == name] for name in names}
