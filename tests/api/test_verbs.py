@@ -211,7 +211,10 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        ({"budget": "20min", "search__how": "tpe", "search__trials": 20}, "with budget: .* Leave one of them out"),
+        (
+            {"budget": "20min", "search__how": "tpe", "search__trials": 20, "search__rates": [1e-5, 1e-4]},
+            "with budget: .* Leave one of them out",
+        ),
         ({"probe_only": True, "budget": "20min"}, "^probe_only fine-tunes nothing, so there is no search"),
         ({"text": "words"}, r"no column 'words'.* Name the right one with text=\"NAME\"$"),
     ],

@@ -166,7 +166,7 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
     with pytest.raises(ValueError, match="TF-IDF cannot do a task of kind 'span'"):
         enter(RaceRecipe(contestants=("TF-IDF",)), materials)
     kept = RaceRecipe(finetune=toys.papers(head="kept"))
-    with pytest.raises(ValueError, match="the head of the given model, which TAPT has not"):
+    with pytest.raises(ValueError, match="the head of the start model, which TAPT lacks"):
         enter(kept, materials)
     assert enter(replace(kept, contestants=()), materials).models == {"untouched": None}
 
