@@ -255,9 +255,9 @@ def require_names(
                 _mismatched(directory, f"model_type is {family!r}, but {name} is the name of a weight of {owner}")
             )
         raise ValueError(_wrapped(directory, match[1].removesuffix(f"{prefix}."), headers))
-    rows, stated = [headers[name][1][0] for name in words], config.get("vocab_size")
-    if rows and isinstance(stated, int) and stated not in rows:
-        evidence = f"vocab_size = {stated:,}, but {next(iter(words))} has {rows[0]:,} rows"
+    rows, vocabulary_size = [headers[name][1][0] for name in words], config.get("vocab_size")
+    if rows and isinstance(vocabulary_size, int) and vocabulary_size not in rows:
+        evidence = f"vocab_size = {vocabulary_size:,}, but {next(iter(words))} has {rows[0]:,} rows"
         raise ValueError(_mismatched(directory, evidence))
     layers = config.get(LAYERS.get(family, "num_hidden_layers"))
     if not isinstance(layers, int):

@@ -196,7 +196,7 @@ def round_costs(
     """Return what the jobs of the first round cost, in the unit of a budget. Tries a few steps, writes nothing."""
     estimate = _estimate_by_model(entries, [(job, 1.0) for job in jobs], repeats=False, watch=watch)
     once: dict[str, list[CostOfJob]] = {"adapting": [], "fixed": []}
-    each: dict[str, dict[str, float]] = {
+    totals: dict[str, dict[str, float]] = {
         kind: dict.fromkeys(entries.models, 0.0) for kind in ("tuning", "apart", "test")
     }
     for names, stage in zip(entries.contestants_of(jobs), estimate.stages, strict=True):
@@ -211,11 +211,11 @@ def round_costs(
             once[stage.kind].append(CostOfJob(amount, names, updates, stage.steps, stage.batch))
             continue
         for name in names:
-            each[stage.kind][name] += amount
+            totals[stage.kind][name] += amount
             if stage.kind == "tuning" and unit == "seconds":
-                each["apart"][name] += whole.start + whole.apart
+                totals["apart"][name] += whole.start + whole.apart
     adapting, fixed = (tuple(several) for several in once.values())
-    return RoundCosts(adapting, fixed, each["tuning"], each["apart"], each["test"], estimate.rows)
+    return RoundCosts(adapting, fixed, totals["tuning"], totals["apart"], totals["test"], estimate.rows)
 
 
 def notes_on(planned: Sequence[Stage]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A race in rounds: it has an answer whenever its time is up, and a later session goes on with the next round.
+"""A race in rounds: it has an answer whenever its time is up, and a later session continues with the next round.
 
 round 0   the baseline
 round 1   the untouched model is probed and fine-tuned; then each contestant is adapted, probed and fine-tuned with the
@@ -82,11 +82,11 @@ def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch:
 class _Race:
     """A race under way.
 
-    complete  number of complete rounds
-    chosen    the candidates that later rounds fine-tune, the untouched model first; none before round 1 is complete
-    out       contestant -> why it is out of the race
-    taken     what the jobs of the last rounds took, by contestant and kind of job, in the budget's unit
-    stopped   why the race ended before its last round; "" if it did not
+    complete   number of complete rounds
+    chosen     the candidates that later rounds fine-tune, the untouched model first; none before round 1 is complete
+    out        contestant -> why it is out of the race
+    job_costs  what the jobs of the last rounds took, by contestant and kind of job, in the budget's unit
+    stopped    why the race ended before its last round; "" if it did not
     """
 
     entries: Entries
@@ -97,7 +97,7 @@ class _Race:
     chosen: list[Candidate] = field(default_factory=list)
     out: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    taken: dict[tuple[str, str], float] = field(default_factory=dict)
+    job_costs: dict[tuple[str, str], float] = field(default_factory=dict)
     errors: dict[str, Exception] = field(default_factory=dict)
     stopped: str = ""
     lengths: Lengths = field(default_factory=Lengths)
@@ -142,7 +142,7 @@ class _Race:
         """Return True if the next round fits into what is left, by what the last one took."""
         planned = self.jobs(self.complete)
         waiting = missing((job for jobs in planned.values() for job in jobs), self.run)
-        forecast = SLOWER * sum(self.taken.get(at, 0.0) for at in [*planned, ("", "test")])
+        forecast = SLOWER * sum(self.job_costs.get(at, 0.0) for at in [*planned, ("", "test")])
         fits = not waiting or not self.complete or bool(ranks.agree(forecast <= self.left()))
         self.stopped = "" if fits else TIME_UP
         return fits
@@ -166,7 +166,9 @@ class _Race:
                 for job in getattr(entries, measure).get(of, ())[number : number + 1]
             ]
             planned[name, "tuning"] = [
-                entries.tuning(name, each.setting, number) for each in self.candidates() if each.contestant == name
+                entries.tuning(name, candidate.setting, number)
+                for candidate in self.candidates()
+                if candidate.contestant == name
             ]
         return {at: jobs for at, jobs in planned.items() if jobs}
 
@@ -193,17 +195,17 @@ class _Race:
             self.choose(self.candidates())
         tests = self.tests(number)
         self.do(tests)
-        self.taken |= {at: sum(map(self.cost, jobs)) for at, jobs in {**planned, ("", "test"): tests}.items()}
+        self.job_costs |= {at: sum(map(self.cost, jobs)) for at, jobs in {**planned, ("", "test"): tests}.items()}
         if number == 0:  # of several settings later rounds have one
             tried = len(self.entries.recipe.settings())
-            self.taken |= {at: cost / tried for at, cost in self.taken.items() if at[1] == "tuning"}
+            self.job_costs |= {at: cost / tried for at, cost in self.job_costs.items() if at[1] == "tuning"}
         self.complete += 1
         self.tell(number)
 
     def tests(self, number: int) -> list[Job]:
         """Return the looks of a round at the test set."""
         task = self.entries.materials.task
-        tests = [tested(self.tuning(each, number), task) for each in self.chosen]
+        tests = [tested(self.tuning(candidate, number), task) for candidate in self.chosen]
         tests += [job for jobs in self.entries.probe_tests().values() for job in jobs[number : number + 1]]
         return [job for job in tests if all(result_of(need, self.run) is not None for need in job.needs.values())]
 
@@ -232,17 +234,17 @@ class _Race:
             self.out |= reasons_of({name: needed}, self.errors)
             self.watch(Progress("race", 0, 0, "steps", {"note": f"{name} failed: {self.out[name]}"}))
         self.entries = only(self.entries, [name for name in self.entries.models if name not in self.out])
-        self.chosen = [each for each in self.chosen if each.contestant not in self.out]
+        self.chosen = [candidate for candidate in self.chosen if candidate.contestant not in self.out]
 
     def choose(self, candidates: Sequence[Candidate]) -> None:
         """Choose each contestant's best setting on dev by the first seed. Those that diverge even so are out."""
-        candidates = [each for each in candidates if each.contestant in self.entries.models]
+        candidates = [candidate for candidate in candidates if candidate.contestant in self.entries.models]
         record = self.record()
         means = record.run_all(candidates, range(1), 1.0)
         chosen = untouched_first(best_of_each(means))
         self.chosen = record.sound(chosen)
-        self.out |= {each.contestant: _diverged(each) for each in chosen if each not in self.chosen}
-        self.entries = only(self.entries, [each.contestant for each in self.chosen])
+        self.out |= {candidate.contestant: _diverged(candidate) for candidate in chosen if candidate not in self.chosen}
+        self.entries = only(self.entries, [candidate.contestant for candidate in self.chosen])
         for name, rates in rates_in_use(self.entries, self.run).items():
             self.watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
 
@@ -264,7 +266,8 @@ class _Race:
         """Tell the scores of a complete round."""
         task = self.entries.materials.task
         results = {
-            each.contestant: result_of(tested(self.tuning(each, number), task), self.run) for each in self.chosen
+            candidate.contestant: result_of(tested(self.tuning(candidate, number), task), self.run)
+            for candidate in self.chosen
         }
         alone = len(self.entries.models) == 1 and self.entries.baseline is None  # which is not called untouched
         scores = {name: points(seen["test"]) for name, seen in results.items() if seen is not None}
@@ -277,8 +280,10 @@ class _Race:
         tried = self.entries.recipe.settings()
         candidates = [Candidate(name, setting) for name in self.entries.models for setting in tried]
         if not self.complete:
-            candidates = [each for each in candidates if result_of(self.tuning(each, 0), self.run) is not None]
-            reached = [*dict.fromkeys(each.contestant for each in candidates)]
+            candidates = [
+                candidate for candidate in candidates if result_of(self.tuning(candidate, 0), self.run) is not None
+            ]
+            reached = [*dict.fromkeys(candidate.contestant for candidate in candidates)]
             if UNTOUCHED not in reached:
                 return self.without_tuning()
             if late := [name for name in self.entries.models if name not in reached]:
@@ -287,17 +292,19 @@ class _Race:
             self.choose(candidates)
         rounds, record = max(1, self.complete), self.record()
         if len(tried) > 1:
-            first = [each for each in candidates if each.contestant in self.entries.models]
+            first = [candidate for candidate in candidates if candidate.contestant in self.entries.models]
             record.record_round(
                 record.run_all(first, range(1), 1.0), self.chosen, "goes on", "another setting did better"
             )
         means = record.run_all(self.chosen, range(rounds), 1.0)
         sound = record.sound(self.chosen)
-        self.out |= {each.contestant: _diverged(each) for each in self.chosen if each not in sound}
+        self.out |= {candidate.contestant: _diverged(candidate) for candidate in self.chosen if candidate not in sound}
         record.record_round(means, sound, "the best setting of its contestant", "")
         note = f"{amount(len(tried), 'setting')} of each contestant were tried in round 1." if len(tried) > 1 else ""
         search = SearchResult(tuple(sound), tuple(record.record), note, self.stopped, rounds)
-        tuned = {each.contestant: tuple(self.tuning(each, seed) for seed in range(rounds)) for each in sound}
+        tuned = {
+            candidate.contestant: tuple(self.tuning(candidate, seed) for seed in range(rounds)) for candidate in sound
+        }
         entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
         return FineTuned(entries, search, tuned, tuned, self.out, tuple(self.notes), self.complete)
 
@@ -346,7 +353,11 @@ def in_order(entries: Entries) -> Entries:
     if entries.recipe.contestants not in (None, (ALL,)):
         return entries
     known = contestants_of(entries.recipe.methods)
-    first = {UNTOUCHED, *entries.given, *(name for name, (_, each) in known.items() if each.needs != "task")}
+    first = {
+        UNTOUCHED,
+        *entries.given,
+        *(name for name, (_, contestant) in known.items() if contestant.needs != "task"),
+    }
     models = {name: entries.models[name] for name in sorted(entries.models, key=lambda name: name not in first)}
     return replace(entries, models=models)
 
@@ -359,9 +370,9 @@ def lengths_of(
     writes: False for a dry run
     """
     key = _race_of(entries)
-    kept = decided(run, f"lengths-{key}", lambda: None, writes=False)
-    if kept is not None:
-        return Lengths(**kept)
+    earlier = decided(run, f"lengths-{key}", lambda: None, writes=False)
+    if earlier is not None:
+        return Lengths(**earlier)
     tuning = decided(run, f"tuning-length-{key}", lambda: None, writes=False)
     recipe, task = entries.recipe, entries.materials.task
 
@@ -374,9 +385,9 @@ def lengths_of(
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
         least, most = (least, 1.0) if tuning is None else (tuning, tuning)
         left = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
-        found = lengths_within(budget.amount, left, costs, least=least, most=most, adaptations=recipe.adapt_seeds)
+        lengths = lengths_within(budget.amount, left, costs, least=least, most=most, adaptations=recipe.adapt_seeds)
         rows = rows_of(recipe, entries.materials, costs.rows)
-        return asdict(replace(found, rows=rows, budget=budget.stated))
+        return asdict(replace(lengths, rows=rows, budget=budget.stated))
 
     return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, writes=writes))
 
@@ -454,9 +465,9 @@ def _race_of(entries: Entries) -> str:
     """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. The number
     of rounds does not count, and no setting of what follows the race.
     """
-    given = {name: entries.given.get(name, entries.materials) for name in entries.models}
-    models = {name: job.name if job else given[name].identity() for name, job in entries.models.items()}
-    stated = settings.to_mapping(entries.recipe)
+    materials = {name: entries.given.get(name, entries.materials) for name in entries.models}
+    models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
+    values = settings.to_mapping(entries.recipe)
     for name in ("seeds", "learning_curve", "margin"):
-        del stated[name]
-    return settings.digest([stated, dict(entries.materials.task.hashes), models])[:12]
+        del values[name]
+    return settings.digest([values, dict(entries.materials.task.hashes), models])[:12]

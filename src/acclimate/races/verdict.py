@@ -731,7 +731,7 @@ def leakage_of(leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str])
 
 
 def without(outcome: Outcome, ids: Collection[str]) -> Outcome:
-    """Return the outcome on the test items that are not among `ids`, scored anew; dev and costs stay.
+    """Return the outcome on the test items that are not among `ids`, scored again; dev and costs stay.
 
     Raises ValueError where fewer than two items are left: a score of one says nothing.
     """
