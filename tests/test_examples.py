@@ -153,8 +153,8 @@ def test_own_method(run, toy_race, tmp_path):
     stated += ["finetune.epochs=0", "finetune.looks=1", "finetune.plan.steps=4", "search.rates=[]", "seeds=2"]
     given = (toy_race.inputs / "train.jsonl", base / "checkpoint", tmp_path / "run", *stated, "focal.gamma=1")
     told = run("own_method.py", *given)
-    assert re.search(r"^ +focal TAPT +\d+ +2 +2 +[1-9]", told, re.M), "it stands in the plan with what it takes"
-    assert "Together 0 s" not in told
+    assert re.search(r"^ +focal TAPT +1 +2 +[1-9]", told, re.M), "it stands in the plan with what it takes"
+    assert "At most about" in told
     assert (
         "anything here beats" in told
         or "Nothing here beats" in told
@@ -165,7 +165,7 @@ def test_own_method(run, toy_race, tmp_path):
     assert "focal TAPT" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     results = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")}
     again = run("own_method.py", *given)
-    assert "Together 0 s" in again, "all is done, and nothing is done again"
+    assert "Nothing is left to do" in again, "all is done, and nothing is done again"
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").glob("jobs/*/result.json")} == results
 
 

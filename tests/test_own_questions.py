@@ -71,7 +71,7 @@ def test_evaluate_takes_bioasqs_metric(inputs, tmp_path):
 
 
 def test_the_doctor_counts_what_it_read(inputs):
-    done = run("doctor", *given(inputs), "--model", inputs / "model", "--no-forecast")
+    done = run("doctor", *given(inputs), "--model", inputs / "model")
     assert done.exit_code == 0, done.output
     assert "span" in done.output
     assert "train.json" in done.output

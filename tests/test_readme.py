@@ -79,7 +79,7 @@ def tiny(command: str) -> list[str]:
     """The command's arguments with settings for a toy after those that the README states."""
     verb, *rest = shlex.split(command)[1:]
     if verb == "doctor":
-        return [verb, *rest, "--max-tokens", "32", "--no-forecast"]  # tests/api/test_verbs.py has one
+        return [verb, *rest, "--max-tokens", "32"]  # tests/api/test_verbs.py has one
     if verb == "race":
         # its dev and test sets are larger than a toy's
         few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *FEW_STEPS]

@@ -162,7 +162,7 @@ def test_progress_goes_to_standard_error_unless_it_is_not_wanted(toy_inputs, bas
     stated = {"model": base, "max_tokens": 32, "recipe": QUICK, "dry_run": True, "out": tmp_path / "run"}
     plan = acclimate.race(toy_inputs / "train.jsonl", **stated)
     shown = capsys.readouterr()
-    assert ("speed of fine-tuning" in shown.err, shown.out) == (True, "")
+    assert ("speed of training" in shown.err, shown.out) == (True, "")
     acclimate.race(toy_inputs / "train.jsonl", **stated, progress=False)
     assert capsys.readouterr() == ("", "")
     assert "TAPT" in str(plan)

@@ -63,7 +63,7 @@ def test_adapt_and_doctor_take_it(checkpoint: Checkpoint, toy_inputs: Path, file
         hidden=32, heads=2, max_tokens=32, plan__steps=1, plan__batch=4, progress=False,
     )  # fmt: skip
     assert scratch.path.is_dir()
-    found = acclimate.doctor(toy_inputs / "train.jsonl", **files, model=checkpoint, forecast=False, progress=False)
+    found = acclimate.doctor(toy_inputs / "train.jsonl", **files, model=checkpoint, progress=False)
     assert not getattr(found, "errors", None)
 
 

@@ -31,7 +31,7 @@ def keys_of(verb: str) -> set[str]:
 
 def test_doctor(toy_inputs):
     files = [f"{toy_inputs}/train.jsonl", "--dev", f"{toy_inputs}/dev.jsonl", "--test", f"{toy_inputs}/test.jsonl"]
-    found = printed("doctor", *files, "--no-forecast", "--json")
+    found = printed("doctor", *files, "--json")
     assert found.keys() == keys_of("acclimate doctor")
     assert found["in_order"] is True
     assert [Path(file["path"]).name for file in found["files"]] == ["train.jsonl", "dev.jsonl", "test.jsonl"]

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from transformers import BertTokenizer
@@ -228,9 +227,7 @@ def test_the_smallest_difference_is_that_of_the_metric_and_of_runs_where_there_a
 def test_the_doctor_takes_the_spread_of_a_finished_race_on_the_same_task(toy_race):
     def told(*more):
         files = [f"--{split}={toy_race.inputs / f'{split}.jsonl'}" for split in ("dev", "test")]
-        return CliRunner().invoke(
-            app, ["doctor", str(toy_race.inputs / "train.jsonl"), *files, "--no-forecast", "--run", *more]
-        )
+        return CliRunner().invoke(app, ["doctor", str(toy_race.inputs / "train.jsonl"), *files, "--run", *more])
 
     raced = next_race(read_outcome(path_of(toy_race.run, "race")))
     done = told(str(toy_race.run), "--seeds", "4", "--contestants", "2")
@@ -242,33 +239,6 @@ def test_the_doctor_takes_the_spread_of_a_finished_race_on_the_same_task(toy_rac
     assert refused.exit_code == 2
     assert "is a race on train (sequence, " in refused.output
     assert "but the task is train (sequence, micro_f1)" in refused.output
-
-
-def test_the_doctor_says_how_long_a_race_takes_after_all_else(toy_race, monkeypatch):
-    asked = []
-
-    def forecast(model, labelled, recipe, *, watch):
-        asked.append((Path(model).name, recipe.seeds))
-        if recipe.seeds == 9:
-            raise ValueError("of no use here")
-        return SimpleNamespace(in_short="about 12 min, give or take 4 min")
-
-    monkeypatch.setattr("acclimate.races.race.forecast_of_race", forecast)
-
-    def told(*more):
-        return CliRunner().invoke(app, ["doctor", str(toy_race.inputs / "train.jsonl"), *more])
-
-    done = told()
-    said = " ".join(done.output.split())
-    assert said.index("How words break") < said.index("How long a race takes")
-    assert "on this machine as it is now, about 12 min, give or take 4 min;" in said
-    assert "How long" not in told("--no-forecast").output
-    refused = told("--seeds", "9", "--json")
-    assert refused.exit_code == 1
-    found = json.loads(refused.stdout)
-    assert not found["in_order"]
-    assert found["findings"][0]["what"] == "A race would be refused: of no use here"
-    assert asked == [("embedded", 5), ("embedded", 9)]
 
 
 def test_where_nothing_was_fine_tuned_the_spread_over_items_is_that_of_probes(toy_race):

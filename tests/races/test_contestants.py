@@ -10,7 +10,6 @@ import pytest
 from acclimate.core import files
 from acclimate.methods import tapter
 from acclimate.races.contestants import enter
-from acclimate.races.cost import estimate
 from acclimate.races.race import run_race
 from acclimate.races.recipe import SearchRecipe
 from acclimate.races.report import report_of
@@ -137,25 +136,6 @@ def test_a_race_with_tapter_adapts_measures_and_scores(raced):
     assert report.facts.given["TAPTER"]["adapting"] == f"word vectors: {texts} documents, then TAPTER: 25 steps"
     lines = report.facts.curves["Masked language modelling loss while adapting"].lines["TAPTER"]
     assert lines[-1][1] == pytest.approx(read_log(held)[-1]["loss.mlm"], rel=1e-6)
-
-
-def test_what_tapter_costs_is_estimated(raced, tmp_path):
-    recipe, materials, run = raced
-    found = {stage.label: stage for stage in estimate(recipe, materials, tmp_path).stages}
-    for label in ("TAPTER", "DAPT+TAPTER"):
-        [job] = (run / "jobs").glob(f"{label.lower().replace('+', '-')}-[0-9a-f]*")
-        assert found[label].tokens == pytest.approx(spent(job).tokens, rel=0.15)
-        assert found[label].flops == pytest.approx(spent(job).flops, rel=0.15)
-    assert found["TAPTER"].reading > 0  # its looks at dev, which its seconds count too
-    shorter = replace(recipe, tapter=replace(recipe.tapter, looks=1))
-    looked = {stage.label: stage for stage in estimate(shorter, materials, tmp_path).stages}["TAPTER"]
-    looks = min(recipe.tapter.looks, recipe.tapter.plan.steps)
-    assert looks > 1
-    assert 0.1 * looks < found["TAPTER"].reading / looked.reading < 10 * looks  # each trial is timed anew
-    unwatched = replace(materials, heldout=None)
-    assert {stage.label: stage for stage in estimate(recipe, unwatched, tmp_path).stages}["TAPTER"].reading == 0
-    assert found["word vectors"].kind == "fixed"  # a budget shortens training, not the vectors
-    assert found["word vectors"].seconds > 0
 
 
 def test_the_baseline_tries_as_many_settings_as_an_encoder(toy_race):

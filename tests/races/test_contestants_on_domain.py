@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from dataclasses import replace
 
@@ -10,29 +9,17 @@ import pytest
 from transformers import AutoModel, MPNetConfig
 
 from acclimate.core import settings
-from acclimate.jobs.run import done
 from acclimate.methods import METHODS
-from acclimate.races import cost
 from acclimate.races.contestants import enter
-from acclimate.races.cost import estimate_of
+from acclimate.races.forecast import costs_of
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, contestants_of
 from acclimate.races.report import report_of
-from acclimate.training.checkpoint import spent
 from families import mpnet
 from studies import recorded
 
 ON_DOMAIN = {name: both for name, both in contestants_of(METHODS).items() if both[1].needs == "domain"}
 NINE = tuple(name for name in ON_DOMAIN if name != "DAPT")
-WHOLE = 1.25  # a pass over all positions, in passes of masked language modelling
-
-
-@pytest.fixture
-def a_second_a_token(monkeypatch):
-    monkeypatch.setattr(cost.trials, "trained_speed", lambda *_: cost.Speed(seconds=1.0, flops=1.0))
-    monkeypatch.setattr(cost, "cost_of_whole_pass", lambda *_: WHOLE)
-    monkeypatch.setattr(cost.trials, "busy_of_late", lambda: 1.0)
-    monkeypatch.setattr(cost.trials, "kept", lambda about, measure: ({**measure(), "memory": 1.0}, False))
 
 
 @pytest.fixture
@@ -71,55 +58,16 @@ def test_they_race_and_are_scored_with_what_they_cost_and_forgot(toy_race, mater
         assert "adapter" in (checkpoint / "config.json").read_text()
 
 
-def test_estimates_count_the_passes_of_a_step(toy_race, materials, tmp_path):
-    """DGA's step is three passes of the encoder, after 4/3 over its subset; an adapter's is less than one, and so is a
-    prompt's, of longer rows.
-    """
-    names = ("DAPT", "DGA", "adapter", "prompt")
+def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
+    """DGA's step is three passes of the encoder, an adapter's is less than one."""
+    names = ("DAPT", "DGA", "adapter")
     plan = replace(toy_race.recipe.dapt.plan, steps=6, batch=8)
     recipe = replace(toy_race.recipe, contestants=names, dapt=replace(toy_race.recipe.dapt, plan=plan))
     entries = enter(recipe, materials)
-    found = {stage.label: stage for stage in estimate_of(entries, tmp_path).stages}
-    flops = {name: found[name].flops for name in names}
-    assert flops["DGA"] == pytest.approx((3 + 4 / 3 * 16 / (6 * 8)) * flops["DAPT"], rel=0.1)
-    assert flops["adapter"] == pytest.approx(2 / 3 * flops["DAPT"], rel=0.1)
+    dapt, dga, adapter = (cost.flops for cost in costs_of(entries, [(entries.models[name], 1.0) for name in names]))
+    assert dga == pytest.approx(3 * dapt, rel=0.1)
+    assert adapter == pytest.approx(2 / 3 * dapt, rel=0.1)
     assert METHODS["dga"].passes(RaceRecipe().dga) == 3
-    tuning = entries.tuning("prompt", recipe.settings()[0], 0)
-    for job in (entries.models["DGA"], entries.models["prompt"], tuning):
-        done(job, tmp_path / "run")
-        took = spent(job.directory(tmp_path / "run"))
-        assert found[job.label].tokens == pytest.approx(took.tokens, rel=0.15)
-        assert found[job.label].flops == pytest.approx(took.flops, rel=0.15)
-    longer = recipe.light.prompt_tokens * len(materials.task.examples("test"))
-    assert found["test prompt, seed 0"].tokens == pytest.approx(found["test DAPT, seed 0"].tokens + longer)
-    assert found["general loss, prompt"].tokens > found["general loss, DAPT"].tokens
-
-
-@pytest.mark.parametrize(
-    ("name", "more"), [("DGA", 1), ("SimCSE", 2 / 3), ("InfoWord", 2 / 3), ("TaCO", 1 / 3), ("TaCL", 0)]
-)
-@pytest.mark.usefixtures("a_second_a_token")
-def test_seconds_count_the_passes_of_gradient_caching(name, more, toy_race, materials, tmp_path):
-    """A step in pieces makes the views of all rows but the largest piece's before anything learns, in whole passes."""
-    group = ON_DOMAIN[name][0].name
-
-    def stage(tokens):
-        settings = getattr(toy_race.recipe, group)
-        stated = {group: replace(settings, plan=replace(settings.plan, piece_tokens=tokens))}
-        entries = enter(replace(toy_race.recipe, contestants=(name,), **stated), materials)
-        return next(each for each in estimate_of(entries, tmp_path).stages if each.label == name)
-
-    whole, cut = stage(10_000), stage(64)
-    trained = whole.tokens if name != "DGA" else 6 * 8 * whole.tokens / (6 * 8 + 16)
-    method, _, stated = replace(toy_race.recipe, contestants=(name,)).stated(name)
-    passes = method.passes(stated) + (WHOLE - 1) * method.whole_passes(stated)
-    before = WHOLE * 4 / 3 * (whole.tokens - trained)  # importance
-    assert whole.seconds == pytest.approx(passes * trained + before, abs=3.0)
-    pieces = math.ceil(trained / 6 / 64)
-    again = WHOLE * more * (1 - 1 / pieces) * trained
-    assert pieces > 2
-    assert cut.seconds - whole.seconds == pytest.approx(again, abs=2.0)  # loading is timed anew
-    assert cut.flops == whole.flops
 
 
 @pytest.mark.parametrize(

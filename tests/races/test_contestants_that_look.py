@@ -10,7 +10,6 @@ import pytest
 from acclimate.core import files
 from acclimate.core.types import HELDOUT_LOOKS, SUB_WORDS
 from acclimate.jobs.job import RESULT
-from acclimate.races import cost
 from acclimate.races.contestants import enter
 from acclimate.races.design import Adaptings
 from acclimate.races.outcome import read_outcome
@@ -115,14 +114,3 @@ def test_an_adaptation_that_has_not_ended_is_not_drawn(raced, tmp_path):
     assert len(drawn.paths(tmp_path)) == 2
     (place / RESULT).unlink()
     assert drawn.paths(tmp_path) == ()
-
-
-def test_looks_are_part_of_the_estimate(raced, tmp_path, monkeypatch):
-    recipe, materials, _ = raced
-    monkeypatch.setattr(cost.trials, "read_speed", lambda *_, **__: cost.Speed(seconds=1.0, flops=1.0))
-    found, words, without = (
-        {stage.label: stage.reading for stage in cost.estimate(each, materials, tmp_path).stages}
-        for each in (recipe, replace(recipe, heldout_masks="words"), replace(recipe, look_every=0))
-    )
-    assert found["DAPT"] > 1.4 * words["DAPT"] > 0  # twice as many, at the speeds of this minute
-    assert without["DAPT"] == 0

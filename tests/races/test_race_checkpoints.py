@@ -147,7 +147,7 @@ def test_a_second_call_does_nothing_again_and_a_further_checkpoint_adds_its_jobs
     lines = {line.split()[0]: line for line in left.text.splitlines() if line.strip()}
     assert {"untouched", "ours", "theirs", "more", "TAPT"} <= lines.keys()
     assert "0 s" in lines["ours"]
-    assert lines["more"].split()[3] == str(toy_race.recipe.seeds), "its fine-tunings are left"
+    assert lines["more"].split()[2] == str(toy_race.recipe.seeds), "its fine-tunings are left"
 
 
 def test_a_checkpoint_that_changed_is_refused_and_is_another_job(
@@ -224,7 +224,7 @@ def test_is_my_model_better_than_the_base_is_one_command(
     told = CliRunner().invoke(cli.app, [*command, "--dry-run", "--json"])
     assert told.exit_code == 0, told.output
     lines = {line["label"]: line for line in json.loads(told.stdout)["lines"]}
-    assert lines["ours"]["tunings"] == lines["untouched"]["tunings"] == toy_race.recipe.seeds
+    assert lines["ours"]["fine_tunings"] == lines["untouched"]["fine_tunings"] == toy_race.recipe.seeds
     assert lines["ours"]["seconds"] > 0
     told = CliRunner().invoke(cli.app, command)
     assert told.exit_code == 0, told.output

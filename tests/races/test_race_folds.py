@@ -271,14 +271,15 @@ def test_a_contestant_that_diverges_on_every_fold_is_a_failed_one_whose_probe_ha
     assert report.outcome.cells[probe.key].scores == probe.scores
 
 
-def test_a_dry_run_counts_every_fold_and_repeat_and_the_training_to_hand_over(folded, tmp_path):
+def test_a_dry_run_counts_every_fold_and_repeat(folded, tmp_path):
     text = acclimate.race(**{**folded.given, "out": tmp_path / "run"}, dry_run=True).text
     lines = {line[:20].strip(): line[20:].split() for line in text.splitlines()}
-    assert lines["TAPT"][2] == str(FOLDS * REPEATS)
-    assert lines["on the usual split"][2] == str(REPEATS)
-    assert "training the encoder that is kept, estimated for TAPT" in " ".join(text.split())
+    assert lines["TAPT"][1] == str(FOLDS * REPEATS)
+    assert "the best encoder is trained once more, on the usual split" in " ".join(text.split())
     assert not (tmp_path / "run").exists()
-    assert "; 0 jobs are left" in " ".join(acclimate.race(**folded.given, dry_run=True).text.split())
+    assert "Nothing is left to do: 0 jobs are left" in " ".join(
+        acclimate.race(**folded.given, dry_run=True).text.split()
+    )
 
 
 def test_models_can_be_probed_by_folds_alone(folded, tmp_path):

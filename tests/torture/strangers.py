@@ -262,7 +262,7 @@ def payloads(place: Path) -> Iterator[tuple[str, dict[str, bytes], list[str]]]:
             ["predict", "raced", "in/test.jsonl"],
         )
     python = f"open({ran!r}, 'w').close()"
-    for command in ([*ADAPT], ["doctor", "in/train.jsonl", "--model", "model", "--no-forecast"]):
+    for command in ([*ADAPT], ["doctor", "in/train.jsonl", "--model", "model"]):
         for auto in ("AutoConfig", "AutoModel", "AutoModelForMaskedLM", "AutoTokenizer"):
             config = json.dumps({"model_type": "evil", "auto_map": {auto: "evil.Evil"}}).encode()
             files = {"model/config.json": config, "model/evil.py": python.encode()}

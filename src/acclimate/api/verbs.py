@@ -360,7 +360,6 @@ def doctor(
     contestants: int = 4,
     run: str | PathLike[str] | Study | None = None,
     data: str | Path | None = None,
-    forecast: bool = True,
     progress: bool = True,
     watch: Watch | None = None,
 ) -> Examination | CatalogueCounts:
@@ -369,7 +368,6 @@ def doctor(
     model                the encoder whose tokens are counted; None: the one that comes with acclimate
     seeds, contestants   of the race to come
     run                  a finished race on this task, whose scores' spread counts instead of a guess
-    forecast             say too how long a race takes on this machine, for which a few steps are tried
     data                 folder of a benchmark, which `task` names: its splits are counted beside those of its paper
     others               as of `race`
 
@@ -393,12 +391,7 @@ def doctor(
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        found = examined(labelled, raw, model=start, **planned, watch=shown)
-        if not forecast or found.errors:
-            return found
-        from acclimate.races.race import with_forecast  # loads torch
-
-        return with_forecast(found, start, labelled, seeds=seeds, watch=shown)[0]
+        return examined(labelled, raw, model=start, **planned, watch=shown)
 
 
 @_in_short

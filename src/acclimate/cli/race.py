@@ -51,16 +51,9 @@ def doctor(
         typer.Option("--run", help="A finished race on this task, whose scores' spread counts instead of a guess."),
     ] = None,
     data: options.DataOption = None,
-    forecast: Annotated[
-        bool,
-        typer.Option(
-            "--forecast/--no-forecast",
-            help="Try a few steps of the model, and say how long a race takes on this machine.",
-        ),
-    ] = True,
     json: options.JsonOption = False,
 ) -> None:
-    """Check labelled files, corpora and model, and say what a race could detect and how long it takes; changes nothing.
+    """Check labelled files, corpora and model, and say what a race could detect; changes nothing.
 
     With --data, count a benchmark's splits beside those of its paper. Exit status 1: mend something first.
     """
@@ -71,7 +64,6 @@ def doctor(
     from acclimate.data.inputs import examined
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
-    from acclimate.reports.page import Section, page
     from acclimate.tasks.labelled import read_files
 
     read = read_files(labelled)
@@ -82,13 +74,6 @@ def doctor(
         found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     if not json:
         session.say(found.as_text())
-    if forecast and not found.errors:
-        from acclimate.races.race import with_forecast  # loads torch
-
-        with session.watched() as watch:
-            found, finding = with_forecast(found, model or EMBEDDED, read, seeds=seeds, watch=watch)
-        if not json:
-            session.say(page("", [Section("How long a race takes", lines=(finding.what, finding.way_out))]))
     if json:
         session.give({"in_order": not found.errors, **found.to_json()})
     if found.errors:

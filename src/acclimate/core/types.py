@@ -121,7 +121,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a stage cost. tokens: without padding; flops: by formula (races/cost.py says which)."""
+    """What a stage cost. tokens: without padding; flops: by formula (models/encoder.py::training_flops)."""
 
     tokens: int = 0
     flops: float = 0.0

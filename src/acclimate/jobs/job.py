@@ -24,7 +24,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.types import Progress, Watch
+from acclimate.core.types import Progress, Split, Watch
 
 DIRECTORY = "jobs"
 STUDY = "study.json"
@@ -53,8 +53,7 @@ class Work:
     rule        raised where `do` comes to give other results with equal settings; the names of its jobs depend on it
     do          (out=, watch=, **arguments) -> a result that JSON can hold
     begin       does a first share of the work (share=), from which `do` goes on; None: the work cannot be split
-    estimate    (trial, job, share) -> what the job takes, as races/cost.py counts it
-    prompt      job -> prompt tokens that it puts behind each row of its model; None: it puts none there
+    reads       splits whose rows the encoder reads without training, for a forecast (races/forecast.py)
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
     draws       True if its settings' recipe.plan.seed draws a contestant's encoder, so that all scores of that encoder
@@ -65,8 +64,7 @@ class Work:
     name: str
     do: Function
     begin: Function | None = None
-    estimate: Callable[[Any, Job, float], Any] | None = None
-    prompt: Callable[[Job], int] | None = None
+    reads: tuple[Split, ...] = ()
     trains: Literal["encoder", "task", ""] = ""
     opens_test: bool = False
     draws: bool = False

@@ -363,21 +363,6 @@ def passes(recipe: DgaRecipe) -> float:
     return (3.0 if recipe.anchor == "mlm" else 4.0) if recipe.contrast else 1.0
 
 
-def whole_passes(recipe: DgaRecipe) -> float:
-    """Of these, passes that need all last states: those of the three views."""
-    return 3.0 if recipe.contrast else 0.0
-
-
-def caching(recipe: DgaRecipe) -> float:
-    """Passes that gradient caching adds: three views without gradient."""
-    return 1.0 if recipe.contrast else 0.0
-
-
-def earlier(recipe: DgaRecipe, rows: float) -> tuple[float, float]:
-    """(rows of which importance is computed before the first step, passes over each)."""
-    return (min(recipe.subset, rows), PASSES_OF_IMPORTANCE) if recipe.importance == "proxy" else (0.0, 0.0)
-
-
 def check(recipe: DgaRecipe, config: PreTrainedConfig, group: str) -> None:
     """Raises ValueError where two passes of a model of this config would be one and the same."""
     check_stated(recipe, config, group)
@@ -406,9 +391,6 @@ METHOD = Method(
         ),
     ),
     passes=passes,
-    whole_passes=whole_passes,
-    caching=caching,
-    earlier=earlier,
     check=check,
     unsuited=unsuited,
     looks_at_heldout=True,

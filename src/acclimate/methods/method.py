@@ -20,7 +20,7 @@ from acclimate.core.types import Checkpoint
 from acclimate.models.dropout import DROPOUT_FIELDS
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 Needs = Literal["task", "domain", "general"]
 GIVEN = ("model", "corpus", "max_tokens", "plan")  # fields of a recipe that a race sets and reads
@@ -94,10 +94,6 @@ def _as_stated(recipe: Any) -> Any:
     return recipe
 
 
-def _nothing_earlier(recipe: Any, rows: float) -> tuple[float, float]:
-    return 0.0, 0.0
-
-
 def check_dropout(recipe: Any, config: PreTrainedConfig, group: str = "") -> None:
     """Raises ValueError where the recipe states dropout that a model of this config does not have.
 
@@ -124,21 +120,16 @@ class Method:
         Functions of a recipe of the method, and values, that a race needs besides:
 
         passes       passes through the encoder a step: 1 is forward and backward, forward alone 1/3
-        whole_passes  of these, what needs the last state of every position; with 0, the default, only predicted ones
-                     are read, as masked language modelling does
-        caching      passes that gradient caching adds if a step is cut into pieces; they are whole
-        earlier      (recipe, rows of the corpus) -> (rows read before the first step, whole passes over each)
         check        (recipe, config, group) raises ValueError for a model that it cannot adapt; group: prefix of the
                      settings' names in the error
         unsuited     (kind of task, config or None) -> why it cannot race there; "" if it can
         behind       number of tokens behind each row while it adapts
         prompt       number of them that stay behind the rows of the adapted model
         starts       True if it starts from the given model, False if from random weights
-        new_model    (recipe, tokenizer) -> a model of the size that it starts from, if that has random weights
+        new_model    recipe -> a model of the size that it starts from, if that has random weights
         encoder      the function that a race runs in place of an `adapt` that also fine-tunes; None: `adapt`
         raced        the recipe as its job in a race has it, without what the race decides
         first        work before it that contestants share; None: none
-        looked       largest number of held-out rows in each of its `recipe.looks` looks; 0: it has no looks
         looks_at_heldout  True if `adapt` takes `looks`, losses on held-out text to measure while it trains
         moves        True if the race measures how far word embeddings moved
         curves       term of its loss -> (title, unit) of the curve that pages draw of it
@@ -154,19 +145,15 @@ class Method:
     adapt: Callable[..., Checkpoint]
     contestants: tuple[Contestant, ...] = ()
     passes: Callable[[Any], float] = _one
-    whole_passes: Callable[[Any], float] = _none
-    caching: Callable[[Any], float] = _none
-    earlier: Callable[[Any, float], tuple[float, float]] = _nothing_earlier
     check: Callable[[Any, PreTrainedConfig, str], None] = check_dropout
     unsuited: Callable[[str, PreTrainedConfig | None], str] = _suits
     behind: Callable[[Any], int] = _none
     prompt: Callable[[Any], int] = _none
     starts: Callable[[Any], bool] = _given
-    new_model: Callable[[Any, PreTrainedTokenizerBase], PreTrainedModel] | None = None
+    new_model: Callable[[Any], PreTrainedModel] | None = None
     encoder: Callable[..., Checkpoint] | None = None
     raced: Callable[[Any], Any] = _as_stated
     first: First | None = None
-    looked: int = 0
     looks_at_heldout: bool = False
     moves: bool = False
     curves: Mapping[str, tuple[str, str]] = field(default_factory=dict)

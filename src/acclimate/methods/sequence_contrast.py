@@ -168,16 +168,6 @@ def passes(recipe: SequenceContrastRecipe) -> float:
     return 3.0 if recipe.contrast == "simcse" else 2.0
 
 
-def whole_passes(recipe: SequenceContrastRecipe) -> float:
-    """Of these, passes that need all last states: those of both views."""
-    return 2.0
-
-
-def caching(recipe: SequenceContrastRecipe) -> float:
-    """Passes that gradient caching adds: both views without gradient."""
-    return 2 / 3
-
-
 def check(recipe: SequenceContrastRecipe, config: PreTrainedConfig, group: str) -> None:
     """Raises ValueError where SimCSE's two passes of a model of this config would be one and the same."""
     check_stated(recipe, config, group)
@@ -195,8 +185,6 @@ METHOD = Method(
         Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),
     ),
     passes=passes,
-    whole_passes=whole_passes,
-    caching=caching,
     check=check,
     looks_at_heldout=True,
 )

@@ -481,7 +481,6 @@ METHOD = Method(
         vectors_seconds,
         then={"train_vectors": False},
     ),
-    looked=DEV_SEGMENTS,
     looks_at_heldout=True,
     moves=True,
     curves={"embedding": ("Distance to the vectors of fastText", "distance to fastText, squared")},

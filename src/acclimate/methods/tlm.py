@@ -479,15 +479,15 @@ def raced(recipe: TlmRecipe) -> TlmRecipe:
     return replace(recipe, k=0, stage_2=True, finetune=TlmRecipe().finetune)
 
 
-def new_model(recipe: TlmRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Return a new encoder of the recipe's size with random weights."""
+def new_model(recipe: TlmRecipe) -> PreTrainedModel:
+    """Return an encoder of the recipe's size with random weights."""
     return new_encoder(
         layers=recipe.layers,
         hidden=recipe.hidden,
         heads=recipe.heads,
-        vocabulary_size=max(recipe.vocabulary, len(tokenizer)),
+        vocabulary_size=recipe.vocabulary,
         longest=max(512, recipe.max_tokens),
-        pad=tokenizer.pad_token_id,
+        pad=0,
         seed=0,
         hidden_dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,

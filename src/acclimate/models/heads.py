@@ -20,11 +20,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from acclimate.core.types import MENTIONS
-from acclimate.models.encoder import encoder_of, family, weights_by_part
+from acclimate.models.encoder import encoder_of, family
 from acclimate.models.task_layers import OF_PLACES, pooling_of
 
 if TYPE_CHECKING:
@@ -236,20 +236,6 @@ def _registered(register: Callable[..., RemovableHandle], hook: Callable[..., An
 
     with _REGISTERING:  # torch counts hooks without a lock
         return register(here, **how)
-
-
-def cost_of_whole_pass(model: PreTrainedModel, predicted: float) -> float:
-    """Return how many times as many multiplications a pass takes that computes the last states of all positions, as one
-    that computes those of a share of them, `predicted`.
-    """
-    body, head = weights_by_part(model)
-    selected = 0
-    if (names := POSITIONWISE.get(family(model))) is not None:
-        named = dict(attrgetter(names.layers)(encoder_of(model))[-1].named_modules())
-        after = [*named][[*named].index(names.after) :]
-        selected = sum(named[name].weight.numel() for name in after if isinstance(named[name], nn.Linear))
-    whole = body + predicted * head
-    return whole / (whole - (1 - predicted) * selected)
 
 
 def hidden_and_masked_logits(

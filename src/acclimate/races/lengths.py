@@ -26,42 +26,24 @@ LITTLE = 0.05  # share of the budget below which adapting is not worth a contest
 FEWEST_EPOCHS = 3  # of a fine-tuning
 FEWEST_STEPS = 100
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
-LEAST_SHARE = 1e-4  # of the rows that the recipe states, to which adapting is shortened
 LEAST_STEPS = 400  # below this a shortened adaptation takes smaller batches instead of fewer steps
 LEAST_BATCH = 8
 
 
 @dataclass(frozen=True)
 class CostOfJob:
-    """What a job costs that is done once.
-
-    contestants  those that need it; it is done if one of them races
-    updates      of the amount, what its steps take however few rows they have
-    steps        of its plan, if it can be shortened; batch: rows of a step
-    """
+    """What a job costs that is done once. contestants: those that need it; it is done if one of them races"""
 
     amount: float
     contestants: tuple[str, ...] = (UNTOUCHED,)
-    updates: float = 0.0
-    steps: int = 0
-    batch: int = 1
-
-    def shortened(self, share: float) -> float:
-        """Return what the job takes with a share of its rows. Batches get smaller first, so steps fall less."""
-        if share >= 1:
-            return self.amount
-        steps = _fewer_steps(self.steps, self.batch, share)[0] / self.steps if self.steps else share
-        return steps * self.updates + share * (self.amount - self.updates)
 
 
 @dataclass(frozen=True)
 class RoundCosts:
     """What the first round costs by forecast, in the budget's unit.
 
-    adapting  the jobs before fine-tuning that can be shortened, without what they take however short they are
-    fixed     that, and the other jobs that are done once
+    adapting  the jobs before fine-tuning that can be shortened; fixed: the other jobs that are done once
     tuning    contestant -> its fine-tuning in full, the untouched model first; of several settings, all of them
-    apart     contestant -> of that, what it takes however few its steps are
     test      contestant -> one look at the test set
     rows      corpus -> rows that its documents come to
     """
@@ -69,7 +51,6 @@ class RoundCosts:
     adapting: tuple[CostOfJob, ...]
     fixed: tuple[CostOfJob, ...]
     tuning: Mapping[str, float]
-    apart: Mapping[str, float]
     test: Mapping[str, float]
     rows: Mapping[Path, int] = field(default_factory=dict)
 
@@ -78,32 +59,23 @@ class RoundCosts:
         adapting, fixed = (
             tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
         )
-        tuning, apart, test = ({name: of[name] for name in names} for of in (self.tuning, self.apart, self.test))
-        return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, apart=apart, test=test)
+        tuning, test = ({name: of[name] for name in names} for of in (self.tuning, self.test))
+        return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, test=test)
 
     @property
-    def steps(self) -> float:
-        """What the steps of all fine-tunings take in full."""
-        return sum(self.tuning.values()) - sum(self.apart.values())
+    def adapted(self) -> float:
+        """What adapting takes in full."""
+        return sum(job.amount for job in self.adapting)
 
     @property
-    def other(self) -> float:
-        """What the round takes beside steps and adapting."""
-        return sum(job.amount for job in self.fixed) + sum(self.apart.values()) + sum(self.test.values())
+    def tuned(self) -> float:
+        """What all fine-tunings take in full."""
+        return sum(self.tuning.values())
 
-    def adapted(self, share: float) -> float:
-        """Return what adapting takes with that share of its rows."""
-        return sum(job.shortened(share) for job in self.adapting)
-
-    def share_within(self, most: float) -> float:
-        """Return the largest share of its rows with which adapting takes at most so much; LEAST_SHARE if none does."""
-        if self.adapted(1.0) <= most:
-            return 1.0
-        fits, exceeds = LEAST_SHARE, 1.0
-        for _ in range(40):
-            middle = math.sqrt(fits * exceeds)
-            fits, exceeds = (middle, exceeds) if self.adapted(middle) <= most else (fits, middle)
-        return fits
+    @property
+    def once(self) -> float:
+        """What the other jobs take that are done once."""
+        return sum(job.amount for job in self.fixed)
 
 
 @dataclass(frozen=True)
@@ -144,25 +116,22 @@ def lengths_within(
     names = [*costs.tuning]
     for count in range(len(names), 0, -1):
         part = costs.of(names[:count])
-        whole, quarter = part.adapted(1.0), ADAPTING * amount
-        room = min(quarter, left - part.other - least * part.steps)
+        tests = sum(part.test.values())
+        whole, quarter = part.adapted, ADAPTING * amount
+        room = min(quarter, left - part.once - tests - least * part.tuned)
         if room < min(whole, LITTLE * amount):
             continue
-        share = part.share_within(room)
-        adapting = part.adapted(share)
-        if adapting > room:  # even the smallest share takes more
-            continue
-        tuning = min(most, (left - part.other - adapting) / part.steps) if part.steps else most
-        again = adaptations
-        if whole and share < 1:
-            again = 1
-        elif whole:
+        share = min(1.0, room / whole) if whole else 1.0
+        adapting = share * whole
+        tuning = min(most, (left - part.once - tests - adapting) / part.tuned) if part.tuned else most
+        again = 1 if whole and share < 1 else adaptations
+        if whole and share == 1:
             again = max(1, min(adaptations, int(quarter / whole)))
-        first = part.other + adapting + tuning * part.steps
-        later = first if again > 1 else first - adapting - sum(job.amount for job in part.fixed)
-        return Lengths(count, tuning, share, again, first, later, sum(part.test.values()))
+        first = part.once + adapting + tuning * part.tuned + tests
+        later = first if again > 1 else first - adapting - part.once
+        return Lengths(count, tuning, share, again, first, later, tests)
     alone = costs.of(names[:1])
-    return Lengths(0, least, 1.0, 1, alone.other + least * alone.steps)
+    return Lengths(0, least, 1.0, 1, alone.once + sum(alone.test.values()) + least * alone.tuned)
 
 
 def least_share(recipe: FinetuneRecipe, rows: int) -> float:

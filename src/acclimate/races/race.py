@@ -21,9 +21,8 @@ from typing import Any
 from acclimate.core import files, ranks
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
-from acclimate.data.examination import LEVELS, Examination, Finding
 from acclimate.data.inputs import COLUMNS
-from acclimate.data.materials import Materials, corpus_of_split
+from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
@@ -31,14 +30,12 @@ from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
-from acclimate.models.loading import resolved
 from acclimate.races import report
 from acclimate.races.budget import Budget, check_listed, clocked, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
-from acclimate.races.dry_run import DryRun, how_long
-from acclimate.races.dry_run import dry_run as dry_run_of
+from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.outcome import Outcome, choose, probe_row
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_methods
@@ -46,9 +43,8 @@ from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.reports.table import ALONE, UNTOUCHED
-from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.metrics import reported_with
-from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.prepared import Prepared
 from acclimate.training.run import CHECKPOINT
 
 PLACES = (USE, ENCODER, FITTED, FORMER)  # directories of models; the last one is that of version 0.2
@@ -117,63 +113,11 @@ def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = Non
 def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
-    watch = _told_once(inputs.watch)
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
         check_unchanged(materials.checkpoints, inputs.out, writes=False)
         made = design(recipe, materials, budget=limit, probe_only=probe_only)
-        return dry_run_of(made, inputs.out, watch=watch)
-
-
-def _told_once(watch: Watch) -> Watch:
-    """Return the watch, which hears each speed once: the plan of a budget and the dry run ask for the same ones."""
-    told: set[tuple[str, str]] = set()
-
-    def listen(progress: Progress) -> None:
-        speed, _, _ = str(progress.values.get("note", "")).rpartition(", ")  # without where it is from
-        if not speed or (progress.stage, speed) not in told:
-            told.add((progress.stage, speed))
-            watch(progress)
-
-    return listen
-
-
-def forecast_of_race(
-    model: str, labelled: Labelled, recipe: RaceRecipe | None = None, *, watch: Watch = unwatched
-) -> DryRun:
-    """Return how long a race of the model on the task takes on this machine (`in_short`): of what adapts on the
-    task's texts, by default with the settings of a race that states none.
-
-    Takes some seconds the first time, less once the speed of such a model is known here. Writes those speeds alone.
-    """
-    with TemporaryDirectory() as place:
-        task = prepare(labelled.task(), labelled.files[0].path, Path(place) / "data")
-        text = corpus_of_split(task, "train", Path(place) / "corpora", watch)
-        made = design(recipe or recipe_for(model), Materials(task=task, task_text=text, model=model))
-        return dry_run_of(made, Path(place), watch=watch)
-
-
-def with_forecast(
-    examination: Examination, model: str, labelled: Labelled, *, seeds: int, watch: Watch
-) -> tuple[Examination, Finding]:
-    """Return the examination with a finding on how long a race takes on this machine, which is tried, and that finding.
-
-    An error if the race would be refused.
-    """
-    stated = replace(recipe_for(model), seeds=max(seeds, 2))  # fewer cannot be compared
-    try:
-        left = forecast_of_race(resolved(model), labelled, stated, watch=watch)
-    except ValueError as error:
-        finding = Finding("error", f"A race would be refused: {error}")
-    else:
-        finding = Finding(
-            "note",
-            f"With its default settings a race that adapts on the task's texts takes, on this machine as it is now, "
-            f"{left.in_short}; raw text of the domain adds to that, and race --dry-run says how much.",
-            "race --budget 20min cuts it to what fits, and says what was cut.",
-        )
-    order = sorted((*examination.findings, finding), key=lambda each: LEVELS.index(each.level))
-    return replace(examination, findings=tuple(order)), finding
+        return dry_run(made, inputs.out, watch=inputs.watch)
 
 
 def run_race(
@@ -194,8 +138,6 @@ def run_race(
         check_places(out)
         check_unchanged(materials.checkpoints, out)
         made = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
-        if budget is None and ranks.world() == 1 and (time := how_long(made, out)):
-            watch(Progress("time", 0, 0, "steps", {"note": time}))
         if (out / FORMER).is_dir():
             note = f"Version 0.2 began this race. {FORMER}/ is removed at its end, and {USE}/ has the model to use"
             watch(Progress("use", 0, 0, "steps", {"note": note}))

@@ -30,8 +30,8 @@ from acclimate.jobs.workers import current_workers
 from acclimate.methods import finetune
 from acclimate.races.budget import Budget
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
-from acclimate.races.cost import round_costs
 from acclimate.races.design import Search
+from acclimate.races.forecast import round_costs
 from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
 from acclimate.races.recipe import ALL, contestants_of

@@ -19,7 +19,6 @@ from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
 from acclimate.models.encoder import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
-from acclimate.races import estimates
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
@@ -279,24 +278,24 @@ def checkpoint_of(model: str | Path) -> str:
     return str(inside) if inside.is_dir() else str(model)
 
 
-PRETRAIN = Work("pretrain", pretrain, estimate=estimates.pretraining, trains="encoder")
-UNTRAINED = Work("random weights", untrained, estimate=estimates.loading)
-ADAPT = Work("adapt", adapt, estimate=estimates.adapting, prompt=estimates.prompt_tokens, trains="encoder", draws=True)
-FIRST = Work("first", first, estimate=estimates.first_work)
-RETRIEVE = Work("retrieve", retrieve, estimate=estimates.retrieving)
-CUT = Work("cut", cut, estimate=estimates.fitting)
-HELDOUT = Work("held-out loss", heldout, estimate=estimates.measuring)
-MOVE = Work("embedding distance", move, estimate=estimates.loading)
+PRETRAIN = Work("pretrain", pretrain, trains="encoder")
+UNTRAINED = Work("random weights", untrained)
+ADAPT = Work("adapt", adapt, trains="encoder", draws=True)
+FIRST = Work("first", first)
+RETRIEVE = Work("retrieve", retrieve)
+CUT = Work("cut", cut)
+HELDOUT = Work("held-out loss", heldout)
+MOVE = Work("embedding distance", move)
 # rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
-FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, estimate=estimates.fine_tuning, trains="task", rule=2)
-PROBE = Work("probe", probed, estimate=estimates.probing)
+FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, trains="task", rule=2)
+PROBE = Work("probe", probed, reads=("train", "dev"))
 # rule 1: the fitted model is kept, which its test reads
-TERMS = Work("baseline", terms, estimate=estimates.fitting, quick=True, rule=1)
-TEST = Work("test", test, estimate=estimates.testing, opens_test=True)
-TEST_TOGETHER = Work("test together", test_together, estimate=estimates.testing_together, opens_test=True)
-TEST_PROBE = Work("test probe", test_probe, estimate=estimates.testing_probe, opens_test=True)
-TEST_TERMS = Work("test baseline", test_terms, estimate=estimates.testing_baseline, opens_test=True)
-CONSTANT = Work("constant answer", constant, estimate=estimates.fitting, opens_test=True)
+TERMS = Work("baseline", terms, quick=True, rule=1)
+TEST = Work("test", test, reads=("test",), opens_test=True)
+TEST_TOGETHER = Work("test together", test_together, reads=("dev", "test") * 2, opens_test=True)
+TEST_PROBE = Work("test probe", test_probe, reads=("test",), opens_test=True)
+TEST_TERMS = Work("test baseline", test_terms, opens_test=True)
+CONSTANT = Work("constant answer", constant, opens_test=True)
 
 WORKS: dict[str, Work] = {
     work.name: work

@@ -41,10 +41,8 @@ from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
 from acclimate.races.contestants import Entries, contents_of, fine_tuned, tested, threshold_of, with_model
-from acclimate.races.cost import SpeedTest, Stage
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
-from acclimate.races.estimates import fitting_seconds
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
 from acclimate.races.race import design as race_design
@@ -451,21 +449,8 @@ def test_part(
     return prepared.open_and_score(examples, predicted_test, by=by) | chosen | about
 
 
-def encoding(speeds: SpeedTest, job: Job, share: float) -> Stage:
-    """Return what reading all texts takes."""
-    stated = speeds.recipe.finetune
-    prompt, rows = speeds.prompt(job), speeds.materials.task.sizes["train"]
-    tried = speeds.tried(stated, prompt)
-    return speeds.reading(job, stated, rows * tried.row + tried.dev + speeds.test_tokens(stated, prompt), "fixed")
-
-
-def fitting_part(speeds: SpeedTest, job: Job, share: float) -> Stage:
-    """Return what fitting a layer on a part takes."""
-    return speeds.fixed(job, 1 + fitting_seconds(speeds.materials.task, job.settings["rows"]))
-
-
-ENCODE = Work("states", encode, estimate=encoding)
-TEST_PART = Work("test probe of a part", test_part, estimate=fitting_part, opens_test=True)
+ENCODE = Work("states", encode, reads=("train", "dev", "test"))
+TEST_PART = Work("test probe of a part", test_part, opens_test=True)
 
 
 # The page

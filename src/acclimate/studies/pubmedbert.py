@@ -43,7 +43,7 @@ from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, finetune, scratch
 from acclimate.methods.finetune import without_idle_settings
-from acclimate.races import estimates, work
+from acclimate.races import work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
@@ -289,7 +289,7 @@ def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], cor
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
-EXTEND = Work("extend", extend_vocabulary, estimate=estimates.loading)
+EXTEND = Work("extend", extend_vocabulary)
 PRETRAIN = replace(work.PRETRAIN, draws=True)  # the rows differ by it, unlike the contestants of a race
 
 

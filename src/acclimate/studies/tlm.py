@@ -38,7 +38,7 @@ from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
-from acclimate.races import estimates, work
+from acclimate.races import work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, scored
@@ -411,7 +411,7 @@ def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
     return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
 
 
-STAGE_1 = Work("stage 1 alone", hand_over, estimate=estimates.fitting, trains="task")
+STAGE_1 = Work("stage 1 alone", hand_over, trains="task")
 
 
 def _losses(

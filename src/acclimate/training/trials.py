@@ -1,14 +1,14 @@
-"""How fast this machine trains and reads with a model: short trials, and their results, which are kept for next time.
+"""How fast this machine trains a model: a short trial, whose result is kept for next time.
 
-A trial trains one small step and one larger step, and reads a few rows: about half a second of processor time each. The
-difference between the two steps is the time a token, and what is left of the small one is the time of an update.
+A trial trains masked language modelling for one small step and one larger step: about half a second of processor time
+each. The difference between the two steps is the time a FLOP, and what is left of the small one is the time of an
+update.
 
 Where one thread computes, a trial counts the processor time of the program, so that other programs on a busy machine do
 not change it. The time that the system takes to hand out memory is left out: a trial is the first to touch its memory,
 which on a virtual machine can take longer than the step itself, while a training keeps its memory from step to step.
-With several threads a trial counts seconds, divided by how busy the machine is, which is not exact: so the load is kept
-beside the result, and it is tried again once the machine is less busy. A kept result is for an idle machine; a forecast
-multiplies it by `busy()`.
+With several threads a trial counts seconds, divided by how busy the machine is. A kept result is for an idle machine;
+a forecast multiplies it by how busy the machine is now.
 """
 
 from __future__ import annotations
@@ -16,90 +16,126 @@ from __future__ import annotations
 import contextlib
 import platform
 import resource
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from acclimate.core import files, machines, ranks, settings
-from acclimate.core.types import Batch
-from acclimate.models.encoder import configuration_of
+from acclimate.core.types import NOT_PREDICTED, Batch, Progress, Watch, unwatched
+from acclimate.models.encoder import configuration_of, weights_by_part
+from acclimate.models.heads import has_sparse_head
 from acclimate.training.loop import adamw, train
-from acclimate.training.objective import Objective
+from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan, device
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 FIRST = 256  # tokens of the small step
 MOST = 6_144  # tokens of the larger step at most: a few pieces of a CPU, after which the speed is that of a full step
 SHORT = 0.1  # processor seconds, below which the system may not tell which were its own: it looks once a tick
-SPENT = 0.4  # seconds that the larger step, and reading, may take; with twice as many forecasts spread as far
+SPENT = 0.4  # seconds that the larger step may take; with twice as many forecasts spread as far
 SPIN = 0.25  # seconds in which `busy` computes
-OF_LATE = 60.0  # seconds for which `busy_of_late` keeps what it found
+PREDICTED = 0.15  # of the tokens
 KEPT = "speeds"  # folder in core.files.cache()
-LOADED = 1.25  # times as long as on the idle machine: a result from more than that is tried again when that is less
-FORMAT = 6  # of a kept result: raise it where what a trial measures, or a field of it, changes
-_last_busy: list[tuple[float, float]] = []  # when `busy_of_late` last asked, and the answer
+FORMAT = 8  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What training or reading takes on this machine when idle.
+    """What training a model takes on this machine.
 
-    seconds  a token
-    flops    a token
-    step     seconds of an update, however many tokens its batch has
+    body, head  weights that each token, and each prediction, is multiplied by (models/encoder.py::weights_by_part)
+    layers, hidden  of the model
+    sparse      True if its head reads masked tokens alone; else it reads all
+    a_flop      seconds a FLOP when the machine is idle; step: of an update, however many tokens its batch has
+    busy        how many times as long everything takes now, at least 1
     """
 
-    seconds: float
-    flops: float
-    step: float = 0.0
+    body: int
+    head: int
+    layers: int
+    hidden: int
+    sparse: bool
+    a_flop: float
+    step: float
+    busy: float = 1.0
+
+    def flops(self, rows: float, mean: float, square: float, *, predicted: float = 0.0) -> float:
+        """Return the FLOPs of training on so many rows, as models/encoder.py::training_flops counts them.
+
+        mean, square  of the rows, the mean of their tokens and of the squares of these
+        predicted     tokens of a row that the head reads
+        """
+        return rows * (6.0 * (self.body * mean + self.head * predicted) + 12.0 * self.layers * self.hidden * square)
+
+    def seconds(self, flops: float, steps: float = 0.0) -> float:
+        """Return the seconds that so many FLOPs take, in so many updates."""
+        return self.busy * (flops * self.a_flop + steps * self.step)
 
 
-def trained_speed(objective: Objective, rows: Callable[[int], Batch], plan: Plan) -> Speed:
-    """Return the speed of training. The model is changed, so throw it away. rows: number -> a batch of so many rows"""
-    plan = replace(plan, steps=1, compile=False)
+def speed_of(
+    make: Callable[[], PreTrainedModel],
+    about: Mapping[str, Any],
+    tokens: float,
+    plan: Plan,
+    *,
+    watch: Watch = unwatched,
+) -> Speed:
+    """Return the speed of a model on rows of so many tokens, as an earlier trial of this machine showed it, or a trial.
+
+    make   loads the model, if it is to be tried
+    about  what of the model decides the speed, plain values
+    plan   whose precision, pieces and recomputation count; watch: is told the speed
+    """
+    length = in_steps(tokens)
+    about = {**about, "tokens": length, "precision": plan.precision, "pieces": plan.piece_tokens}
+    about |= {"recompute": plan.recompute}
+    found, earlier = kept(about, lambda: vars(_tried(make(), round(length), plan)))
+    speed = replace(Speed(**found), busy=float(ranks.agree(busy())))
+    predicted = length * (PREDICTED if speed.sparse else 1.0)
+    a_second = length / (speed.a_flop * speed.flops(1, length, length**2, predicted=predicted))
+    source = "as kept from an earlier trial" if earlier else "tried"
+    note = f"{a_second:,.0f} tokens a second in rows of about {length:.0f}, {source}"
+    watch(Progress("speed of training", 0, 0, "steps", {"note": note}))
+    return speed
+
+
+def _tried(model: PreTrainedModel, length: int, plan: Plan) -> Speed:
+    """Return the speed of the model in one small and one larger step. The model is changed, so it is thrown away."""
+    objective, plan = MaskedLanguageLoss(model), replace(plan, steps=1, compile=False)
     optimiser = adamw(objective, plan)
+    sizes = (*weights_by_part(model), model.config.num_hidden_layers, model.config.hidden_size, has_sparse_head(model))
 
-    def step(batch: Batch) -> tuple[float, float, int]:
+    def step(rows: int) -> tuple[float, float, int]:
+        batch = random_rows(rows, length, model.config.vocab_size)
         with clock() as taken:
             [done] = train(objective, lambda _: batch, plan, optimiser)
         return taken(), done.flops, done.tokens
 
-    width = float(np.mean(rows(64).lengths))
-    few = max(2, round(FIRST / width))
-    small = rows(few)
-    step(small)  # allocates memory and the optimiser's state
-    small_seconds, small_flops, small_tokens = step(small)
+    few = max(2, round(FIRST / length))
+    step(few)  # allocates memory and the optimiser's state
+    small_seconds, small_flops, small_tokens = step(few)
     # all processes of torchrun share the larger step too
-    many = ranks.agree(max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / width)))
-    sample = rows(256)
-    flops = objective.flops(sample) / len(sample.ids)
-    seconds, large_flops, _ = step(rows(many))
-    a_flop = (seconds - small_seconds) / (large_flops - small_flops)
+    many = ranks.agree(max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / length)))
+    seconds, flops, _ = step(many)
+    a_flop = (seconds - small_seconds) / (flops - small_flops)
     if a_flop <= 0:  # the clock was disturbed
-        return Speed(seconds / large_flops * flops, flops)
-    return Speed(a_flop * flops, flops, max(0.0, small_seconds - a_flop * small_flops))
+        return Speed(*sizes, seconds / flops, 0.0)
+    return Speed(*sizes, a_flop, max(0.0, small_seconds - a_flop * small_flops))
 
 
-def read_speed(read: Callable[[Batch], Any], rows: Batch, flops: float, *, whole: bool) -> Speed:
-    """Return the speed of `read`, which takes rows. flops: of training on a token, of which reading takes a third
-
-    whole: True if `read` needs all rows at once
-    """
-    few = rows if whole else rows.take(np.arange(min(4, len(rows))))
-    if not whole:
-        read(few)  # compiles loops, the first time on this machine
-    with clock() as warming:
-        read(few)
-    many = round(SPENT / max(warming(), 1e-4) * len(few))
-    some = rows if whole else rows.take(np.arange(min(len(rows), max(len(few), many))))
-    with clock() as taken:
-        read(some)
-    return Speed(taken() / len(some.ids), flops / 3)
+def random_rows(rows: int, length: int, vocabulary: int) -> Batch:
+    """Return rows of random ids, PREDICTED of which are predicted."""
+    generator = np.random.default_rng(rows)
+    ids = generator.integers(0, vocabulary, rows * length)
+    masked = np.where(generator.random(len(ids)) < PREDICTED, ids, NOT_PREDICTED)
+    return Batch(ids, np.arange(rows + 1) * length, {"labels": masked})
 
 
 @contextlib.contextmanager
@@ -134,17 +170,8 @@ def busy() -> float:
     return max(1.0, (time.perf_counter() - wall) / max(time.thread_time() - processor, 1e-6))
 
 
-def busy_of_late() -> float:
-    """Return `busy()` as it was found within the last minute, so that a plan and the dry run of it agree."""
-    if not _last_busy or time.monotonic() - _last_busy[-1][0] > OF_LATE:
-        _last_busy[:] = [(time.monotonic(), busy())]
-    return _last_busy[-1][1]
-
-
 def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
     """Return what was measured for `about` on this machine, and True if it was kept from an earlier time.
-
-    Beside what `measure` returns it has "memory", the bytes of `peak_memory` when the trial had ended.
 
     about: what decides the speed beside processor, threads, device, processes and the version of PyTorch, plain values
     """
@@ -160,36 +187,18 @@ def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> 
     asked = {**machine, **about}
     path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
     found: dict[str, Any] | None = None
-    load: float | None = None
     if ranks.is_first() and path.exists():
         with contextlib.suppress(files.DamagedError):
-            kept_before = files.read_object(path, names=("measured", "busy"))
-            if kept_before["busy"] <= LOADED or (load := _load()) * LOADED >= kept_before["busy"]:
-                found = dict(kept_before["measured"])
+            found = files.read_object(path, names=("measured",))["measured"]
     found = ranks.agree(found)  # all processes of torchrun measure, or none
     if found is not None:
         return found, True
-    if where.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-    load = _load() if load is None else load
-    measured = {**measure(), "memory": peak_memory()}
+    measured = dict(measure())
     with contextlib.suppress(OSError):  # a forecast works without a cache
         if ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, {"of": asked, "measured": measured, "busy": load})
+            files.write_json(path, {"of": asked, "measured": measured})
     return measured, False
-
-
-def _load() -> float:
-    """Return how busy the machine is, as far as it changes what a trial shows: 1 where trials count processor time."""
-    return 1.0 if torch.get_num_threads() == 1 else busy()
-
-
-def peak_memory() -> float:
-    """Return the most bytes in use: on a GPU in tensors since the trial began, else in this process so far."""
-    if device().type == "cuda":
-        return float(torch.cuda.max_memory_allocated())
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1.0 if sys.platform == "darwin" else 1024.0)
 
 
 def in_steps(length: float) -> float:

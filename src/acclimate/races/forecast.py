@@ -1,0 +1,284 @@
+"""What jobs cost, before they start: tokens and FLOPs by formula, seconds by the speed of this machine.
+
+A job costs so many tokens, each token so many FLOPs (models/encoder.py::training_flops), and each FLOP the seconds that
+a trial of a few steps showed (training/trials.py). Reading takes a third of the FLOPs of training. Looks at dev count,
+and the probe that a head starts from. Loading, writing, and the texts before the first step count as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from acclimate.core import settings
+from acclimate.core.types import Cost, Document, Split, Watch, unwatched
+from acclimate.data.materials import Materials
+from acclimate.jobs.job import Job
+from acclimate.methods import Method, finetune, method_called, mlm
+from acclimate.methods.probe import PROBED
+from acclimate.methods.scratch import ScratchRecipe, positions
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
+from acclimate.models.task_layers import times_hidden
+from acclimate.races.contestants import Entries
+from acclimate.races.lengths import CostOfJob, RoundCosts
+from acclimate.races.recipe import RaceRecipe
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.rows import encode_rows
+from acclimate.text.corpus import Corpus
+from acclimate.training import trials
+from acclimate.training.plan import Plan
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SAMPLE = 1_500  # documents of a corpus, whose lengths stand for those of all
+SAMPLED_ROWS = 400  # of train, dev and test
+EACH_JOB = 1.0  # seconds of loading and writing; not measured here
+CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched; not measured here
+CHARACTERS_A_TOKEN = 4.5  # where the vocabulary is still to be made
+READING = 1 / 3  # of the FLOPs of training on a token
+# Rows to which a probe's layer is fitted in a second, with all its settings, and seconds where words have tags
+# (benchmarks/reports/2026-11-27-probe-speed.md)
+PROBED_A_SECOND = 900.0
+TAGGED_A_SECOND, TAGGED_AT_LEAST = 600.0, 7.0
+PLACES = ("model", "code", "domain_heldout", "general_heldout")  # of an adapting job, that are no fields of its recipe
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of rows: how many rows, and the mean of tokens and of their squares."""
+
+    rows: float
+    mean: float
+    square: float
+
+    @staticmethod
+    def of(lengths: np.ndarray, rows: float) -> Lengths:
+        return Lengths(rows, float(np.mean(lengths)), float(np.mean(np.square(lengths, dtype=np.float64))))
+
+
+def costs_of(entries: Entries, jobs: Sequence[tuple[Job, float]], *, watch: Watch = unwatched) -> list[Cost]:
+    """Return what each job costs, or the share of it that is done. Tries a few steps, writes nothing but speeds.
+
+    jobs: each with its share, 1 for the whole. Each is counted on the model that it starts from.
+    """
+    forecasts = Forecasts(entries, watch)
+    return [forecasts.of(job).cost(job, share) for job, share in jobs]
+
+
+def round_costs(
+    entries: Entries, jobs: Sequence[Job], unit: Literal["seconds", "flops"], *, watch: Watch = unwatched
+) -> RoundCosts:
+    """Return what the jobs of the first round cost, in the unit of a budget."""
+    forecasts = Forecasts(entries, watch)
+    adapting: list[CostOfJob] = []
+    fixed: list[CostOfJob] = []
+    tuning, test = (dict.fromkeys(entries.models, 0.0) for _ in range(2))
+    for names, job in zip(entries.contestants_of(jobs), jobs, strict=True):
+        trains = job.work.trains
+        # FLOPs are those of training alone
+        amount = getattr(forecasts.of(job).cost(job), unit) if trains or unit == "seconds" else 0.0
+        if trains == "task" or "tuned" in job.needs:
+            for name in names:
+                (tuning if trains else test)[name] += amount
+        else:
+            (adapting if trains else fixed).append(CostOfJob(amount, names))
+    rows = {path: round(rows) for each in forecasts.by_model.values() for path, rows in each.counted.items()}
+    return RoundCosts(tuple(adapting), tuple(fixed), tuning, test, rows)
+
+
+class Forecasts:
+    """The forecast of each model of a race."""
+
+    def __init__(self, entries: Entries, watch: Watch) -> None:
+        self.entries, self.watch = entries, watch
+        self.by_model: dict[str, Forecast] = {}
+
+    def of(self, job: Job) -> Forecast:
+        """Return the forecast of the model that the job starts from."""
+        name = (*self.entries.contestants_reading(job), "")[0]
+        if name not in self.by_model:
+            materials = self.entries.given.get(name, self.entries.materials)
+            self.by_model[name] = Forecast(self.entries.recipe, materials, self.watch)
+        return self.by_model[name]
+
+
+class Forecast:
+    """Turns jobs of one model into what they cost.
+
+    counted  corpus that is adapted on -> rows that its documents come to
+    """
+
+    def __init__(self, recipe: RaceRecipe, materials: Materials, watch: Watch) -> None:
+        self.recipe, self.materials, self.watch = recipe, materials, watch
+        self.tokenizer = load_tokenizer(materials.model) if materials.model is not None else None
+        self.lengths: dict[tuple[Any, ...], Lengths] = {}
+        self.counted: dict[Path, float] = {}
+        self.probed: set[str] = set()  # models whose first fine-tuning was counted, with the probe that it starts from
+        self.speed = self._speed(self._model, self._about())
+
+    def _speed(self, make: Callable[[], PreTrainedModel], about: Mapping[str, Any]) -> trials.Speed:
+        return trials.speed_of(make, about, self.rows("train").mean, self.recipe.finetune.plan, watch=self.watch)
+
+    def _about(self) -> dict[str, Any]:
+        """Return what decides the speed of the model."""
+        if self.materials.model is not None:
+            return {"model": trials.model_key(self.materials.model)}
+        stated = self.recipe.pretrain
+        return {"shape": vars(stated.shape), "vocabulary": stated.vocabulary, "architecture": stated.architecture}
+
+    def _model(self) -> PreTrainedModel:
+        """Return the given model, or one of the size to be pretrained."""
+        if self.materials.model is not None:
+            return load_masked_language_model(self.materials.model)
+        stated = self.recipe.pretrain
+        return new_encoder(
+            **vars(stated.shape),
+            vocabulary_size=stated.vocabulary,
+            longest=positions(stated),
+            pad=0,
+            seed=0,
+            architecture=stated.architecture,
+        )
+
+    def cost(self, job: Job, share: float = 1.0) -> Cost:
+        """Return what the first share of the job costs; 1: the whole job."""
+        if job.work.trains == "encoder":
+            return self._adapting(job)
+        if job.work.trains == "task" and "recipe" in job.settings:
+            return self._tuning(job, share)
+        if job.work.reads:
+            return self._reading(job)
+        return Cost(seconds=EACH_JOB + self._text(job))
+
+    def _text(self, job: Job) -> float:
+        """Return the seconds that a job takes which reads a corpus and trains no encoder."""
+        characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
+        if "stated" in job.settings and (work := method_called(job.settings["method"], job.places.get("code")).first):
+            return work.seconds(job.settings["stated"], characters)
+        return characters / CHARACTERS_A_SECOND
+
+    def _adapting(self, job: Job) -> Cost:
+        """Return the cost of steps on rows of a corpus. Of text that is not retrieved yet, rows are as long as those of
+        all general text.
+        """
+        method, stated = adapting_of(job)
+        corpus = Corpus(job.places["corpus"]) if "corpus" in job.places else self.materials.general
+        assert corpus is not None
+        speed, passes = self.speed, 1.0
+        if method is not None:
+            passes = method.passes(stated)
+            if method.new_model is not None and not method.starts(stated):
+                sizes = {name: str(value) for name, value in job.settings["recipe"].items() if name != "plan"}
+                speed = self._speed(partial(method.new_model, stated), {"recipe": sizes})
+        lengths = self._segments(corpus, stated.max_tokens, method.behind(stated) if method is not None else 0)
+        plan: Plan = mlm.with_steps(stated.plan, getattr(stated, "epochs", 0.0), round(lengths.rows))
+        rows = float(plan.steps * plan.batch)
+        masked = getattr(stated, "masking", trials.PREDICTED) * (lengths.mean - 2) if speed.sparse else lengths.mean
+        flops = passes * speed.flops(rows, lengths.mean, lengths.square, predicted=masked)
+        return Cost(round(rows * lengths.mean), flops, EACH_JOB + speed.seconds(flops, plan.steps))
+
+    def _tuning(self, job: Job, share: float) -> Cost:
+        """Return the cost of the first share of a fine-tuning that does not stop early."""
+        stated, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
+        plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
+        steps = share * plan.steps
+        rows = steps * plan.batch
+        flops = self.speed.flops(rows, lengths.mean, lengths.square)
+        looked = finetune.looked_at(stated, task) / task.sizes["dev"]
+        looks = looked * share * min(stated.looks, plan.steps) + (share == 1)
+        seconds = EACH_JOB + self.speed.seconds(flops, steps) + looks * self._seconds_to_read(("dev",))
+        return Cost(round(rows * lengths.mean), flops, seconds + self._head_start(job, stated))
+
+    def _head_start(self, job: Job, stated: finetune.FinetuneRecipe) -> float:
+        """Return the seconds of the probe that the head of a model's first fine-tuning starts from."""
+        model = job.needs["model"].name if "model" in job.needs else ""
+        probes = stated.head == "probe" or (stated.pooling == "auto" and stated.head != "kept")
+        if model in self.probed or not probes or self.materials.task.kind not in PROBED:
+            return 0.0
+        self.probed.add(model)
+        return self._seconds_to_read(("train",)) + fitting_seconds(self.materials.task)
+
+    def _reading(self, job: Job) -> Cost:
+        """Return the cost of a job that reads splits; if it reads train, it fits a probe's layer too."""
+        rows = [self.rows(split) for split in job.work.reads]
+        tokens = sum(each.rows * each.mean for each in rows)
+        flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
+        fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
+        return Cost(round(tokens), flops, EACH_JOB + fitting + self._seconds_to_read(job.work.reads))
+
+    def _seconds_to_read(self, splits: Sequence[Split]) -> float:
+        rows = [self.rows(split) for split in splits]
+        return sum(self.speed.seconds(READING * self.speed.flops(each.rows, each.mean, each.square)) for each in rows)
+
+    def rows(self, split: Split) -> Lengths:
+        """Return the lengths of a split's rows, by a sample of them."""
+        if (split,) not in self.lengths:
+            task = self.materials.task
+            examples = task.examples(split)
+            sampled = examples[:: max(1, len(examples) // SAMPLED_ROWS)]
+            if self.tokenizer is not None:
+                lengths = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind).lengths
+            else:
+                sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_A_TOKEN for each in sampled]
+                lengths = np.minimum(np.round(sizes), task.max_tokens)
+            self.lengths[split,] = Lengths.of(lengths, len(lengths) / len(sampled) * len(examples))
+        return self.lengths[split,]
+
+    def _segments(self, corpus: Corpus, longest: int, behind: int) -> Lengths:
+        """Return the lengths of the segments that documents are cut into, by a sample of the documents.
+
+        longest: tokens that a segment has at most; behind: further tokens of each
+        """
+        key = (corpus.path, longest, behind)
+        if key not in self.lengths:
+            texts = [document.text for document in sample(corpus)]
+            if self.tokenizer is not None:
+                ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+                counts = [len(of) for of in ids]
+            else:
+                counts = [round(len(text) / CHARACTERS_A_TOKEN) for text in texts]
+            room = longest - 2
+            parts = [max(1, -(-count // room)) for count in counts]
+            lengths = (
+                np.repeat([count / number for count, number in zip(counts, parts, strict=True)], parts) + 2 + behind
+            )
+            self.lengths[key] = Lengths.of(lengths, len(lengths) / len(texts) * len(corpus))
+            self.counted[corpus.path] = self.lengths[key].rows
+        return self.lengths[key]
+
+
+def adapting_of(job: Job) -> tuple[Method | None, Any]:
+    """Return the method of an adapting job, None of a pretraining, and its recipe as far as it is known before."""
+    if "method" not in job.settings:
+        return None, settings.from_mapping(ScratchRecipe, job.settings["recipe"])
+    method = method_called(job.settings["method"], job.places.get("code"))
+    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
+    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
+    given |= {name: str(place) for name, place in job.places.items() if name not in PLACES}
+    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
+
+
+def tuning_of(job: Job) -> finetune.FinetuneRecipe:
+    """Return the settings of a fine-tuning job."""
+    return settings.from_mapping(finetune.FinetuneRecipe, job.settings["recipe"])
+
+
+def fitting_seconds(task: Prepared) -> float:
+    """Return what fitting a probe's layers takes: it grows with the numbers that all of them read."""
+    rows = task.sizes["train"]
+    if task.kind == "tokens":
+        return TAGGED_AT_LEAST + rows / TAGGED_A_SECOND
+    placed = task.two_places
+    return rows / PROBED_A_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
+
+
+def sample(corpus: Corpus) -> list[Document]:
+    """Return about SAMPLE documents, evenly spaced."""
+    return list(islice(corpus.documents(), 0, None, max(1, len(corpus) // SAMPLE)))
