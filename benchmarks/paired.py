@@ -35,7 +35,7 @@ FEW = 200  # lines that DGA measures the importance of heads on
 # name -> the arguments of a command; "OUT" stands for a new place
 COMMANDS = {
     "refused": ("race", "rows.csv", "sedes=3"),
-    "doctor": ("doctor", "rows.csv", "--no-forecast"),
+    "doctor": ("doctor", "rows.csv"),
     "corpus": ("data", "corpus", "texts.txt", "--processes", "1", "--out", "OUT"),
     "retrieve": ("data", "retrieve", "rows.csv", "--corpus", "texts.txt", "--k", "50", "--out", "OUT"),
     "adapt-mlm": ("adapt", "mlm", "corpus=texts.txt", "plan.steps=30", *ADAPTED),

@@ -33,7 +33,7 @@ def main() -> None:
                 _make(path, size, given.templates, *words)
                 begun, used = time.perf_counter(), _processor()
                 done = subprocess.run(
-                    [sys.executable, "-m", "acclimate", "doctor", str(path), "--no-forecast"],
+                    [sys.executable, "-m", "acclimate", "doctor", str(path)],
                     check=True,
                     capture_output=True,
                     text=True,

@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from types import FrameType
 
 from acclimate.core.types import Progress, Watch
 
+SOON = 0.01  # seconds until an interruption that came at a bad moment is tried again
 AGAIN = 10.0  # seconds until work that swallowed the error is interrupted once more
 
 
@@ -44,5 +45,11 @@ def deadline(moment: float, watch: Watch) -> Iterator[Watch]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _interrupt(number: int, frame: Any) -> NoReturn:
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise TimeUpError, or wait a moment while LLVM calls Python to keep compiled code: it would print the error and
+    go on.
+    """
+    if frame is not None and "llvmlite" in frame.f_code.co_filename:
+        signal.setitimer(signal.ITIMER_REAL, SOON, AGAIN)
+        return
     raise TimeUpError

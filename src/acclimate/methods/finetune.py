@@ -838,6 +838,29 @@ class HeadStart:
         return False
 
 
+def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Write the encoder as it is, with a probe's layer as its head, to `out/checkpoint`.
+
+    Raises ValueError if the family's head has more between the encoder's states and its outputs.
+    """
+    pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
+    recipe = FinetuneRecipe(model=model, task=task, pooling=pooling, dropout=0.0)
+    prepared, sources = _inputs(recipe)
+    tokenizer = load_tokenizer(model)
+    tokenizer.model_max_length = prepared.max_tokens + prompt_length(tokenizer)
+    classifier = _loaded(recipe, pooling, prepared, prepared.labels, watch)
+    rows, _ = training_rows(prepared, tokenizer, pooling)
+    first = rows.take(np.arange(min(CHECKED, len(rows))))
+    encoder, _ = probe.load_encoder(model)
+    states_RD = probe.states_of(encoder, first, (layer.read_out,), precision="float32", watch=watch)[layer.read_out]
+    if not HeadStart(pooling, layer, states_RD).put_into(classifier, rows):
+        raise ValueError(
+            f"the head of a '{classifier.config.model_type}' has more than one layer, so a linear layer on the frozen "
+            f"encoder cannot take its place. Leave it out of contestants"
+        )
+    return write_checkpoint(out, classifier, tokenizer, recipe, sources)
+
+
 _starts: OrderedDict[str, HeadStart] = OrderedDict()  # those made last, for the seeds and settings that begin alike
 
 

@@ -94,6 +94,9 @@ WEIGHTS, ABOUT = "probe.safetensors", "probe.json"  # files of a fitted layer
 PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
 
 
+NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
+
+
 @dataclass(frozen=True, eq=False)
 class ProbeLayer:
     """A fitted linear layer on states as they are: standardisation is folded in.

@@ -24,7 +24,7 @@ from acclimate.models.encoder import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
-from acclimate.reports.table import UNTOUCHED
+from acclimate.reports.table import FROZEN, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 RETRIEVE = "retrieve"
+SIMPLE = (BASELINE, FROZEN)  # contestants that are not fine-tuned
 # fields of `Entries` with the jobs that measure each model, by its name
 MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
 
@@ -422,7 +423,19 @@ def tested(tuned: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fine-tuned checkpoint at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = tuned.label.replace(work.FINE_TUNE.name, work.TEST.name, 1)
+    if tuned.work is work.FREEZE:
+        label = f"{work.TEST.name} {label}"
     return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
+
+
+def frozen(fitted: Job, task: Prepared) -> Job:
+    """Return the job that writes the checkpoint of the frozen encoder with the layer of its probe, `fitted`."""
+    contents = contents_of(task, "about", "train", "dev") | {
+        name: value for name, value in fitted.contents.items() if name == "model"
+    }
+    stated = {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
+    label = fitted.label.replace(f"probe {UNTOUCHED}", FROZEN)
+    return Job(label, work.FREEZE, stated, contents, fitted.places, {**fitted.needs, "fitted": fitted}, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
@@ -444,6 +457,7 @@ class Entries:
     moves           model -> the jobs of its word embeddings' distance from the untouched model's, likewise; empty where
                     no method holds on to them
     baseline        the one without an encoder, which tries as many settings as each encoder
+    frozen          the job of the checkpoint of the untouched encoder as it is, with the layer of its probe
     fresh           contestants whose weights owe nothing to the untouched model
     further         contestant -> the jobs of its further adaptations, where the recipe asks for several
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
@@ -467,6 +481,13 @@ class Entries:
     sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     general_sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     given: Mapping[str, Materials] = field(default_factory=dict)
+    frozen: Job | None = None
+
+    @property
+    def simple(self) -> dict[str, Job]:
+        """The contestants that are not fine-tuned, and the job that fits each."""
+        fits = {} if self.baseline is None else {self.baseline.label: self.baseline}
+        return fits if self.frozen is None else {**fits, FROZEN: self.frozen}
 
     @property
     def seeds(self) -> range:
@@ -533,11 +554,11 @@ class Entries:
 
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
-        baseline = [self.baseline] if self.baseline else []
+        simple = [*self.simple.values()]
         measured = [job for measure in MEASURED for jobs in getattr(self, measure).values() for job in jobs]
         further = [job for jobs in self.further.values() for job in jobs]
         probes = [job for jobs in self.probes.values() for job in jobs]
-        return [*baseline, *(job for job in self.models.values() if job), *further, *measured, *probes]
+        return [*simple, *(job for job in self.models.values() if job), *further, *measured, *probes]
 
     def probe_tests(self) -> dict[str, tuple[Job, ...]]:
         """Return contestant -> the look of its probe at the test set, one for each adaptation."""
@@ -562,7 +583,7 @@ def enter(
     base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
-    adapted_names = [*materials.checkpoints, *(name for name in names if name != BASELINE)]
+    adapted_names = [*materials.checkpoints, *(name for name in names if name not in SIMPLE)]
     if recipe.finetune.head == "kept" and adapted_names:
         raise ValueError(
             f"finetune.head = 'kept' keeps the head of the start model, which {adapted_names[0]} lacks. Leave it "
@@ -594,7 +615,7 @@ def enter(
     for name in names:
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
-        elif name != BASELINE:
+        elif name not in SIMPLE:
             chain = adaptations(name, recipe, materials, base, looks=looks)
             models |= {link: drawn_again(job, first) for link, job in chain.items()}
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
@@ -617,6 +638,8 @@ def enter(
         moves = _moves(moved, base, materials)
     probes = _probes(racing, further, materials, recipe.finetune, own) if materials.task.kind in PROBED else {}
     entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
+    if FROZEN in names:
+        entries = replace(entries, frozen=frozen(probes[UNTOUCHED][0], materials.task))
     return replace(entries, **losses, given=own).with_trials(len(recipe.settings()))
 
 

@@ -16,10 +16,10 @@ from acclimate.core.types import SUB_WORDS, Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
-from acclimate.methods.baselines import TfidfRecipe, TfidfSetting, baseline_of
+from acclimate.methods.baselines import TfidfRecipe, TfidfSetting
 from acclimate.methods.finetune import WIDTH, FinetuneRecipe, rates_text
 from acclimate.methods.mlm import NO_HEAD
-from acclimate.methods.probe import PROBED
+from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
 from acclimate.models.task_layers import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
@@ -39,6 +39,7 @@ from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import (
     DOMAIN_HEADING,
+    FROZEN,
     HEADING,
     MEANING,
     SUB_WORDS_MEANING,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from acclimate.races.search import FineTuned
 
 
-NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
 POINTS = 120  # of a learning curve
 
 
@@ -132,7 +132,7 @@ def _of_folds(
             counts = chosen.setdefault(candidate.contestant, {})
             counts[candidate.setting.name] = counts.get(candidate.setting.name, 0) + 1
     first = folds[0]
-    names = [*first.entries.models, *([first.entries.baseline.label] if first.entries.baseline else [])]
+    names = [*first.entries.models, *first.entries.simple]
     given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
     for name, stated in given.items():
         if "settings tried" in stated:
@@ -240,8 +240,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
             {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
         )
     examined = materials.examination
-    baselines = [name for name in [baseline_of(task.kind)] if name]  # spans have none
-    racing = (*jobs.models, *(baselines if jobs.baseline else []))
+    racing = (*jobs.models, *jobs.simple)
     return Facts(
         task=task_facts(task),
         curves=curves,
@@ -357,6 +356,11 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
 def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = tuned.entries
+    if name == FROZEN:
+        if name in failed or jobs.frozen is None:
+            return {"fine-tuning": f"failed: {failed.get(name, '')}"}
+        read = _result(jobs.frozen, run)["read_out"]
+        return {"fine-tuning": f"none: a linear layer on the frozen encoder ({read})", "looks at the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind
         if kind == "tokens":

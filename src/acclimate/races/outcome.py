@@ -24,7 +24,7 @@ from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone
 from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
-from acclimate.reports.table import UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
+from acclimate.reports.table import FROZEN, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
@@ -300,7 +300,7 @@ class Outcome:
 
     @property
     def baselines(self) -> list[str]:
-        """The rows without an encoder."""
+        """The rows of what is not fine-tuned."""
         return list(dict.fromkeys(result.row for result in self.results if not result.encoder))
 
     @property
@@ -435,9 +435,9 @@ class Use:
 def choose(results: Sequence[CellResult], margin: float) -> Use:
     """Return the contestant to use: the best on dev, or a simpler one that is at most `margin` points worse there.
 
-    The baseline is the simplest, then the untouched model, then the adaptation with the fewest FLOPs. Equally simple
-    contestants are ranked by dev, then by their order. A contestant is no candidate if it failed, learnt nothing or has
-    no dev score. Probes are none either. The test set chooses nothing.
+    The baseline is the simplest, then the frozen encoder, then the untouched model, then the adaptation with the
+    fewest FLOPs. Equally simple contestants are ranked by dev, then by their order. A contestant is no candidate if it
+    failed, learnt nothing or has no dev score. Probes are none either. The test set chooses nothing.
     """
     candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
     candidates = [each for each in candidates if each.learnt and not each.failed]
@@ -474,7 +474,7 @@ def encoder_to_train(results: Sequence[CellResult], margin: float) -> str:
 
 
 def _named(result: CellResult) -> str:
-    return "the untouched model" if result.row == UNTOUCHED else result.row
+    return {UNTOUCHED: "the untouched model", FROZEN: "the frozen encoder"}.get(result.row, result.row)
 
 
 def _dev(result: CellResult) -> float:
@@ -485,11 +485,11 @@ def _dev(result: CellResult) -> float:
 def _simplicity(result: CellResult) -> tuple[int, float]:
     """Return a key that is smaller for a simpler contestant. FLOPs are the same on every machine, seconds are not."""
     if not result.encoder:
-        return 0, 0.0
+        return int(result.row == FROZEN), 0.0
     if result.row == UNTOUCHED:
-        return 1, 0.0
+        return 2, 0.0
     flops = sum(score.adapting.flops for score in result.scores) / len(result.scores)
-    return 2, flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
+    return 3, flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:

@@ -42,7 +42,7 @@ from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_met
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
-from acclimate.reports.table import ALONE, UNTOUCHED
+from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.run import CHECKPOINT
@@ -190,7 +190,7 @@ def design(
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
         )
-    names = [*entries.models, *([entries.baseline.label] if entries.baseline else [])]
+    names = [*entries.models, *entries.simple]
     return Design(
         name=RACE,
         title=f"Race on {task.name}",
@@ -250,7 +250,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
     entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]
-    names = [*entries[0].models, *([entries[0].baseline.label] if entries[0].baseline else [])]
+    names = [*entries[0].models, *entries[0].simple]
     return Design(
         name=RACE,
         title=f"Race on {task.name}, by {recipe.folds}-fold cross-validation",
@@ -311,9 +311,8 @@ def _completed(
     on the usual split, which is the last of `tuned`. Raises ValueError if the untouched model has no score.
     """
     needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
-    for (_, name, _), why in outcome.failed.items():
-        if name == needed:
-            raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
+    if why := next((why for (_, name, _), why in outcome.failed.items() if name == needed), ""):
+        raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
     *folds, found = tuned
     if budget is not None:
         taken = budget.spent(out)
@@ -329,10 +328,10 @@ def _completed(
         for name in (choice.contestant, choice.encoder)
         if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
     }
-    baseline = found.entries.baseline
-    fitted = result_of(baseline, out) if baseline is not None else None
+    baseline, frozen = found.entries.baseline, found.entries.frozen
+    fitted = {name: result_of(job, out) for name, job in found.entries.simple.items()}
     # all of these are there, unless a training on the usual split failed or learnt nothing
-    there = {*seeds, *([baseline.label] if baseline is not None and fitted is not None and fitted["learnt"] else [])}
+    there = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
     simplest = baseline.label if baseline is not None and choice.contestant else ""
     use = next((name for name in (choice.contestant, simplest, choice.encoder) if name in there), "")
     reason = choice.reason
@@ -360,6 +359,9 @@ def _completed(
         for place, name in encoders.items():
             record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
             _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
+        if use == FROZEN and frozen is not None:
+            encoders[USE] = use
+            _hand_over(frozen, out / USE, out, {"contestant": use, "seed": 0, "task": _input_of(task, out)})
         fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
         if baseline is not None:
             hand_over_baseline(baseline, task, out, places=fits)

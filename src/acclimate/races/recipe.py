@@ -15,7 +15,8 @@ from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, c
 from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
 from acclimate.methods.method import check_names, load_method
-from acclimate.reports.table import ALONE, UNTOUCHED
+from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
+from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
 
 Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
@@ -162,7 +163,7 @@ def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
 
 def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
     """Return the type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
-    names = (*contestants_of(methods), *chains_of(methods), baselines.BASELINE, scratch.CONTROL, ALL, *named)
+    names = (*contestants_of(methods), *chains_of(methods), FROZEN, baselines.BASELINE, scratch.CONTROL, ALL, *named)
     return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
 
 
@@ -270,11 +271,13 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
         if not baselines.baseline_of(kind):
             unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
+        if kind not in PROBED:
+            unsuited[FROZEN] = f"cannot do a task of kind '{kind}': {NOT_OF_A_STATE}"
         if self.contestants in (None, (ALL,)):
             racing = [
                 name for name, (_, each) in known.items() if there[each.needs] and (self.contestants or each.default)
             ]
-            names = (*racing, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
+            names = (*racing, FROZEN, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
             return tuple(name for name in names if name not in unsuited)
         for name in self.contestants:
             for link in self.links(name):
@@ -285,7 +288,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     @property
     def taken(self) -> tuple[str, ...]:
         """The names that no checkpoint in the race can have."""
-        others = (UNTOUCHED, ALONE, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
+        others = (UNTOUCHED, ALONE, FROZEN, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
         return *others, *contestants_of(self.methods), *chains_of(self.methods)
 
     @property

@@ -1,6 +1,6 @@
 """A race in rounds: it has an answer whenever its time is up, and a later session continues with the next round.
 
-round 0   the baseline
+round 0   what is not fine-tuned: the baseline, and the frozen encoder with a linear layer
 round 1   the untouched model is probed and fine-tuned; then each contestant is adapted, probed and fine-tuned with the
           same seed
 round 2   the next seed of each contestant, after another adaptation if the recipe has several; and so on
@@ -44,13 +44,14 @@ from acclimate.races.search import (
     Rounds,
     SearchResult,
     best_of_each,
-    fit_baseline,
+    fit_simple,
     rates_in_use,
     reasons_of,
     untouched_first,
+    without_lost,
 )
 from acclimate.reports.page import amount
-from acclimate.reports.table import UNTOUCHED
+from acclimate.reports.table import FROZEN, UNTOUCHED
 from acclimate.training.gradients import NotFiniteError
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
@@ -104,10 +105,16 @@ class _Race:
     whole: Entries | None = None  # before they were shortened
 
     def begin(self) -> bool:
-        """Fit the baseline, whatever the budget is, and decide how long fine-tuning and adapting are. Return False if
-        not even the untouched model's shortest fine-tuning fits; its probe is made then.
+        """Fit what is not fine-tuned, the baseline whatever the budget is, and decide how long fine-tuning and adapting
+        are. Return False if not even the untouched model's shortest fine-tuning fits; its probe is made then.
         """
-        self.entries, lost = fit_baseline(self.entries, self.run, self.watch)
+        simple, frozen = replace(self.entries, frozen=None), self.entries.frozen
+        simple, lost = fit_simple(simple, self.run, self.watch)
+        if frozen is not None and self.entries.base is None:  # a model that is pretrained here is made in round 1
+            with deadline(self.end(), self.watch) as watch:
+                alone, failed = fit_simple(replace(simple, baseline=None, frozen=frozen), self.run, watch)
+            frozen, lost = alone.frozen, lost | failed
+        self.entries = replace(simple, frozen=frozen)
         self.out |= lost
         if self.budget is None:
             return True
@@ -159,6 +166,8 @@ class _Race:
             links = [of for of in entries.losses if of not in entries.models] if name == UNTOUCHED else []
             planned[name, "model"] = drawn[number : number + 1]
             planned[name, "probe"] = [*entries.probes.get(name, ())[number : number + 1]]
+            if name == UNTOUCHED and not number and entries.frozen is not None:
+                planned[name, "probe"].append(entries.frozen)
             planned[name, "measurement"] = [
                 job
                 for measure in MEASURED
@@ -223,6 +232,9 @@ class _Race:
 
     def drop_failed(self, planned: Mapping[tuple[str, str], Sequence[Job]]) -> None:
         """Take the contestants out of the race whose models or fine-tunings failed."""
+        if self.entries.frozen is not None:
+            failed = reasons_of({FROZEN: [self.entries.frozen]}, self.errors)
+            self.out, self.entries = self.out | failed, without_lost(self.entries, failed)
         for name in self.entries.models:
             needed = [job for kind in ("model", "tuning") for job in planned.get((name, kind), ())]
             lost = [error for job in needed if (error := self.errors.get(job.name)) is not None]
@@ -343,6 +355,8 @@ def cut_to_rounds(entries: Entries, run: Path, rounds: int) -> Entries:
     for part in ("probes", *MEASURED):
         cut = {name: jobs[:rounds] for name, jobs in getattr(entries, part).items()}
         parts[part] = {name: jobs for name, jobs in cut.items() if not missing(jobs, run)}
+    if entries.frozen is not None and missing([entries.frozen], run):
+        parts["frozen"] = None
     return replace(entries, recipe=recipe, **parts)
 
 
@@ -427,7 +441,12 @@ def rounds_of(lengths: Lengths, most: int, budget: Budget) -> int:
 def shortened(entries: Entries, lengths: Lengths) -> Entries:
     """Return the entries with fine-tunings and adaptations of that length, contestants in the same order."""
     cut = enter(shorter_race(entries.recipe, lengths), entries.materials)
-    cut = replace(cut, baseline=entries.baseline, models={name: cut.models[name] for name in entries.models})
+    cut = replace(
+        cut,
+        baseline=entries.baseline,
+        frozen=entries.frozen,
+        models={name: cut.models[name] for name in entries.models},
+    )
     return replace(cut, recipe=replace(cut.recipe, tfidf=entries.recipe.tfidf))
 
 

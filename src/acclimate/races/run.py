@@ -40,7 +40,7 @@ from acclimate.races.search import (
     FineTuned,
     SearchResult,
     dev_row,
-    fit_baseline,
+    fit_simple,
     make_models,
     rates_in_use,
     searched,
@@ -178,7 +178,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Search among several contestants: in rounds, or the baseline first, then all models, then the search."""
     if search.rounds:
         return race_in_rounds(search.entries, out, budget=search.budget, watch=watch)
-    entries, failed = fit_baseline(search.entries, out, watch)
+    entries, failed = fit_simple(search.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
     if (entries.materials.fold or FIRST_FOLD) == FIRST_FOLD:
         for name, rates in rates_in_use(entries, out).items():
@@ -189,7 +189,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
 
 def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
     """Yield a cell for each contestant that comes to the test set, and one without jobs for each that failed."""
-    materials, baseline = search.entries.materials, search.entries.baseline
+    materials = search.entries.materials
     for name, tests in tuned.tests().items():
         jobs = tuned.tuned.get(name) or [job for test in tests for job in test.needs.values()]
         seeds = tuned.entries.seeds
@@ -202,7 +202,7 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
     for name, tests in tuned.entries.probe_tests().items():
         yield _probe(name, tests, search, tuned)
     for name in tuned.failed:
-        encoder = baseline is None or name != baseline.label
+        encoder = name not in search.entries.simple
         row = probe_row(name) if encoder and not tuned.entries.fine_tunes else name
         yield Cell(row, search.column, {}, {}, materials, facts=search.facts, encoder=encoder, probe=row != name)
 
@@ -285,9 +285,9 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split, or none where it has none, and fit the baseline.
     Where one of them fails, a note says so.
     """
-    fitted, lost = fit_baseline(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
+    fitted, lost = fit_simple(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
     notes = tuple(f"No {name} is handed over: its fit on the usual split failed ({why})." for name, why in lost.items())
-    search = replace(search, entries=replace(fitted, baseline=None))
+    search = replace(search, entries=replace(fitted, baseline=None, frozen=None))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
     without = replace(fitted, models={}, **unmeasured)
     nothing = FineTuned(without, SearchResult((), (), ""), {}, notes=notes)
@@ -298,7 +298,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
         refit = _together(search, out, watch)
         tuned = refit.tuned.get(name, ())
         if tuned and all(result_of(job, out) is not None for job in tuned):
-            whole = replace(refit.entries, baseline=fitted.baseline)
+            whole = replace(refit.entries, baseline=fitted.baseline, frozen=fitted.frozen)
             return replace(refit, entries=whole, notes=(*refit.notes, *notes))
         why = refit.failed.get(name, "it diverged")
     except Exception as error:

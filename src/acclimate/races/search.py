@@ -28,7 +28,7 @@ Where Optuna draws the settings, races/optuna.py has the rounds before the last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting, Way
 from acclimate.races.work import checkpoint_of
 from acclimate.reports.page import amount
-from acclimate.reports.table import UNTOUCHED, interval_text
+from acclimate.reports.table import FROZEN, UNTOUCHED, interval_text
 from acclimate.statistics.significance import interval
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.gradients import NotFiniteError
@@ -358,33 +358,42 @@ class FineTuned:
     rounds: int | None = None
 
     def tests(self) -> dict[str, tuple[Job, ...]]:
-        """Return contestant -> its look at the test set with each seed; those of the baseline are one job."""
+        """Return contestant -> its look at the test set with each seed; those of what is not fine-tuned are one job."""
         task, seeds = self.entries.materials.task, len(self.entries.seeds)
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
         if self.entries.baseline is not None:
             tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),) * seeds
+        if self.entries.frozen is not None:
+            tests[FROZEN] = (tested(self.entries.frozen, task),) * seeds
         return tests
 
 
-def fit_baseline(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
-    """Fit the baseline and show its score on dev, the first of a race, within seconds.
+def fit_simple(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
+    """Fit the contestants that are not fine-tuned, and show their scores on dev, the first of a race.
 
-    Returns the entries, without the baseline where it failed, and then its name and why.
+    Returns the entries, without those that failed, and of these name -> why.
     """
-    baseline, task = entries.baseline, entries.materials.task
-    if baseline is None:
-        return entries, {}
-    if errors := do_all([baseline], run, watch=watch):
-        return replace(entries, baseline=None), reasons_of({baseline.label: [baseline]}, errors)
+    task, simple = entries.materials.task, entries.simple
+    errors = do_all(simple.values(), run, watch=watch)
+    lost = reasons_of({name: [job] for name, job in simple.items()}, errors)
+    entries = without_lost(entries, lost)
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
-        return entries, {}
-    fitted, gold = done(baseline, run), [example.label for example in task.examples("dev")]
-    scores = [dev_row(baseline.label, seed, fitted, gold, task) for seed in (0, 1)]
-    points = f"{100 * scores[0].dev:.1f}" if len(gold) < 2 else interval_text(interval(scores, task.metric))
-    score = f"{points} dev {metric_text(task.metric.name)}"
-    worth = "the score to beat" if fitted.get("learnt", True) else "no better than a constant answer or guesses"
-    watch(Progress(baseline.label, 1, 1, "fits", {"note": f"{score}, {worth}"}))
-    return entries, {}
+        return entries, lost
+    gold = [example.label for example in task.examples("dev")]
+    for name, job in entries.simple.items():
+        fitted = done(job, run)
+        scores = [dev_row(name, seed, fitted, gold, task) for seed in (0, 1)]
+        points = f"{100 * scores[0].dev:.1f}" if len(gold) < 2 else interval_text(interval(scores, task.metric))
+        score = f"{points} dev {metric_text(task.metric.name)}"
+        worth = "a score to beat" if fitted.get("learnt", True) else "no better than a constant answer or guesses"
+        watch(Progress(name, 1, 1, "fits", {"note": f"{score}, {worth}"}))
+    return entries, lost
+
+
+def without_lost(entries: Entries, names: Collection[str]) -> Entries:
+    """Return the entries without those of these contestants that are not fine-tuned."""
+    baseline = entries.baseline if entries.baseline is None or entries.baseline.label not in names else None
+    return replace(entries, baseline=baseline, frozen=None if FROZEN in names else entries.frozen)
 
 
 def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
@@ -510,7 +519,7 @@ def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTu
     found = replace(
         found, finalists=tuple(candidate for candidate in found.finalists if candidate.contestant not in out)
     )
-    entries, lost = fit_baseline(_as_ended(entries, found), run, unwatched)  # its score to beat was shown
+    entries, lost = fit_simple(_as_ended(entries, found), run, unwatched)  # its score to beat was shown
     out = {**_diverged(found, entries.materials.fold), **out, **lost}
     every = {name: tuple(jobs.values()) for name, jobs in begun.items()}
     return FineTuned(entries, found, _tuned(entries, found), every, out, tuple(filter(None, [found.edge])))

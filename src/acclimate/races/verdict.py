@@ -21,7 +21,7 @@ from acclimate.data.examination import Leak
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
-from acclimate.reports.table import UNTOUCHED, ContestantRow, interval_text
+from acclimate.reports.table import FROZEN, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
 from acclimate.statistics.power import POWER, PowerDesign, measured_in_race, of_items, probed
 from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, ONE_ADAPTATION, Comparison
@@ -346,9 +346,7 @@ def impression(outcome: Outcome) -> str:
 def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
     """Return the first clause where nothing was fine-tuned."""
     [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
-    beside = [
-        f"; {row.contestant}, which needs no encoder, {_figures(row)}" for row in raced if row.contestant in baselines
-    ]
+    beside = [f"; {row.contestant}, {_asks(row)}, {_figures(row)}" for row in raced if row.contestant in baselines]
     model = "frozen model" if alone else "frozen, untouched model"
     return f"Nothing was fine-tuned. A probe of the {model} scores {_figures(untouched)}{''.join(beside)}"
 
@@ -415,7 +413,7 @@ def _result(
     """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
-        figures = f"; {simple.contestant}, which needs none, scores {_figures(simple)}" if simple else ""
+        figures = f"; {simple.contestant}, {_asks(simple)}, scores {_figures(simple)}" if simple else ""
         return f"No encoder here has learnt the task, so nothing is compared{figures}"
     untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
     if untouched is None:
@@ -457,6 +455,11 @@ def _ahead(simple: ContestantRow | None, encoders: Sequence[ContestantRow]) -> C
     return None if behind else simple
 
 
+def _asks(simple: ContestantRow) -> str:
+    """Return what a contestant that is not fine-tuned takes."""
+    return "which fine-tunes nothing" if simple.contestant == FROZEN else "which needs no encoder"
+
+
 def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
     unit, caution = f"points of {metric_text(simple.metric)}", ""
@@ -465,11 +468,13 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} {unit}{caution}"
     if _supported(simple):
         return (
-            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, which needs no encoder, is better than the "
+            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, {_asks(simple)}, is better than the "
             f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
             f"{means}"
         )
     opening = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}"
+    if simple.contestant == FROZEN:
+        opening = f"No fine-tuned encoder scores above the frozen one with a linear layer: the highest, {name}"
     if encoder.score.mean == simple.score.mean:
         return f"{opening}, scores the same, {points(simple.score.mean)} {unit}{caution}"
     ahead = f"{opening}, has {means}"

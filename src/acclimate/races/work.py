@@ -229,6 +229,14 @@ def test_probe(
     return tested | {name: seen[name] for name in ("dev", "learnt")}
 
 
+def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Path) -> Result:
+    """Write the checkpoint of a frozen encoder with the layer of its probe, and return what the probe scored on dev."""
+    seen = read_result(fitted)
+    checkpoint = finetune.write_frozen(probe.read_layer(fitted), checkpoint_of(model), task, out, watch=watch)
+    kept = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "tokens", "read_out")}
+    return kept | {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+
+
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:
     """Fit the baseline without an encoder, and choose its setting on dev."""
     prepared = open_prepared(task)
@@ -289,6 +297,7 @@ MOVE = Work("embedding distance", move)
 # rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
 FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, trains="task", rule=2)
 PROBE = Work("probe", probed, reads=("train", "dev"))
+FREEZE = Work("freeze", freeze, quick=True)
 # rule 1: the fitted model is kept, which its test reads
 TERMS = Work("baseline", terms, quick=True, rule=1)
 TEST = Work("test", test, reads=("test",), opens_test=True)
@@ -300,7 +309,7 @@ CONSTANT = Work("constant answer", constant, opens_test=True)
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FINE_TUNE,
+        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FREEZE, FINE_TUNE,
         TERMS, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, CONSTANT,
     )
 }  # fmt: skip

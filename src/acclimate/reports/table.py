@@ -10,6 +10,7 @@ from acclimate.core.types import Cost
 from acclimate.statistics.significance import Comparison, Interval
 
 UNTOUCHED = "untouched"
+FROZEN = "frozen"  # the untouched encoder as it is, with the layer of its probe as head
 ALONE = "model"  # its name in print where it runs alone, as in evaluate, where it may be an adapted model
 HEADING = "general loss"
 MEANING = (

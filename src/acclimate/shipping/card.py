@@ -260,11 +260,11 @@ def use_note(outcome: Outcome, score: Score) -> str:
 
 def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dict[str, Any]:
     """Return each label's F1, of the untouched model and the shipped contestant, and the labels without test items."""
-    if task.kind in ("score", "span"):
-        return {}
     by_contestant = {
         name: [score for score in scores if score.contestant == name] for name in (table.UNTOUCHED, shipped.contestant)
     }
+    if task.kind in ("score", "span") or not by_contestant[table.UNTOUCHED]:  # without a fine-tuning
+        return {}
     if task.kind == "tokens":
         return {"per_label": per_type(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
     labels = per_label(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
