@@ -48,7 +48,7 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_rac
     [frozen] = [result for result in study.report.outcome.results if result.row == "frozen"]
     [probe] = [result for result in study.report.outcome.results if result.row == "untouched, probe"]
     [scored, *_], [fitted] = frozen.scores, probe.scores
-    assert scored.test == pytest.approx(fitted.test, abs=0.02), "up to the precision in which a probe reads"
+    assert scored.test == pytest.approx(fitted.test, abs=0.05), "up to the precision in which a probe reads"
     texts = [
         (each.text, each.pair) if each.pair else each.text for each in open_prepared(run / "data").examples("test")
     ]

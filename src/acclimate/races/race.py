@@ -50,6 +50,7 @@ from acclimate.training.run import CHECKPOINT
 PLACES = (USE, ENCODER, FITTED, FORMER)  # directories of models; the last one is that of version 0.2
 ABOUT = "race.json"  # in each of them
 FAMILY = "all contestants, each with the untouched model"
+FAMILY_OF_BASELINE = "all fine-tuned contestants with {}"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
 
@@ -199,6 +200,7 @@ def design(
         searches=(Search("", task.name, entries, rounds=rounds, budget=budget),),
         against=(
             *(() if probe_only else against_untouched(names, task.name)),
+            *(() if probe_only else against_baseline(entries, task.name)),
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
@@ -259,6 +261,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
         searches=tuple(Search("", task.name, each) for each in entries),
         against=(
             *(() if probe_only else against_untouched(names, task.name)),
+            *(() if probe_only else against_baseline(entries[0], task.name)),
             *probes_against_untouched([*entries[0].probes], task.name),
         ),
         metrics=reported_with,
@@ -288,6 +291,15 @@ def against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:
     """Return a comparison of each contestant with the untouched model."""
     reference = ("", UNTOUCHED, task)
     return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
+
+
+def against_baseline(entries: Entries, task: str) -> tuple[Against, ...]:
+    """Return a comparison of each fine-tuned contestant with the baseline, if there is one."""
+    if entries.baseline is None:
+        return ()
+    label = entries.baseline.label
+    family = FAMILY_OF_BASELINE.format(label)
+    return tuple(Against(("", name, task), (("", label, task),), label, family) for name in entries.models)
 
 
 def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:

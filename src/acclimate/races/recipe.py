@@ -216,8 +216,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     without a budget, or by cross-validation. With 1, verdicts are about this one draw of adapting."""
     margin: Points = 1.0
     """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
-    simplest, then the untouched model, then the cheapest adaptation. A point is 0.01 of the metric, whichever it is: of
-    accuracy, of F1, or of a correlation. 0: only a tie is decided by simplicity."""
+    simplest, then the frozen encoder, then the untouched model, then the cheapest adaptation. A point is 0.01 of the
+    metric, whichever it is: of accuracy, of F1, or of a correlation. 0: only a tie is decided by simplicity."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""
@@ -226,7 +226,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     an adaptation masks sub-words."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None:
-    the default contestants whose texts are given, and the baseline. ["all"]: every contestant whose texts are given."""
+    the default contestants whose texts are given, "frozen" and the baseline. ["all"]: every contestant whose texts are
+    given."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
     """Settings of fine-tuning that every contestant tries. By default there is one, and nothing to search."""
     pretrain: scratch.ScratchRecipe = scratch.SMALL

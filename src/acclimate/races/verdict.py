@@ -312,6 +312,7 @@ def _of_race(outcome: Outcome) -> str:
     least = _detectable(outcome)
     all_cut = bool(cut) and not failed
     clauses = [_result(raced, taught, outcome.baselines, all_cut=all_cut, least=least, few=_few(outcome))]
+    clauses += [above] if (above := _above_baseline(outcome)) else []
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
@@ -413,7 +414,7 @@ def _result(
     """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
-        figures = f"; {simple.contestant}, {_asks(simple)}, scores {_figures(simple)}" if simple else ""
+        figures = f"; {simple.contestant}, which needs none, scores {_figures(simple)}" if simple else ""
         return f"No encoder here has learnt the task, so nothing is compared{figures}"
     untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
     if untouched is None:
@@ -453,6 +454,26 @@ def _ahead(simple: ContestantRow | None, encoders: Sequence[ContestantRow]) -> C
     """Return the best baseline if no encoder scores above it, else None. encoders: by falling mean"""
     behind = simple is None or not encoders or simple.score.mean < encoders[0].score.mean
     return None if behind else simple
+
+
+def _above_baseline(outcome: Outcome) -> str:
+    """Return what the comparison of the best encoder on dev with the baseline found; "" if it does not score above the
+    baseline, or was not compared.
+    """
+    best = outcome.race.encoder if outcome.race is not None else ""
+    for result in outcome.results:
+        if result.row != best or result.probe or result.failed:
+            continue
+        for name in outcome.baselines:
+            contrast = outcome.compared.of(result.key, name)
+            gain = 0.0 if contrast is None else contrast.comparison.mean - contrast.comparison.reference_mean
+            if contrast is None or gain <= 0:
+                continue
+            encoder = "the untouched model" if best == UNTOUCHED else best
+            word = "is" if contrast.said == "better" else "may be"
+            evidence = _likely(contrast.comparison, contrast.p_holm)
+            return f"of the encoders the best on dev, {encoder}, {word} better than {name} by {points(gain)} points ({evidence})"
+    return ""
 
 
 def _asks(simple: ContestantRow) -> str:
