@@ -35,12 +35,14 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
         watch(STEP)
         assert page.read_text() == first, "no job has ended since, and the page is not half a minute old"
         do_all([work.numbered(2)], tmp_path)
+        watch(Progress("round 1", 1, 1, "rounds", {"note": "complete: untouched 61.0 points on test"}))
         looks = next((tmp_path / "jobs").iterdir()) / live.DEV_SCORES
         files.write_record(looks, [[5, 0.25], [10, 0.5]])
         watch(STEP)
         second = page.read_text()
     assert "Running: 1 of the 1 job planned so far" in first
     assert "Running: 2 of the 2 jobs planned so far" in second
+    assert "round 1: complete: untouched 61.0 points on test." in second
     assert "<svg" in second
     assert "25.0" in second
     assert "&lt;b&gt;x&lt;/b&gt;" in second
@@ -50,7 +52,7 @@ def test_a_page_follows_each_job_reloads_itself_and_stops_at_the_end(tmp_path):
     assert "location.reload" not in last
     assert 'http-equiv="refresh"' not in last
     assert "All jobs are done" in last
-    assert len(seen) == 4
+    assert len(seen) == 5
 
 
 def test_a_run_with_nothing_to_do_or_that_is_refused_leaves_the_page_and_one_that_stops_says_so(tmp_path):
@@ -107,3 +109,10 @@ def test_pages_stand_so_far_apart_that_writing_takes_less_than_a_hundredth(tmp_p
         while time.perf_counter() - begun < 0.5:
             watch(STEP)
     assert len(spent) == 2, "one at the first step, and the last"
+
+
+def test_with_a_budget_the_page_says_when_the_race_ends(tmp_path):
+    page = tmp_path / "report.html"
+    with live.live_page("Race", tmp_path, page, print, left=lambda: 960.0) as watch:
+        watch(STEP)
+        assert "the race ends in 16 min at the latest" in page.read_text()

@@ -75,6 +75,10 @@ class Budget:
         workers = current_workers()
         return max(total / (workers.slots if workers is not None else 1), seconds_of(run))
 
+    def left(self, run: Path) -> float:
+        """Return what a run has left of the budget."""
+        return self.amount - self.spent(run)
+
 
 @contextmanager
 def clocked(run: Path) -> Iterator[None]:

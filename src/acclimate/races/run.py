@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,9 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     """
     if not design.follows:
         claim(out, design.called)
-    with live_page(design.title, out, out / page_name(design), watch) as live:
+    budgets = (search.budget for search in design.searches if search.budget is not None)
+    left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
+    with live_page(design.title, out, out / page_name(design), watch, left=left) as live:
         return _run(design, out, live)
 
 

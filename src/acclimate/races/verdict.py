@@ -472,7 +472,8 @@ def _above_baseline(outcome: Outcome) -> str:
             encoder = "the untouched model" if best == UNTOUCHED else best
             word = "is" if contrast.said == "better" else "may be"
             evidence = _likely(contrast.comparison, contrast.p_holm)
-            return f"of the encoders the best on dev, {encoder}, {word} better than {name} by {points(gain)} points ({evidence})"
+            by = f"{points(gain)} points ({evidence})"
+            return f"of the encoders the best on dev, {encoder}, {word} better than {name} by {by}"
     return ""
 
 

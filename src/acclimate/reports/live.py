@@ -9,7 +9,7 @@ import contextlib
 import html
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from acclimate.jobs.job import DIRECTORY, PlannedJob, studies_in
 from acclimate.jobs.status import JobStatus, Status, status_of
 from acclimate.reports.page import Drawing, Fact, Page, Section, TableCell, amount
 
+SCORED = ("fits", "rounds")  # units of the stages whose notes tell scores
 EVERY = 30.0  # seconds after which the page is written anew though no job has ended
 SOONEST = 2.0  # seconds between two looks at what has ended
 SHARE = 0.005  # of the run's time that writing may take; two pages stand at least so far apart
@@ -31,8 +32,12 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # 
 
 
 @contextlib.contextmanager
-def live_page(title: str, run: Path, path: Path, watch: Watch) -> Iterator[Watch]:
+def live_page(
+    title: str, run: Path, path: Path, watch: Watch, *, left: Callable[[], float] | None = None
+) -> Iterator[Watch]:
     """Yield a watch that also keeps the page at `path` up to date; at the end of the block it no longer reloads.
+
+    left: the seconds until the run ends, if that is known; else they are estimated from finished jobs
 
     The first page is written when a job reports its first step, so a run with nothing to do, or one that is refused,
     leaves an earlier page as it is. An error while the page is written never ends the run: the first one is reported to
@@ -41,7 +46,7 @@ def live_page(title: str, run: Path, path: Path, watch: Watch) -> Iterator[Watch
     if not ranks.is_first():
         yield watch
         return
-    page = _Live(title, run, path, watch)
+    page = _Live(title, run, path, watch, left)
     try:
         yield page.watch
     except BaseException as error:
@@ -55,6 +60,7 @@ class _Live:
     """The page, and when it was last written, or tried in vain.
 
     ended   number of jobs that had ended then
+    answer  what scores were told so far, a line each
     fails   True if the last page could not be written; warned: True if that was ever reported
     """
 
@@ -62,6 +68,8 @@ class _Live:
     run: Path
     path: Path
     shown: Watch
+    left: Callable[[], float] | None = None
+    answer: dict[str, str] = field(default_factory=dict)
     begun: float = field(default_factory=time.time)
     looked: float = 0.0
     written: float = 0.0
@@ -73,6 +81,8 @@ class _Live:
     def watch(self, progress: Progress) -> None:
         """Pass the progress on; write the page if a job has ended since it was written, or if it is EVERY s old."""
         self.shown(progress)
+        if progress.unit in SCORED and "note" in progress.values:
+            self.answer[progress.stage] = str(progress.values["note"])
         now = time.monotonic()
         reports = progress.total and "note" not in progress.values
         if not reports or now - self.looked < max(SOONEST, self.taken / SHARE, EVERY if self.fails else 0.0):
@@ -89,7 +99,9 @@ class _Live:
         begun = time.monotonic()
         try:
             self.ended = self._ended()
-            page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped)
+            seconds = None if self.left is None else max(0.0, self.left())
+            lines = tuple(f"{stage}: {note}." for stage, note in self.answer.items())
+            page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped, left=seconds, answer=lines)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             temporary = files.temporary_path(self.path)
             try:
@@ -112,10 +124,14 @@ class _Live:
             self.write(stopped)
 
 
-def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> Page:
+def progress_page(
+    title: str, run: Path, *, begun: float, stopped: str = "", left: float | None = None, answer: Sequence[str] = ()
+) -> Page:
     """Return the page of the run in `run` as it stands. begun: when this session began, seconds since the epoch
 
-    stopped: why it does not reload; "": the run goes on
+    stopped  why it does not reload; "": the run goes on
+    left     seconds until it ends; None: that depends on its jobs
+    answer   the scores so far, in sentences
     """
     try:
         studies_in(run)
@@ -124,10 +140,12 @@ def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> 
     else:
         status = status_of(run)
     done, every = len(status.of("done")), len(status.standings) - len(status.of("begun"))
-    left = "time left: unknown until a job of each kind has ended"
-    if status.seconds_left is not None:
-        left = f"about {duration(status.seconds_left)} left for these"
-    verdict = stopped or f"Running: {done} of the {amount(every, 'job')} planned so far are done; {left}."
+    time_left = "time left: unknown until a job of each kind has ended"
+    if left is not None:
+        time_left = f"the race ends in {duration(left)} at the latest"
+    elif status.seconds_left is not None:
+        time_left = f"about {duration(status.seconds_left)} left for these"
+    verdict = stopped or f"Running: {done} of the {amount(every, 'job')} planned so far are done; {time_left}."
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     facts: dict[str, Fact] = {
@@ -148,6 +166,8 @@ def progress_page(title: str, run: Path, *, begun: float, stopped: str = "") -> 
         Section("The plan", parts=tuple(each for each in plan if each.rows)),
     ]
     sections = [each for each in sections if each.rows or each.parts]
+    if answer:
+        sections.insert(0, Section("Answer so far", lines=tuple(answer)))
     curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running", "begun")])
     figures = {}
     if curves:
