@@ -55,6 +55,8 @@ def search_in(run: Path, search: SearchRecipe) -> FineTuned:
         setting=recipe.setting,
         fine_tunes=True,
         baseline=None,
+        frozen=None,
+        simple={},
         with_trials=lambda number: given,
     )
     return searched(given, run)

@@ -376,7 +376,8 @@ def fit_simple(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict
     task, simple = entries.materials.task, entries.simple
     errors = do_all(simple.values(), run, watch=watch)
     lost = reasons_of({name: [job] for name, job in simple.items()}, errors)
-    entries = without_lost(entries, lost)
+    if lost:
+        entries = without_lost(entries, lost)
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
         return entries, lost
     gold = [example.label for example in task.examples("dev")]
