@@ -132,18 +132,21 @@ class _Race:
             self.entries = only(self.entries, [*self.entries.models][: self.lengths.contestants])
         return True
 
-    def end(self) -> float:
-        """Return when training ends, as `time.monotonic` counts; infinity if the budget is not one of time."""
+    def end(self, *, tests: bool = False) -> float:
+        """Return when training, or the tests of a round, ends, as `time.monotonic` counts; infinity if the budget is
+        not one of time.
+        """
         if self.budget is None or self.budget.unit != "seconds":
             return math.inf
-        return time.monotonic() + self.left()
+        return time.monotonic() + self.left(tests=tests)
 
-    def left(self) -> float:
-        """Return what is left of the budget."""
+    def left(self, *, tests: bool = False) -> float:
+        """Return what is left of the budget, for training or for tests."""
         if self.budget is None:
             return math.inf
-        tests = 0.0 if self.complete else self.lengths.tests  # a first round that is not complete is tested at the end
-        return self.budget.amount * (1 - RESERVE[self.budget.unit]) - tests - self.budget.spent(self.run)
+        # a first round that is not complete is tested at the end
+        reserved = 0.0 if self.complete or tests else self.lengths.tests
+        return self.budget.amount * (1 - RESERVE[self.budget.unit]) - reserved - self.budget.spent(self.run)
 
     def fits(self) -> bool:
         """Return True if the next round fits into what is left, by what the last one took."""
@@ -186,9 +189,9 @@ class _Race:
         tried = self.entries.recipe.settings()
         return self.chosen or [Candidate(name, setting) for name in self.entries.models for setting in tried]
 
-    def do(self, jobs: Sequence[Job]) -> None:
-        """Do the jobs that have no result yet, until the time is up."""
-        end = self.end() if missing(jobs, self.run) else math.inf
+    def do(self, jobs: Sequence[Job], *, tests: bool = False) -> None:
+        """Do the jobs that have no result yet, until the time is up. tests: whether they are the tests of a round"""
+        end = self.end(tests=tests) if missing(jobs, self.run) else math.inf
         with deadline(end, self.watch) as watch:
             self.errors |= do_all(jobs, self.run, watch=watch)
 
@@ -203,7 +206,7 @@ class _Race:
         if number == 0:
             self.choose(self.candidates())
         tests = self.tests(number)
-        self.do(tests)
+        self.do(tests, tests=True)
         self.job_costs |= {at: sum(map(self.cost, jobs)) for at, jobs in {**planned, ("", "test"): tests}.items()}
         if number == 0:  # of several settings later rounds have one
             tried = len(self.entries.recipe.settings())

@@ -48,7 +48,7 @@ from acclimate.races.search import (
     test_row,
 )
 from acclimate.reports.live import live_page
-from acclimate.reports.table import GeneralLoss
+from acclimate.reports.table import FROZEN, GeneralLoss
 from acclimate.statistics.significance import FEWEST_SEEDS
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
@@ -196,7 +196,9 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
     for name, tests in tuned.tests().items():
         jobs = tuned.tuned.get(name) or [job for test in tests for job in test.needs.values()]
         seeds = tuned.entries.seeds
-        costs = {"tuning": {seed: [job] for seed, job in zip(seeds, jobs, strict=True)}}
+        costs: dict[str, Any] = {"tuning": {seed: [job] for seed, job in zip(seeds, jobs, strict=True)}}
+        if name == FROZEN:
+            costs = {"tuning": {seed: [job.needs["fitted"], job] for seed, job in zip(seeds, jobs, strict=True)}}
         if name in tuned.tuned:
             adapting = {seed: adapting_jobs(name, tuned.entries, seed=seed) for seed in seeds}
             costs = {"adapting": adapting, **costs}

@@ -250,7 +250,7 @@ def _probes(outcome: Outcome) -> Section:
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
-        + ". A probe cannot win. Read-out: what the layer reads of a text, chosen on the training rows.",
+        + ". Read-out: what the layer reads of a text, chosen on the training rows.",
         *_one_vector(probes),
         *([f"Holm's correction counts together: {found[0].against.family} ({len(found)})."] if found else []),
         *_cautions((outcome.label(each.against.key), each.comparison.caution) for each in found),
