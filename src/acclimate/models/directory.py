@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.files import DamagedError, read_object
-from acclimate.models.families import CONFIG, ENCODERS, LAYERS, quantised, require_encoder_config
+from acclimate.models.families import CONFIG, ENCODERS, LAYERS, layer_weights, quantised, require_encoder_config
 from acclimate.models.formats import ENCODER_FOLDER, WEIGHTS, family_in, weight_files
 
 ADAPTER = "adapter_config.json"  # of peft: transformers loads the adapters beside it over the weights
@@ -262,7 +262,7 @@ def require_names(
     layers = config.get(LAYERS.get(family, "num_hidden_layers"))
     if not isinstance(layers, int):
         return
-    own = {name.removeprefix(f"{prefix}.") for name in headers}
+    own = {current_name(name).removeprefix(f"{prefix}.") for name in headers}
     parts = [{name for name in own if name.startswith(f"{stem}.{layer}.")} for layer in range(min(layers, len(own)))]
     if layers > len(own) or not all(parts):
         lost = next((number for number, part in enumerate(parts) if not part), len(parts))
@@ -270,6 +270,23 @@ def require_names(
             f"of its {layers:,} layers, number {lost} has no weight whose name begins with {prefix}.{stem}.{lost}"
         )
         raise ValueError(_mismatched(directory, evidence))
+    names = (f"{stem}.{layer}.{name}" for layer in range(layers) for name in layer_weights(family))
+    if lost := [f"{prefix}.{name}" for name in names if name not in own]:
+        raise ValueError(lost_weights(str(directory), lost))
+
+
+def current_name(name: str) -> str:
+    """Return a weight's name with the LayerNorm of today for that of the first BERT, which transformers also reads."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def lost_weights(source: str, names: Collection[str]) -> str:
+    """Return the sentence on weights of the encoder that a checkpoint lacks or has in another shape."""
+    excerpt = ", ".join(sorted(names)[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+    return (
+        f"{source}: weights of the encoder are missing or have another shape than config.json says ({len(names)}): "
+        f"{excerpt}. They would be random. Check that config.json and the weights belong together."
+    )
 
 
 def _owner(words: re.Match[str]) -> str:

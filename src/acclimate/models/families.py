@@ -39,6 +39,31 @@ ENCODERS = {
     )
 }
 LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
+# common families -> the modules with weights and biases in each layer, by their names in a checkpoint
+_OUTPUTS = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
+_OUTPUTS += ("output.LayerNorm",)
+_BERT_LAYER = (*(f"attention.self.{name}" for name in ("query", "key", "value")), *_OUTPUTS)
+_ALBERT_LAYER = ("attention.query", "attention.key", "attention.value", "attention.dense", "attention.LayerNorm")
+_ALBERT_LAYER += ("ffn", "ffn_output", "full_layer_layer_norm")
+_DISTILBERT_LAYER = (*(f"attention.{name}_lin" for name in ("q", "k", "v", "out")), "ffn.lin1", "ffn.lin2")
+_MPNET_LAYER = (*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm", *_OUTPUTS[2:])
+LAYER_MODULES = {
+    **dict.fromkeys(("bert", "camembert", "electra", "ernie", "roberta", "xlm-roberta"), _BERT_LAYER),
+    "albert": tuple(f"albert_layers.0.{name}" for name in _ALBERT_LAYER),
+    "deberta": _OUTPUTS,
+    "deberta-v2": (*(f"attention.self.{name}_proj" for name in ("query", "key", "value")), *_OUTPUTS),
+    "distilbert": (*_DISTILBERT_LAYER, "sa_layer_norm", "output_layer_norm"),
+    "mpnet": _MPNET_LAYER,
+}
+# the same, of modules that may have no bias
+LAYER_WEIGHTS = {
+    "deberta": ("attention.self.in_proj",),
+    "eurobert": (
+        *(f"self_attn.{name}_proj" for name in "qkvo"),
+        *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+    ),
+    "modernbert": ("attn.Wqkv", "attn.Wo", "mlp_norm", "mlp.Wi", "mlp.Wo"),
+}
 # families that count positions from behind the padding's id
 FROM_BEHIND_PADDING = frozenset(
     """
@@ -103,6 +128,14 @@ def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping
     if not known:
         return f"{where}: model_type in {CONFIG} is {family!r:.80}, a family that transformers does not have. {ENCODER}"
     return f"{where}: no text encoder ({named}): {family} has no masked language model of text. {ENCODER}"
+
+
+def layer_weights(family: str) -> list[str]:
+    """Return the names of weights that each layer of the family has, after the layer's number; [] if not known here."""
+    modules, weights = LAYER_MODULES.get(family, ()), LAYER_WEIGHTS.get(family, ())
+    return [f"{module}.{kind}" for module in modules for kind in ("bias", "weight")] + [
+        f"{module}.weight" for module in weights
+    ]
 
 
 def positions_read(config: Mapping[str, Any]) -> int | None:
