@@ -234,16 +234,16 @@ CASES = {
     "socket": (listening, r"model\.safetensors: is a socket"),
     "device": (linked("/dev/zero"), r"model\.safetensors: is a device"),
     "broken link": (linked("nowhere"), r"model\.safetensors: cannot be opened: No such file"),
-    "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is no"),
-    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is no"),
+    "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is not"),
+    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is not"),
     "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"_config\.json: the name 'a' occurs twice"),
 }  # fmt: skip
 HEAD = {"architectures": ["BertForSequenceClassification"]}
 CASES |= {
     "gaps": (config(**HEAD, id2label={"0": "a", "2": "b"}), r"config\.json: id2label has the numbers 0, 2"),
     "one name twice": (config(**HEAD, id2label={"0": "a", "1": "a"}), r"id2label has 'a' for 2 classes"),
-    "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is no name"),
-    "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is no object"),
+    "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is not text"),
+    "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is not an object"),
     "numbers of several labels": (
         config(**HEAD, problem_type="regression", id2label={"0": "a", "1": "b"}),
         r"problem_type is 'regression', which has one output, but id2label has 2",
@@ -272,7 +272,7 @@ def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tm
     save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
     config(pad_token_id=None)(tmp_path / "model")
     for read in READERS:
-        with pytest.raises(ValueError, match="states no pad_token_id"):
+        with pytest.raises(ValueError, match=r"pad_token_id in config\.json is None, but"):
             read(str(tmp_path / "model"))
 
 
