@@ -1,4 +1,4 @@
-"""A finished race made in a second: no training, but the predictions come from the weights to use, text by text."""
+"""A finished race made in a second: the model to use is trained for some steps, and its predictions are scored."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import (
     AutoModelForQuestionAnswering,
@@ -16,18 +18,19 @@ from transformers import (
     AutoModelForTokenClassification,
     AutoTokenizer,
     BertTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 
 from acclimate.core import files
-from acclimate.core.types import Cost, Example, Label, Score, Split
+from acclimate.core.types import Batch, Cost, Example, Label, Score, Split
 from acclimate.data.inputs import COLUMNS
 from acclimate.jobs.job import read_result
 from acclimate.jobs.run import do_all
 from acclimate.methods.baselines import TfidfRecipe, baseline_of
-from acclimate.methods.task_loss import predict
+from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
-from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
 from acclimate.races import work
 from acclimate.races.contestants import job_of, tested_baseline
@@ -36,9 +39,11 @@ from acclimate.races.race import hand_over_baseline
 from acclimate.races.search import test_row
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared, prepare
-from acclimate.tasks.rows import SPANS, encode_rows
+from acclimate.tasks.rows import SPANS, encode_rows, with_labels
 from acclimate.tasks.task import Kind, Task
 from acclimate.tasks.thresholds import Threshold
+from acclimate.training.loop import adamw, train
+from acclimate.training.plan import Plan
 from families import CLASSIFIED, VOCABULARY
 from studies import raced, recorded
 
@@ -49,6 +54,7 @@ BASE = "chemists/base-model"
 USED = ("DAPT", 1)
 PROBLEMS = {"multilabel": "multi_label_classification", "score": "regression"}
 TAGS = ("B-acid", "I-acid", "O")
+PLAN = Plan(steps=30, batch=32, rate=4e-3, precision="float32")  # of the model to use
 
 
 def finished_race(
@@ -74,6 +80,7 @@ def finished_race(
     prepared = prepare(task, run, run / "data")
     _write_used(run, kind, labels, family, pooling, paired=paired)
     predicted = predictions(run / "use", splits["test"], kind)
+    assert len(set(predicted)) > 1 or len(labels) == 1
     gold = tuple(example.label for example in splits["test"])
     scores = []
     for contestant, seed in (("untouched", 0), ("untouched", 1), ("DAPT", 0), USED):
@@ -211,24 +218,8 @@ def _guesses(gold: Sequence[Label], generator: random.Random) -> tuple[Label, ..
     return tuple(generator.choice(gold) if generator.random() < 0.4 else label for label in gold)
 
 
-def _write_used(run: Path, kind: Kind, labels: Sequence[str], family: str, pooling: Pooling, *, paired: bool) -> None:
-    config = CLASSIFIED[family]().config
-    config.id2label = dict(enumerate(labels or (("start", "end") if kind == "span" else ("LABEL_0",))))
-    config.label2id = {label: place for place, label in config.id2label.items()}
-    config.problem_type = PROBLEMS.get(kind)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        autos = {"tokens": AutoModelForTokenClassification, "span": AutoModelForQuestionAnswering}
-        auto = autos.get(kind, AutoModelForSequenceClassification)
-        set_pooling(config, pooling)
-        model = (auto if pooling == "pooler" else PooledClassifiers).from_config(config)
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
-    tokenizer = BertTokenizer(
-        vocab={word: place for place, word in enumerate(words)},
-        model_max_length=MAX_TOKENS,
-        **({"pad_token": "[UNK]"} if config.pad_token_id == 1 else {}),
-    )
-    _spread(model.eval(), tokenizer, paired=paired and kind != "span")
+def _write_used(run: Path, kind: Kind, labels: tuple[str, ...], family: str, pooling: Pooling, *, paired: bool) -> None:
+    model, tokenizer = _trained(kind, labels, family, pooling, paired=paired)
     job = run / "jobs" / "fine-tune-dapt-seed-1-0123456789ab"
     for directory in (job / "checkpoint", run / "use"):
         with files.new_directory(directory) as temporary:
@@ -254,25 +245,77 @@ def write_job(directory: Path, label: str, settings: dict[str, Any] | None = Non
     files.write_json(directory / "job.json", about)
 
 
-@torch.no_grad()
-def _spread(model: Any, tokenizer: Any, *, paired: bool) -> None:
-    """Have the last layer say different things of different texts: each output gets mean 0 and deviation 1."""
-    examples = _examples("test", 60, "score", (), paired=paired)
-    pairs = [example.pair for example in examples] if paired else None
-    encoded = tokenizer(
-        [example.text for example in examples], pairs, truncation=True, padding=True, return_tensors="pt"
+@cache
+def _trained(
+    kind: Kind, labels: tuple[str, ...], family: str, pooling: Pooling, *, paired: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return a random model of the family, fine-tuned until its predictions differ, and its tokenizer. Do not change
+    them.
+    """
+    config = CLASSIFIED[family]().config
+    config.id2label = dict(enumerate(labels or (("start", "end") if kind == "span" else ("LABEL_0",))))
+    config.label2id = {label: place for place, label in config.id2label.items()}
+    config.problem_type = PROBLEMS.get(kind)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(VOCABULARY - 5))]
+    tokenizer = BertTokenizer(
+        vocab={word: place for place, word in enumerate(words)},
+        model_max_length=MAX_TOKENS,
+        **({"pad_token": "[UNK]"} if config.pad_token_id == 1 else {}),
     )
-    reads_types = getattr(model.config, "type_vocab_size", 0) > 1
-    inputs = {name: encoded[name] for name in ("input_ids", "attention_mask", *["token_type_ids"] * reads_types)}
-    if pooling_of(model.config) in OF_PLACES:
-        return
-    outputs = model(**inputs)
-    both = "start_logits" in outputs
-    logits = torch.stack([outputs.start_logits, outputs.end_logits], -1) if both else outputs.logits
-    deviation_C, mean_C = torch.std_mean(logits.flatten(0, -2), dim=0)
-    last = output_layer(model)
-    last.weight.div_(deviation_C[:, None])
-    last.bias.sub_(mean_C).div_(deviation_C)
+    examples = _separable_examples(kind, labels, paired=paired)
+    if pooling in OF_MENTIONS:
+        examples = list(map(_with_mentions, examples))
+    rows = with_labels(encode_rows(examples, tokenizer, MAX_TOKENS, kind, spans=SPANS[pooling]), examples, kind, labels)
+    if getattr(config, "type_vocab_size", 0) < 2:
+        rows.tokens.pop("token_type_ids", None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        autos = {"tokens": AutoModelForTokenClassification, "span": AutoModelForQuestionAnswering}
+        auto = autos.get(kind, AutoModelForSequenceClassification)
+        set_pooling(config, pooling)
+        model = (auto if pooling == "pooler" else PooledClassifiers).from_config(config)
+        objective = TaskLoss(model)
+        steps = list(train(objective, lambda step: _batch(rows, step), PLAN, adamw(objective, PLAN)))
+    assert steps[-1].loss < steps[0].loss
+    return model.eval(), tokenizer
+
+
+def _batch(rows: Batch, step: int) -> Batch:
+    first = step * PLAN.batch
+    return rows.take(np.arange(first, first + PLAN.batch) % len(rows))
+
+
+def _separable_examples(kind: Kind, labels: Sequence[str], *, paired: bool) -> list[Example]:
+    """Return the rows of the training steps.
+
+    Word n is of label n % len(labels). All words of a text are of its label, or of one of its labels, of which it has
+    one or two. A score is 5 for even words and 0 for odd words. Answers are as in the race's data.
+    """
+    count = PLAN.batch * PLAN.steps
+    if kind == "span":
+        return _examples("training", count, kind, labels, paired=paired)
+    generator, classes = random.Random("separable"), len(labels) or 2
+
+    def words(own: Sequence[int]) -> list[int]:
+        ranges = [range(place, VOCABULARY - 5, classes) for place in own]
+        return [generator.choice(generator.choice(ranges)) for _ in range(12)]
+
+    examples = []
+    for row in range(count):
+        own = [row % classes]
+        if kind == "multilabel" and row // classes % 2:
+            own = sorted({*own, (row + 1) % classes})
+        if kind == "tokens":
+            own = [*range(classes)]
+        numbers = words(own)
+        label: Label = labels[own[0]] if labels else 5.0 * (1 - own[0])
+        if kind == "multilabel":
+            label = tuple(labels[place] for place in own)
+        if kind == "tokens":
+            label = tuple(labels[number % classes] for number in numbers)
+        text, pair = (" ".join(f"word{number}" for number in drawn) for drawn in (numbers, words(own)))
+        examples.append(Example(f"training-{row}", text, label, pair if paired else None))
+    return examples
 
 
 def _facts(hashes: Any) -> Facts:

@@ -75,8 +75,8 @@ race train.csv --budget 20parsecs -> budget '20parsecs' is not understood. Write
 race CSV --metric f7 -> no metric is called 'f7'. Known: accuracy
 race CSV contestants=["TAPPT"] -> 'TAPPT' is not one of 'TAPT', 'TAPTER'
 race CSV --model ./nowhere -> ./nowhere: there is no such directory, and it is no hub id
-race CSV --checkpoint models/ours -> --checkpoint models/ours: has no name. Write NAME=PATH
-race CSV --checkpoint ours= -> --checkpoint ours=: has no path. Write NAME=PATH
+race CSV --checkpoint models/ours -> --checkpoint models/ours: the name is missing. Write NAME=PATH
+race CSV --checkpoint ours= -> --checkpoint ours=: the path is missing. Write NAME=PATH
 race CSV --checkpoint ours=a --checkpoint ours=b -> --checkpoint ours is stated twice, as a and b
 race CSV --checkpoint ours=./nowhere -> ./nowhere: there is no such directory, and it is no hub id
 study stilt ./nowhere -> ./nowhere: there is no such directory

@@ -206,6 +206,18 @@ CASES = {
     "layers of another family": (named("encoder.layer", "transformer.layer"), "of its 2 layers, number 0 has no"),
     "layers from 1": (named("layer.0", "layer.2"), "of its 2 layers, number 0 has no weight"),
     "lost layer": (config(num_hidden_layers=3), "of its 3 layers, number 2 has no weight"),
+    "names within layers": (
+        named("attention.self", "attention.own"),
+        r"weights of the encoder are missing .*\(12\): bert\.encoder\.layer\.0\.attention\.self\.key\.bias",
+    ),
+    "a name within a layer": (
+        named("layer.0.attention.self.query.weight", "layer.0.attention.self.qry.weight"),
+        r"weights of the encoder .*\(1\): bert\.encoder\.layer\.0\.attention\.self\.query\.weight\. They would",
+    ),
+    "a bias within a layer": (
+        named("layer.1.output.dense.bias", "layer.1.output.bias"),
+        r"weights of the encoder .*\(1\): bert\.encoder\.layer\.1\.output\.dense\.bias",
+    ),
     "no layer at all": (named("bert.", "something."), "begin with 'something.'"),
     "empty": (emptied, "the directory is empty"),
     "sentence-transformers": (in_a_folder, r"encoder .* is in .*0_Transformer\. Give that path"),
@@ -222,16 +234,16 @@ CASES = {
     "socket": (listening, r"model\.safetensors: is a socket"),
     "device": (linked("/dev/zero"), r"model\.safetensors: is a device"),
     "broken link": (linked("nowhere"), r"model\.safetensors: cannot be opened: No such file"),
-    "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is no"),
-    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is no"),
+    "negative length": (text("tokenizer_config.json", '{"model_max_length": -5}'), r"model_max_length = -5 is not"),
+    "worded length": (text("tokenizer_config.json", '{"model_max_length": "lots"}'), r"_max_length = 'lots' is not"),
     "key twice": (text("tokenizer_config.json", '{"a": 1, "a": 2}'), r"_config\.json: the name 'a' occurs twice"),
 }  # fmt: skip
 HEAD = {"architectures": ["BertForSequenceClassification"]}
 CASES |= {
     "gaps": (config(**HEAD, id2label={"0": "a", "2": "b"}), r"config\.json: id2label has the numbers 0, 2"),
     "one name twice": (config(**HEAD, id2label={"0": "a", "1": "a"}), r"id2label has 'a' for 2 classes"),
-    "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is no name"),
-    "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is no object"),
+    "labels that are no names": (config(**HEAD, id2label={"0": 5, "1": "a"}), r"id2label has 5, which is not text"),
+    "labels in a list": (config(**HEAD, id2label=["a", "b"]), r"id2label is not an object"),
     "numbers of several labels": (
         config(**HEAD, problem_type="regression", id2label={"0": "a", "1": "b"}),
         r"problem_type is 'regression', which has one output, but id2label has 2",
@@ -260,7 +272,7 @@ def test_a_null_padding_id_is_refused_where_positions_begin_behind_it(family, tm
     save_model(FAMILIES[family](), tokenizer, tmp_path / "model")
     config(pad_token_id=None)(tmp_path / "model")
     for read in READERS:
-        with pytest.raises(ValueError, match="states no pad_token_id"):
+        with pytest.raises(ValueError, match=r"pad_token_id in config\.json is None, but"):
             read(str(tmp_path / "model"))
 
 
@@ -280,6 +292,10 @@ def test_labels_of_a_model_without_a_head_are_not_read(checkpoint):
 
 # of the families with a masked language model in transformers, those that models/families.py leaves out
 OTHERS = {"bart", "mbart", "mvp", "layoutlm", "tapas", "modernvbert", "neomme", "ultravbert", "perceiver"}
+
+
+def test_the_families_whose_layers_are_checked_by_name_are_encoders():
+    assert {*families.LAYER_MODULES, *families.LAYER_WEIGHTS} <= {*families.ENCODERS}
 
 
 def test_the_encoders_are_the_families_with_a_masked_language_model_of_text():
@@ -302,8 +318,13 @@ def test_the_layers_of_every_family_have_the_names_that_are_checked(family, tmp_
     stated = json.loads(about.to_json_string(use_diff=False))
     assert stated[layers] == 2
     bare = {name.removeprefix(f"{model.base_model_prefix}."): header for name, header in headers.items()}
+    names_of_a_layer = families.layer_weights(family)
     for names in (headers, bare):
         directory.require_names(tmp_path, stated, names)
+        for part in names_of_a_layer:
+            rest = {name: header for name, header in names.items() if not name.endswith(f".1.{part}")}
+            with pytest.raises(ValueError, match=rf"weights of the encoder are missing .*\.1\.{part}\."):
+                directory.require_names(tmp_path, stated, rest)
         lost = {
             name: header for name, header in names.items() if ".1." not in name and not name.startswith("layers.1.")
         }
@@ -344,19 +365,11 @@ def test_a_config_without_weights_is_refused_with_a_way_out_where_weights_are_ne
     assert len(sentences) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (named("attention.self", "attention.own"), "12 weights of the encoder are missing .*attention.self.key"),
-        (named("layer.1.output.dense.bias", "layer.1.output.bias"), "1 weights of the encoder .*1.output.dense.bias"),
-        (config(intermediate_size=32), "6 weights of the encoder .* have another shape"),
-    ],
-)
-def test_weights_within_layers_are_refused_by_the_headers_as_by_the_loader(change, says, checkpoint):
-    change(checkpoint)
+def test_weights_of_another_shape_are_refused_by_the_headers_as_by_the_loader(checkpoint):
+    config(intermediate_size=32)(checkpoint)
     sentences = set()
     for read in (check_weights, load_masked_language_model):
-        with pytest.raises(ValueError, match=says) as error:
+        with pytest.raises(ValueError, match=r"weights of the encoder .* have another shape .*\(6\)") as error:
             read(str(checkpoint))
         sentences.add(str(error.value))
     assert len(sentences) == 1

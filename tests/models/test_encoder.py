@@ -345,14 +345,16 @@ def test_damaged_weights_are_refused_with_the_path(checkpoint):
 @pytest.mark.parametrize("load", [load_masked_language_model, lambda path: load_classifier(path, LABELS, seed=1)])
 def test_missing_weights_of_the_encoder_are_refused(checkpoint, load):
     change_weights(checkpoint, lambda weights: weights.pop("bert.encoder.layer.1.output.dense.weight"))
-    with pytest.raises(ValueError, match=r"1 weights of the encoder .*: bert.encoder.layer.1.output.dense.weight\."):
+    with pytest.raises(ValueError, match=r"weights of the encoder .*: bert.encoder.layer.1.output.dense.weight\."):
         load(checkpoint)
 
 
 @pytest.mark.parametrize("load", [load_masked_language_model, lambda path: load_classifier(path, LABELS, seed=1)])
 def test_weights_of_another_shape_are_refused(checkpoint, load):
     change_config(checkpoint, intermediate_size=48)
-    with pytest.raises(ValueError, match=r"6 weights of the encoder .*: bert.encoder.layer.0.*, \.\.\.\. They would"):
+    with pytest.raises(
+        ValueError, match=r"weights of the encoder .*\(6\): bert.encoder.layer.0.*, \.\.\.\. They would"
+    ):
         load(checkpoint)
 
 

@@ -20,7 +20,7 @@ import toys
 from acclimate import cli
 from acclimate.core import files as records
 from acclimate.core.types import Checkpoint
-from acclimate.data.checkpoints import checked, parse_checkpoints, same_tokenizer
+from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints, same_tokenizer
 from acclimate.models.loading import identity
 from acclimate.races.contestants import enter, probed
 from acclimate.races.contestants import tested_probe as look_at_test
@@ -122,7 +122,7 @@ def test_losses_are_shown_for_the_same_tokenizer_only(raced: Any) -> None:
     assert "theirs" not in facts.general_losses
     before, after = facts.general_losses["ours"]
     assert after != before
-    note = "theirs has its own tokenizer, which reads its texts."
+    note = "theirs has another tokenizer"
     assert sum(each.startswith(note) for each in raced.outcome.notes) == 1
     assert not any(each.startswith("ours has its own") for each in raced.outcome.notes)
     assert not any("random weights" in each for each in raced.outcome.notes)
@@ -286,9 +286,9 @@ def test_a_checkpoint_of_the_hub_is_named_in_the_jobs_by_its_id(toy_race: Any, s
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (["models/ours"], "--checkpoint models/ours: has no name. Write NAME=PATH"),
+        (["models/ours"], "--checkpoint models/ours: the name is missing. Write NAME=PATH"),
         (["=models/ours"], "has no name"),
-        (["ours="], "has no path"),
+        (["ours="], "the path is missing"),
         (["ours"], "has no name"),
         (["ours=a", "ours=b"], "--checkpoint ours is stated twice, as a and b"),
         (["ours=a", "Ours =b"], "checkpoints 'ours' and 'Ours' have the same name"),
@@ -317,8 +317,8 @@ Random-Weights, word list, model"""
 
 @pytest.mark.parametrize("name", re.split(r", |\n", TAKEN))
 def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Path) -> None:
-    with pytest.raises(ValueError, match=r"is the name of a contestant already\. Rename it"):
-        checked({name: str(ours)}, None, taken=RaceRecipe().taken)
+    with pytest.raises(ValueError, match=r"is already a contestant\. Choose another name"):
+        resolve_checkpoints({name: str(ours)}, None, reserved_names=RaceRecipe().taken)
 
 
 def test_what_is_no_encoder_is_refused_before_any_training(
@@ -330,12 +330,12 @@ def test_what_is_no_encoder_is_refused_before_any_training(
 
     def refused(message: str, **checkpoints: Any) -> None:
         with pytest.raises(ValueError, match=message):
-            checked(checkpoints, str(start), taken=recipe.taken)
+            resolve_checkpoints(checkpoints, str(start), reserved_names=recipe.taken)
 
     refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
     refused("checkpoint 'ours': .*holds no config.json", ours=toy_inputs)
-    refused("checkpoint 'ours' is 3, no directory or hub id", ours=3)
+    refused("checkpoint 'ours' is 3. Give a directory or a hub id", ours=3)
     refused("checkpoint 'ours': 'scratch' is no model", ours="scratch")
     for kind, config in {"a decoder": GPT2Config(vocab_size=50), "an encoder-decoder": T5Config(vocab_size=50)}.items():
         shutil.copytree(ours, tmp_path / kind)
@@ -352,8 +352,8 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("checkpoint 'ours': .*tokenizer", ours=tmp_path / "wordless")
     refused("'ours' has the same files as the model that the race starts from", ours=start)
     refused("'b' has the same files as checkpoint 'a'", a=ours, b=ours)
-    with pytest.raises(ValueError, match="a mapping is needed"):
-        checked([str(ours)], str(start), taken=recipe.taken)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="give a mapping"):
+        resolve_checkpoints([str(ours)], str(start), reserved_names=recipe.taken)  # type: ignore[arg-type]
 
 
 def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(

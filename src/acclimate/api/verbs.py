@@ -618,12 +618,12 @@ def _tell(watch: Watch, stage: str, *notes: str) -> None:
 def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch, recipe: RaceRecipe) -> Inputs:
     """Return what a race of this recipe runs on. given: the arguments of `race`"""
     from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
-    from acclimate.data.checkpoints import checked
+    from acclimate.data.checkpoints import resolve_checkpoints
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED
 
     check_models([start])
-    checkpoints = checked(given["checkpoints"] or {}, start, taken=recipe.taken)
+    checkpoints = resolve_checkpoints(given["checkpoints"] or {}, start, reserved_names=recipe.taken)
     _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
     check_ready(given)
     task, data = given["task"], given["data"]

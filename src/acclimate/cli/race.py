@@ -179,7 +179,7 @@ def race(
     """Compare ways of adapting a model on a task: table, verdict, report and the model to use."""
     from dataclasses import replace
 
-    from acclimate.data.checkpoints import checked, parse_checkpoints
+    from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.budget import budget_or_usual, check_listed
@@ -201,7 +201,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
-    own = checked(parse_checkpoints(checkpoints or ()), start, taken=stated.taken)
+    own = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=stated.taken)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {

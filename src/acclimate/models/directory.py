@@ -1,6 +1,7 @@
 """Whether a directory is a checkpoint that can be adapted and fine-tuned.
 
-Its files, its config and the headers of its weights are read, which needs neither torch nor transformers. Every verb
+Its files, its config and the headers of its weights are read. That needs no torch, and transformers only to say what
+a refused model is. Every verb
 asks `require_usable` before it loads anything, so all refuse a model with the same sentence.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.files import DamagedError, read_object
-from acclimate.models.families import CONFIG, ENCODERS, LAYERS, quantised, require_encoder_config
+from acclimate.models.families import CONFIG, ENCODERS, LAYERS, layer_weights, quantised, require_encoder_config
 from acclimate.models.formats import ENCODER_FOLDER, WEIGHTS, family_in, weight_files
 
 ADAPTER = "adapter_config.json"  # of peft: transformers loads the adapters beside it over the weights
@@ -40,8 +41,7 @@ PACKED = re.compile(r"\.(qweight|qzeros|SCB|absmax|quant_map|quant_state\..*)$")
 def require_usable(directory: Path) -> None:
     """Raise ValueError, naming the file and the way out, if the directory holds a model that cannot be adapted.
 
-    A directory with a tokenizer alone passes, and so does one with a config alone: what reads more of it says what is
-    missing. `weight_headers` and `require_safetensors` are for those who load weights.
+    A tokenizer alone or a config alone passes; the code that needs more reports what is missing.
     """
     names = _readable(directory)
     _require_transformers_model(directory, names)
@@ -69,26 +69,26 @@ def require_usable(directory: Path) -> None:
 
 def require_vocabulary(where: str, largest: int, config: Mapping[str, Any]) -> None:
     """Raise ValueError if the tokenizer has larger ids than the weights have rows. largest: of its ids"""
-    known = config.get("vocab_size")
-    if isinstance(known, int) and largest >= known:
+    vocabulary_size = config.get("vocab_size")
+    if isinstance(vocabulary_size, int) and largest >= vocabulary_size:
         raise ValueError(
-            f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = {known:,}. Save "
-            f"the tokenizer that belongs to the weights there"
+            f"{where}: the tokenizer has ids up to {largest:,}, but config.json says vocab_size = "
+            f"{vocabulary_size:,}. Replace the tokenizer by the one that belongs to the weights"
         )
 
 
 def require_bounded(where: str, normalizer: Any) -> None:
     """Raise ValueError if a normaliser of `tokenizers` could make a text MOST_GROWTH times as long.
 
-    Replacements grow a text by the length of their content per character that they match, and those of a sequence
-    multiply. A pattern that is a regular expression matches one character at least.
+    A replacement multiplies the length by len(content) / len(match); replacements in a sequence multiply each other. A
+    regular expression matches at least one character.
     """
     if normalizer is None:
         return
     if (growth := _growth(json.loads(normalizer.__getstate__()))) > MOST_GROWTH:
         raise ValueError(
-            f"{where}/tokenizer.json: the normalizer can make a text {growth:,} times as long; at most "
-            f"{MOST_GROWTH} times is read. Restore the file, or remove the replacement"
+            f"{where}/tokenizer.json: the normalizer can make a text {growth:,} times as long; the limit is "
+            f"{MOST_GROWTH} times. Remove the replacement, or restore the file"
         )
 
 
@@ -218,22 +218,25 @@ def _is_packed(name: str, kind: str, shape: tuple[int, ...]) -> bool:
 
 def _require_shards(directory: Path, names: Collection[str]) -> None:
     """Raise ValueError if a file of weights that are in several files is missing."""
-    wanted: set[str] = set()
+    shards: set[str] = set()
     if INDEX in names:
-        listed = read_object(directory / INDEX, way_out=RESTORE).get("weight_map")
-        if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
-            raise ValueError(f"{directory / INDEX}: weight_map is no object of file names. {RESTORE}")
-        wanted |= set(listed.values())
+        weight_map = read_object(directory / INDEX, way_out=RESTORE).get("weight_map")
+        if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+            raise ValueError(f"{directory / INDEX}: weight_map is not an object of file names. {RESTORE}")
+        shards |= set(weight_map.values())
     for name in names:
         if parts := SHARD.match(name):
             total, width = int(parts[3]), len(parts[3])
             if not 1 <= total <= 10_000:
-                raise ValueError(f"{directory / name}: no name of one part of 10,000 at most. {RESTORE}")
-            wanted |= {f"{parts[1]}-{number:0{width}}-of-{parts[3]}.safetensors" for number in range(1, total + 1)}
-    if lost := sorted(wanted - set(names)):
-        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
+                raise ValueError(
+                    f"{directory / name}: the name states a number of parts that is not between 1 and 10,000. {RESTORE}"
+                )
+            shards |= {f"{parts[1]}-{number:0{width}}-of-{parts[3]}.safetensors" for number in range(1, total + 1)}
+    if missing_shards := sorted(shards - set(names)):
+        excerpt = ", ".join(missing_shards[:NAMES_SHOWN]) + (", ..." if len(missing_shards) > NAMES_SHOWN else "")
         raise ValueError(
-            f"{directory}: {len(lost)} of {len(wanted)} files of the weights are missing: {shown}. Copy them there"
+            f"{directory}: {len(missing_shards)} of {len(shards)} files of the weights are missing: {excerpt}. "
+            f"Copy them there"
         )
 
 
@@ -262,14 +265,32 @@ def require_names(
     layers = config.get(LAYERS.get(family, "num_hidden_layers"))
     if not isinstance(layers, int):
         return
-    own = {name.removeprefix(f"{prefix}.") for name in headers}
+    own = {current_name(name).removeprefix(f"{prefix}.") for name in headers}
     parts = [{name for name in own if name.startswith(f"{stem}.{layer}.")} for layer in range(min(layers, len(own)))]
     if layers > len(own) or not all(parts):
-        lost = next((number for number, part in enumerate(parts) if not part), len(parts))
+        missing_layer = next((number for number, part in enumerate(parts) if not part), len(parts))
         evidence = (
-            f"of its {layers:,} layers, number {lost} has no weight whose name begins with {prefix}.{stem}.{lost}"
+            f"of its {layers:,} layers, number {missing_layer} has no weight whose name begins with "
+            f"{prefix}.{stem}.{missing_layer}"
         )
         raise ValueError(_mismatched(directory, evidence))
+    names = (f"{stem}.{layer}.{name}" for layer in range(layers) for name in layer_weights(family))
+    if lost := [f"{prefix}.{name}" for name in names if name not in own]:
+        raise ValueError(lost_weights(str(directory), lost))
+
+
+def current_name(name: str) -> str:
+    """Return a weight's name with the LayerNorm of today for that of the first BERT, which transformers also reads."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+
+def lost_weights(source: str, names: Collection[str]) -> str:
+    """Return the sentence on weights of the encoder that a checkpoint lacks or has in another shape."""
+    excerpt = ", ".join(sorted(names)[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+    return (
+        f"{source}: weights of the encoder are missing or have another shape than config.json says ({len(names)}): "
+        f"{excerpt}. They would be random. Check that config.json and the weights belong together."
+    )
 
 
 def _owner(words: re.Match[str]) -> str:
@@ -288,9 +309,9 @@ def _mismatched(directory: Path, evidence: str) -> str:
 
 
 def _wrapped(directory: Path, wrapper: str, headers: Collection[str]) -> str:
-    many = sum(name.startswith(wrapper) for name in headers)
+    count = sum(name.startswith(wrapper) for name in headers)
     return (
-        f"{directory}: {many} of {len(headers)} names of weights begin with {wrapper!r}, which transformers does not "
+        f"{directory}: {count} of {len(headers)} names of weights begin with {wrapper!r}, which transformers does not "
         f"know, so the encoder would be random. Remove the prefix from each file F of weights: "
         f"from safetensors.torch import load_file, save_file; "
         f"save_file({{name.removeprefix({wrapper!r}): weight for name, weight in load_file(F).items()}}, F, "
@@ -304,16 +325,18 @@ def _check_labels(path: Path, config: Mapping[str, Any]) -> None:
     if labels is None:
         return
     if not isinstance(labels, dict) or not all(re.fullmatch(r"\d{1,9}", key) for key in labels):
-        raise DamagedError(f"{path}: id2label is no object of numbers and names: {labels!r:.60}. {RESTORE}")
+        raise DamagedError(f"{path}: id2label is not an object of numbers and names: {labels!r:.60}. {RESTORE}")
     classes = config.get("architectures")
     names = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
     if not names or any(re.search(r"(ForMaskedLM|ForPreTraining|Model)$", name) for name in names):
         return  # no head: the labels are not read
     if {int(key) for key in labels} != {*range(len(labels))}:
-        shown = ", ".join([*labels][:NAMES_SHOWN])
-        raise DamagedError(f"{path}: id2label has the numbers {shown}, but they must run from 0 to the last. {RESTORE}")
-    if wrong := next((label for label in labels.values() if not isinstance(label, str)), None):
-        raise DamagedError(f"{path}: id2label has {wrong!r:.60}, which is no name. {RESTORE}")
+        excerpt = ", ".join([*labels][:NAMES_SHOWN])
+        raise DamagedError(
+            f"{path}: id2label has the numbers {excerpt}, but they must run from 0 to the last. {RESTORE}"
+        )
+    if fault := next((label for label in labels.values() if not isinstance(label, str)), None):
+        raise DamagedError(f"{path}: id2label has {fault!r:.60}, which is not text. {RESTORE}")
     name, count = Counter(labels.values()).most_common(1)[0] if labels else ("", 0)
     if count > 1:
         raise DamagedError(f"{path}: id2label has {name!r} for {count} classes. Give each class a name of its own")
@@ -327,4 +350,4 @@ def _check_length(path: Path) -> None:
     """Raise DamagedError unless the length that the tokenizer states is a number from 1, or not stated."""
     longest = read_object(path, way_out=RESTORE).get("model_max_length", 1)
     if longest is not None and (isinstance(longest, bool) or not isinstance(longest, int | float) or not longest >= 1):
-        raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is no number from 1. {RESTORE}")
+        raise DamagedError(f"{path}: model_max_length = {longest!r:.60} is not a number of at least 1. {RESTORE}")

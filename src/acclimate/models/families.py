@@ -39,6 +39,30 @@ ENCODERS = {
     )
 }
 LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
+# common families -> the modules with weights and biases in each layer, by their names in a checkpoint
+_FEED_FORWARD = ("intermediate.dense", "output.dense", "output.LayerNorm")
+_OUTPUTS = ("attention.output.dense", "attention.output.LayerNorm", *_FEED_FORWARD)
+_BERT_LAYER = (*(f"attention.self.{name}" for name in ("query", "key", "value")), *_OUTPUTS)
+_ALBERT_ATTENTION = (f"attention.{name}" for name in ("query", "key", "value", "dense", "LayerNorm"))
+_ALBERT_LAYER = (*_ALBERT_ATTENTION, "ffn", "ffn_output", "full_layer_layer_norm")
+_DISTILBERT_ATTENTION = (f"attention.{name}_lin" for name in ("q", "k", "v", "out"))
+LAYER_MODULES = {
+    **dict.fromkeys(("bert", "camembert", "electra", "ernie", "roberta", "xlm-roberta"), _BERT_LAYER),
+    "albert": tuple(f"albert_layers.0.{name}" for name in _ALBERT_LAYER),
+    "deberta": _OUTPUTS,
+    "deberta-v2": (*(f"attention.self.{name}_proj" for name in ("query", "key", "value")), *_OUTPUTS),
+    "distilbert": (*_DISTILBERT_ATTENTION, "ffn.lin1", "ffn.lin2", "sa_layer_norm", "output_layer_norm"),
+    "mpnet": (*(f"attention.attn.{name}" for name in "qkvo"), "attention.LayerNorm", *_FEED_FORWARD),
+}
+# the same, of modules that may have no bias
+LAYER_WEIGHTS = {
+    "deberta": ("attention.self.in_proj",),
+    "eurobert": (
+        *(f"self_attn.{name}_proj" for name in "qkvo"),
+        *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+    ),
+    "modernbert": ("attn.Wqkv", "attn.Wo", "mlp_norm", "mlp.Wi", "mlp.Wo"),
+}
 # families that count positions from behind the padding's id
 FROM_BEHIND_PADDING = frozenset(
     """
@@ -61,25 +85,25 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
             f'weights there, such as "model_type": "bert"'
         )
     for name in ("quantization_config", "compression_config"):
-        if (about := config.get(name)) is None:
+        if (quantisation := config.get(name)) is None:
             continue
-        if not about:
+        if not quantisation:
             raise ValueError(
-                f"{where}: {name} in {CONFIG} is empty ({about!r}), so nothing can load it. Remove the entry"
+                f"{where}: {name} in {CONFIG} is empty ({quantisation!r}), so nothing can load it. Remove the entry"
             )
-        method = about.get("quant_method") if isinstance(about, dict) else None
+        method = quantisation.get("quant_method") if isinstance(quantisation, dict) else None
         raise ValueError(quantised(where, f"{name} in {CONFIG}" + (f": {method}" if method else "")))
     if family not in ENCODERS or config.get("is_encoder_decoder") is True:
         raise ValueError(_no_encoder(where, family, classes, config))
     if config.get("is_decoder") is True:
         raise ValueError(
-            f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked language model. {ENCODER}"
+            f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked-language-model head. {ENCODER}"
         )
     pad = config.get("pad_token_id", 1)
     if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
         raise ValueError(
-            f"{where}: {CONFIG} states no pad_token_id ({pad!r}), and positions of {family} begin behind it. Write the "
-            f"id of the tokenizer's padding there"
+            f"{where}: pad_token_id in {CONFIG} is {pad!r}, but {family} counts positions from it. Set it to the id of "
+            f"the tokenizer's padding token"
         )
 
 
@@ -88,21 +112,29 @@ def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping
     from transformers import CONFIG_MAPPING
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    known, code = family in CONFIG_MAPPING, config.get("auto_map")
-    named = f"{classes[0] if classes else family}"
-    if code and not known:
-        name, value = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
+    is_known, code = family in CONFIG_MAPPING, config.get("auto_map")
+    class_name = f"{classes[0] if classes else family}"
+    if code and not is_known:
+        entry, value = next(iter(code.items())) if isinstance(code, dict) else ("auto_map", code)
         return (
-            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {name} = {value!r:.80}), and acclimate "
-            f"runs no code from a model. {ENCODER}"
+            f"{where}: the model needs code of its own (auto_map in {CONFIG}: {entry} = {value!r:.80}), and acclimate "
+            f"never runs code that comes with a model. {ENCODER}"
         )
-    if config.get("is_encoder_decoder") is True or (known and CONFIG_MAPPING[family].is_encoder_decoder):
-        return f"{where}: an encoder-decoder ({named}), which cannot be adapted as an encoder. {ENCODER}"
+    if config.get("is_encoder_decoder") is True or (is_known and CONFIG_MAPPING[family].is_encoder_decoder):
+        return f"{where}: an encoder-decoder ({class_name}), which cannot be adapted as an encoder. {ENCODER}"
     if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or any(CAUSAL.search(name) for name in classes):
-        return f"{where}: a decoder ({named}): it has no masked language model. {ENCODER}"
-    if not known:
+        return f"{where}: a decoder ({class_name}): it has no masked-language-model head. {ENCODER}"
+    if not is_known:
         return f"{where}: model_type in {CONFIG} is {family!r:.80}, a family that transformers does not have. {ENCODER}"
-    return f"{where}: no text encoder ({named}): {family} has no masked language model of text. {ENCODER}"
+    return f"{where}: no text encoder ({class_name}): {family} has no masked language model of text. {ENCODER}"
+
+
+def layer_weights(family: str) -> list[str]:
+    """Return the names of weights that each layer of the family has, after the layer's number; [] if not known here."""
+    modules, weights = LAYER_MODULES.get(family, ()), LAYER_WEIGHTS.get(family, ())
+    return [f"{module}.{kind}" for module in modules for kind in ("bias", "weight")] + [
+        f"{module}.weight" for module in weights
+    ]
 
 
 def positions_read(config: Mapping[str, Any]) -> int | None:

@@ -22,8 +22,9 @@ from acclimate.core.files import MANIFEST, check_manifest, read_json, read_objec
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
 from acclimate.models.directory import (
-    NAMES_SHOWN,
+    current_name,
     file_of_weight,
+    lost_weights,
     require_safetensors,
     require_usable,
     weight_headers,
@@ -154,13 +155,9 @@ def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> 
 def require_encoder(model: PreTrainedModel, absent: Iterable[str], where: str) -> None:
     """Raise ValueError if one of the `absent` weights belongs to the encoder. Head and pooler may be new."""
     encoder = f"{model.base_model_prefix}."
-    lost = sorted(name for name in absent if name.startswith(encoder) and not name.startswith(f"{encoder}pooler."))
+    lost = [name for name in absent if name.startswith(encoder) and not name.startswith(f"{encoder}pooler.")]
     if lost:
-        shown = ", ".join(lost[:NAMES_SHOWN]) + (", ..." if len(lost) > NAMES_SHOWN else "")
-        raise ValueError(
-            f"{where}: {len(lost)} weights of the encoder are missing or have another shape than config.json says: "
-            f"{shown}. They would be random. Check that config.json and the weights belong together."
-        )
+        raise ValueError(lost_weights(where, lost))
 
 
 def require_finite(model: PreTrainedModel, where: str) -> None:
@@ -343,9 +340,8 @@ def _require_every_weight(where: str, content: str) -> None:
         model = kind.from_config(config)
     prefix = f"{model.base_model_prefix}."
 
-    def own(name: str) -> str:  # gamma and beta are names of the first BERT, which transformers knows
-        plain = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-        return plain.removeprefix(prefix)
+    def own(name: str) -> str:
+        return current_name(name).removeprefix(prefix)
 
     shapes = {own(name): shape for name, (_, shape) in weight_headers(Path(where)).items()}
     weights = model.named_parameters()

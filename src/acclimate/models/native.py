@@ -38,7 +38,9 @@ SLOPE = 2.0**-13  # e of tanh, unless a row's norm divided by it would be too la
 SHARE = 2.0**-12  # of K, by which u is multiplied before a LayerNorm
 LEAST = -0.7517916  # where GELU has its least value
 MOST_WEIGHT = torch.finfo(torch.float16).max
-CLOSE = 5e-5  # largest difference of logits; of a regression, as a share of the spread of its numbers
+# largest difference of logits, by which a probability changes by half of it at most; of a regression, as a share of the
+# spread of its numbers
+CLOSE = 1e-4
 COARSE = 2.0**-7  # rounding of bfloat16, as a share of the largest logit
 _FIELD = "classifier_pooling"
 # families whose config states which state the classifier reads -> its values; all others read the first state
