@@ -89,7 +89,8 @@ def sections(outcome: Outcome) -> list[Section]:
     made += [forgetting.section(paths) for paths in outcome.paths]
     made.append(_probes(outcome))
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
-    names = dict.fromkeys(each.name for each in outcome.against)
+    asked = dict.fromkeys(each.name for each in outcome.against)
+    names = sorted(asked, key=lambda name: name in outcome.baselines)
     made += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
     made += [*([] if outcome.only_probed else [_seeds(outcome)]), _costs(outcome), _facts(outcome), _tasks(outcome)]
     if outcome.chosen is not None:
@@ -171,17 +172,18 @@ def _several(outcome: Outcome) -> bool:
 
 def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     """Return a line for each cell: by each metric its mean and deviation, its difference where all are compared with
-    the same, and its loss on held-out text.
+    the same, comparisons with the baseline aside, and its loss on held-out text.
     """
     names = _metrics(shown[0])
     losses = [column for column in outcome.losses if column.by_row]
     kinds = {against.name for against in outcome.against if against.key in {result.key for result in shown}}
+    kinds -= {*outcome.baselines}
     [against] = kinds if len(kinds) == 1 and len(names) == 1 else [""]
     heads = [text for name in names.values() for text in (metric_text(name), "sd")]
     heads += [f"against {against}", "p (Holm)"] if against else []
     intervals = {result.key: outcome.interval(result.key) for result in shown}
     best = max((found.mean for found in intervals.values() if found is not None), default=None)
-    references = {key for asked in outcome.against for key in asked.references}
+    references = {key for asked in outcome.against if asked.name == against for key in asked.references}
     body: list[TableLine] = []
     looks = []
     for result in shown:

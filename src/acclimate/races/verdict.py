@@ -473,7 +473,7 @@ def _above_baseline(outcome: Outcome) -> str:
             word = "is" if contrast.said == "better" else "may be"
             evidence = _likely(contrast.comparison, contrast.p_holm)
             by = f"{points(gain)} points ({evidence})"
-            return f"of the encoders the best on dev, {encoder}, {word} better than {name} by {by}"
+            return f"the best encoder on dev, {encoder}, {word} better than {name} by {by}"
     return ""
 
 
