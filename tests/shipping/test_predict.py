@@ -434,7 +434,7 @@ def test_words_come_as_lists_as_texts_and_a_line_each(tmp_path):
     predict_file(predictor, tmp_path / "in.txt", tmp_path / "out.csv", format="txt")
     [row, _] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
     assert row["words"] == "word1 word2"
-    assert [(one["begin"], one["end"]) for one in json.loads(row["entities"])] == [(0, 13)]
+    assert [(one["begin"], one["end"]) for one in json.loads(row["entities"])] == [(0, 5)]
     assert tuple(row["predicted"].split()) == expected[0].label
     assert [entity["type"] for entity in json.loads(row["entities"])] == [
         kind for _, _, kind, _ in expected[0].entities
