@@ -378,6 +378,7 @@ def metadata(card: Card) -> ModelCardData:
     score, kind = card.row.score, HUB_METRICS.get(metric, metric)
     name = figures.metric_text(card.metric)
     seeds = len(card.row.seeds)
+    spread = "" if score.range_of_runs else f", 95% interval {score.low:.4f} to {score.high:.4f}"
     results = [
         EvalResult(
             **dataset,
@@ -389,9 +390,9 @@ def metadata(card: Card) -> ModelCardData:
             **dataset,
             metric_type=kind,
             metric_value=round(score.mean, 4),
-            metric_name=f"{name}, mean over {seeds} seeds, 95% interval {score.low:.4f} to {score.high:.4f}",
+            metric_name=f"{name}, mean over {seeds} seeds{spread}",
         ),
-    ]
+    ][: 1 if seeds < 2 else 2]
     tags = ["acclimate", "domain-adaptation", card.kind, *(["onnx"] if card.int8 else [])]
     return ModelCardData(
         library_name=_library(card),
