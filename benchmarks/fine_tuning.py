@@ -5,8 +5,9 @@
     python benchmarks/fine_tuning.py RUNS.jsonl --recipes papers robust --report benchmarks/reports/DATE-fine-tuning.md
 
 DIR of a task    a folder that `acclimate data prepare` wrote
-RECIPE           a preset of fine-tuning, then settings on top of it, with commas between them; all are compared with
-                 the first, and a report has those that are stated
+RECIPE           a preset of fine-tuning, then settings on top of it, with commas between them, or "loop", a plain loop
+                 on train and dev, or "loop-no-dev" (plain_loop.py); all are compared with the first, and a report has
+                 those that are stated
 
 RUNS.jsonl gets a line for each run, named by encoder, its weights, task, recipe and seed. Runs that it has are not done
 again, so the same command goes on with a run that was killed, or that another machine began. Seeds are the outermost
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import plain_loop
 from page import head, processor, table, write
 
 from acclimate.core import files, settings
@@ -58,6 +60,8 @@ def recipe_named(text: str) -> FinetuneRecipe:
 
 def fine_tune(name: str, model: Path, task: Path, seed: int) -> dict[str, Any]:
     """Return the scores of a fine-tuning with this seed, tested."""
+    if name in plain_loop.RECIPES:
+        return plain_loop.run(name, model, task, seed)
     recipe = recipe_named(name)
     recipe = replace(recipe, model=str(model), task=task, plan=replace(recipe.plan, seed=seed))
     begun, seconds = time.perf_counter(), time.process_time()
@@ -194,7 +198,7 @@ def main() -> None:
     if given.report:
         write(given.report, [head(__doc__.splitlines()[0]), *report(done, given.recipes)])
         return
-    for recipe in given.recipes:
+    for recipe in set(given.recipes) - plain_loop.RECIPES.keys():
         recipe_named(recipe)  # a misspelt setting is refused before anything runs
     models, tasks = named(given.encoders), named(given.tasks)
     refuse_another_preparation(done, tasks)
