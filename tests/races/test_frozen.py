@@ -12,6 +12,9 @@ import pytest
 import acclimate
 import toys
 from acclimate.core import files
+from acclimate.races.contestants import enter
+from acclimate.races.lengths import Lengths
+from acclimate.races.rounds import shortened
 from acclimate.shipping.predict import predict
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared
@@ -66,3 +69,32 @@ def test_it_stands_in_every_race_that_names_no_contestants(toy_race: Any) -> Non
     recipe = replace(toy_race.recipe, contestants=None)
     assert recipe.names(domain=True, general=False) == ("TAPT", "DAPT", "frozen", "TF-IDF")
     assert "frozen" not in recipe.names(domain=False, general=False, kind="span")
+
+
+def test_in_a_shortened_race_it_is_the_model_that_the_race_pretrains(toy_race: Any) -> None:
+    entries = enter(replace(toy_race.recipe, contestants=None), toy_race.materials)
+    for share in (1.0, 0.5):
+        cut = shortened(entries, Lengths(adapting=share))
+        assert cut.base is not None
+        assert cut.frozen is not None
+        assert cut.frozen.needs["model"].name == cut.frozen.needs["fitted"].needs["model"].name == cut.base.name
+
+
+def test_with_a_budget_it_is_fitted_before_the_first_round_and_compared_with_the_untouched_model(
+    toy_race: Any, tmp_path: Path
+) -> None:
+    [base] = (toy_race.run / "jobs").glob("pretrain-*")
+    given = {split: toy_race.inputs / f"{split}.jsonl" for split in ("dev", "test")}
+    heard: list[str] = []
+    study = acclimate.race(
+        toy_race.inputs / "train.jsonl", **given, model=base / "checkpoint", contestants=["frozen", "TF-IDF"],
+        recipe=toy_race.recipe, max_tokens=32, out=tmp_path / "run", budget="20min", progress=False,
+        watch=lambda progress: heard.append(progress.stage),
+    )  # fmt: skip
+    assert heard.index("TF-IDF") < heard.index("frozen") < heard.index("fine-tune untouched, seed 0")
+    rows = {result.row: result for result in study.report.outcome.results}
+    assert {"untouched", "frozen", "TF-IDF"} <= rows.keys()
+    assert rows["frozen"].costs["tuning"].seconds > 0, "that of the probe"
+    table = (tmp_path / "run" / "table.txt").read_text()
+    assert "against untouched" in table.partition("Frozen probes")[0], "beside the scores"
+    assert "Against TF-IDF" in table

@@ -47,9 +47,11 @@ def deadline(moment: float, watch: Watch) -> Iterator[Watch]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """Raise TimeUpError, or wait a moment while LLVM calls Python to keep compiled code: it would print the error and
-    go on.
+    continue.
     """
-    if frame is not None and "llvmlite" in frame.f_code.co_filename:
-        signal.setitimer(signal.ITIMER_REAL, SOON, AGAIN)
-        return
+    while frame is not None:
+        if "llvmlite" in frame.f_code.co_filename:
+            signal.setitimer(signal.ITIMER_REAL, SOON, AGAIN)
+            return
+        frame = frame.f_back
     raise TimeUpError

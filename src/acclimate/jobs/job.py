@@ -47,7 +47,7 @@ Function = Callable[..., Result]
 
 @dataclass(frozen=True)
 class Work:
-    """A kind of job: its function, and all that names, budgets, cost estimates and status need to know of it.
+    """A kind of job: its function, and all that names, budgets, forecasts and status need to know of it.
 
     name        short; the names of its jobs depend on it
     rule        raised where `do` comes to give other results with equal settings; the names of its jobs depend on it

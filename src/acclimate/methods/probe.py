@@ -163,6 +163,7 @@ def probe(
     spans = places_of(task, tokenizer)
     rows = with_labels(encoded(task, "train", train, tokenizer, spans=spans), train, task.kind, task.labels)
     emptied(rows, train, tokenizer)
+    has_pooler = has_pooler and encoder.config.model_type in POOLED_FAMILIES
     read_outs = read_outs_of(task, tokenizer, has_pooler=has_pooler)
     states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))

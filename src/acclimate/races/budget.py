@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from acclimate.races.recipe import RaceRecipe, SearchRecipe
 
 SESSIONS = "sessions.json"  # in the directory of a race: seconds of its sessions that have ended
-BUSY = 1.25  # times as long as on the idle machine: from here on it is said that the machine is busy
 
 _SPELT = {
     1.0: ("s", "sec", "secs", "second", "seconds"),

@@ -16,7 +16,7 @@ from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
 from acclimate.races.contestants import Entries
 from acclimate.races.design import Design, Search, entries_of, in_common
-from acclimate.races.forecast import costs_of
+from acclimate.races.forecast import Forecasts, costs_of
 from acclimate.races.rounds import as_raced, in_order, lengths_of, notes_on
 from acclimate.races.search import foreseen_of, left_among
 from acclimate.reports.page import Section, page
@@ -57,7 +57,7 @@ class DryRun:
 
     @property
     def seconds(self) -> float:
-        """Time until all is done, if no fine-tuning stops early."""
+        """Time until all is done, if no fine-tuning stops early or is done once more."""
         return sum(line.seconds for line in self.lines) / self.workers
 
     @property
@@ -67,7 +67,7 @@ class DryRun:
         if not self.left:
             return f"Nothing is left to do: {jobs}."
         by = f" by {self.workers} workers" if self.workers > 1 else ""
-        return f"At most about {rough_duration(self.seconds)} on this machine as it is now{by}; {jobs}."
+        return f"About {rough_duration(self.seconds)} on this machine as it is now{by}; {jobs}."
 
     def as_document(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -115,10 +115,14 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     several = len(columns) > 1
     models = len({cell.model for cell in design.cells}) > 1
 
+    forecasts: list[Forecasts] = []  # made once the first job is to be counted
+
     def count(entries: Entries, jobs: list[tuple[Job, float]], labels: list[str]) -> None:
         """Count each job in the line of its label, once in all lines."""
         new = [(job, share, label) for (job, share), label in zip(jobs, labels, strict=True) if job.name not in counted]
-        costs = costs_of(entries, [(job, share) for job, share, _ in new], watch=watch) if new else []
+        if new and not forecasts:
+            forecasts.append(Forecasts(watch))
+        costs = costs_of(entries, [(job, share) for job, share, _ in new], forecasts=forecasts[0]) if new else []
         for (job, _, label), cost in zip(new, costs, strict=True):
             lines[label] = lines[label].with_job(job, cost)
             counted.add(job.name)
@@ -179,7 +183,7 @@ def _rows(searches: tuple[Search, ...], entries: Entries) -> dict[str, str]:
     rows = {name: called.get(name, name) for name in entries.models}
     if entries.baseline is not None:
         return {**rows, entries.baseline.label: entries.baseline.label}
-    return dict.fromkeys(rows, ALONE) if len(rows) == 1 and not searches[0].row else rows
+    return dict.fromkeys(rows, ALONE) if len(rows) == 1 and not entries.simple and not searches[0].row else rows
 
 
 @contextmanager

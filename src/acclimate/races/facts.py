@@ -350,7 +350,8 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     if jobs.base is None:
         return {}
     cost = spent(jobs.base.directory(run))
-    return {name: cost for name in jobs.models if name not in jobs.fresh}
+    names = [*jobs.models, *([FROZEN] if jobs.frozen is not None else [])]
+    return {name: cost for name in names if name not in jobs.fresh}
 
 
 def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:

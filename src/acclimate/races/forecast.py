@@ -8,7 +8,7 @@ and the probe that a head starts from. Loading, writing, and the texts before th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from acclimate.core import settings
-from acclimate.core.types import Cost, Document, Split, Watch, unwatched
+from acclimate.core.types import Cost, Document, Progress, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import Method, finetune, method_called, mlm
@@ -25,10 +25,11 @@ from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import ScratchRecipe, positions
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
 from acclimate.models.task_layers import times_hidden
+from acclimate.races import work
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
-from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import Corpus
 from acclimate.training import trials
@@ -51,7 +52,7 @@ PLACES = ("model", "code", "domain_heldout", "general_heldout")  # of an adaptin
 
 
 @dataclass(frozen=True)
-class Lengths:
+class RowLengths:
     """Tokens of rows: how many rows, and the mean of tokens and of their squares."""
 
     rows: float
@@ -59,54 +60,73 @@ class Lengths:
     square: float
 
     @staticmethod
-    def of(lengths: np.ndarray, rows: float) -> Lengths:
-        return Lengths(rows, float(np.mean(lengths)), float(np.mean(np.square(lengths, dtype=np.float64))))
+    def measured(lengths: np.ndarray, rows: float) -> RowLengths:
+        return RowLengths(rows, float(np.mean(lengths)), float(np.mean(np.square(lengths, dtype=np.float64))))
 
 
-def costs_of(entries: Entries, jobs: Sequence[tuple[Job, float]], *, watch: Watch = unwatched) -> list[Cost]:
+def costs_of(
+    entries: Entries,
+    jobs: Sequence[tuple[Job, float]],
+    *,
+    forecasts: Forecasts | None = None,
+    watch: Watch = unwatched,
+) -> list[Cost]:
     """Return what each job costs, or the share of it that is done. Tries a few steps, writes nothing but speeds.
 
     jobs: each with its share, 1 for the whole. Each is counted on the model that it starts from.
     """
-    forecasts = Forecasts(entries, watch)
-    return [forecasts.of(job).cost(job, share) for job, share in jobs]
+    forecasts = forecasts or Forecasts(watch)
+    return [forecasts.forecast(entries, job).cost(job, share) for job, share in jobs]
 
 
 def round_costs(
     entries: Entries, jobs: Sequence[Job], unit: Literal["seconds", "flops"], *, watch: Watch = unwatched
 ) -> RoundCosts:
     """Return what the jobs of the first round cost, in the unit of a budget."""
-    forecasts = Forecasts(entries, watch)
+    forecasts = Forecasts(watch)
     adapting: list[CostOfJob] = []
     fixed: list[CostOfJob] = []
     tuning, test = (dict.fromkeys(entries.models, 0.0) for _ in range(2))
     for names, job in zip(entries.contestants_of(jobs), jobs, strict=True):
         trains = job.work.trains
         # FLOPs are those of training alone
-        amount = getattr(forecasts.of(job).cost(job), unit) if trains or unit == "seconds" else 0.0
+        cost = forecasts.forecast(entries, job).cost(job) if trains or unit == "seconds" else Cost()
+        amount = getattr(cost, unit)
         if trains == "task" or "tuned" in job.needs:
             for name in names:
                 (tuning if trains else test)[name] += amount
         else:
             (adapting if trains else fixed).append(CostOfJob(amount, names))
-    rows = {path: round(rows) for each in forecasts.by_model.values() for path, rows in each.counted.items()}
+    rows = {path: round(rows) for each in forecasts.made.values() for path, rows in each.counted.items()}
     return RoundCosts(tuple(adapting), tuple(fixed), tuning, test, rows)
 
 
 class Forecasts:
-    """The forecast of each model of a race."""
+    """The forecast of each model on each task, made once. Each speed is shown once."""
 
-    def __init__(self, entries: Entries, watch: Watch) -> None:
-        self.entries, self.watch = entries, watch
-        self.by_model: dict[str, Forecast] = {}
+    def __init__(self, watch: Watch) -> None:
+        self.made: dict[tuple[str | None, Path], Forecast] = {}
+        self.load = trials.busy()
+        self.shown: set[str] = set()
+        self.listener = watch
 
-    def of(self, job: Job) -> Forecast:
-        """Return the forecast of the model that the job starts from."""
-        name = (*self.entries.contestants_reading(job), "")[0]
-        if name not in self.by_model:
-            materials = self.entries.given.get(name, self.entries.materials)
-            self.by_model[name] = Forecast(self.entries.recipe, materials, self.watch)
-        return self.by_model[name]
+    def forecast(self, entries: Entries, job: Job) -> Forecast:
+        """Return the forecast of the model that the job starts from, on the job's task."""
+        name = (*entries.contestants_reading(job), "")[0]
+        materials = entries.given.get(name, entries.materials)
+        task = job.places.get("task", materials.task.path)
+        if (materials.model, task) not in self.made:
+            if task != materials.task.path:
+                materials = replace(materials, task=open_prepared(task))
+            self.made[materials.model, task] = Forecast(entries.recipe, materials, self.load, self.watch)
+        return self.made[materials.model, task]
+
+    def watch(self, progress: Progress) -> None:
+        """Pass the progress on, unless its note was shown before."""
+        note = str(progress.values.get("note", ""))
+        if note.partition(",")[0] not in self.shown:
+            self.shown.add(note.partition(",")[0])
+            self.listener(progress)
 
 
 class Forecast:
@@ -115,16 +135,17 @@ class Forecast:
     counted  corpus that is adapted on -> rows that its documents come to
     """
 
-    def __init__(self, recipe: RaceRecipe, materials: Materials, watch: Watch) -> None:
-        self.recipe, self.materials, self.watch = recipe, materials, watch
+    def __init__(self, recipe: RaceRecipe, materials: Materials, load: float, watch: Watch) -> None:
+        self.recipe, self.materials, self.load, self.watch = recipe, materials, load, watch
         self.tokenizer = load_tokenizer(materials.model) if materials.model is not None else None
-        self.lengths: dict[tuple[Any, ...], Lengths] = {}
+        self.lengths: dict[tuple[Any, ...], RowLengths] = {}
         self.counted: dict[Path, float] = {}
         self.probed: set[str] = set()  # models whose first fine-tuning was counted, with the probe that it starts from
         self.speed = self._speed(self._model, self._about())
 
     def _speed(self, make: Callable[[], PreTrainedModel], about: Mapping[str, Any]) -> trials.Speed:
-        return trials.speed_of(make, about, self.rows("train").mean, self.recipe.finetune.plan, watch=self.watch)
+        speed = trials.speed_of(make, about, self.rows("train").mean, self.recipe.finetune.plan, watch=self.watch)
+        return replace(speed, busy=self.load)
 
     def _about(self) -> dict[str, Any]:
         """Return what decides the speed of the model."""
@@ -160,8 +181,8 @@ class Forecast:
     def _text(self, job: Job) -> float:
         """Return the seconds that a job takes which reads a corpus and trains no encoder."""
         characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
-        if "stated" in job.settings and (work := method_called(job.settings["method"], job.places.get("code")).first):
-            return work.seconds(job.settings["stated"], characters)
+        if "stated" in job.settings and (first := method_called(job.settings["method"], job.places.get("code")).first):
+            return first.seconds(job.settings["stated"], characters)
         return characters / CHARACTERS_A_SECOND
 
     def _adapting(self, job: Job) -> Cost:
@@ -206,18 +227,18 @@ class Forecast:
         return self._seconds_to_read(("train",)) + fitting_seconds(self.materials.task)
 
     def _reading(self, job: Job) -> Cost:
-        """Return the cost of a job that reads splits; if it reads train, it fits a probe's layer too."""
+        """Return the cost of a job that reads splits; a probe fits its layer too."""
         rows = [self.rows(split) for split in job.work.reads]
         tokens = sum(each.rows * each.mean for each in rows)
         flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
-        fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
+        fitting = fitting_seconds(self.materials.task) if job.work is work.PROBE else 0.0
         return Cost(round(tokens), flops, EACH_JOB + fitting + self._seconds_to_read(job.work.reads))
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
         rows = [self.rows(split) for split in splits]
         return sum(self.speed.seconds(READING * self.speed.flops(each.rows, each.mean, each.square)) for each in rows)
 
-    def rows(self, split: Split) -> Lengths:
+    def rows(self, split: Split) -> RowLengths:
         """Return the lengths of a split's rows, by a sample of them."""
         if (split,) not in self.lengths:
             task = self.materials.task
@@ -228,10 +249,10 @@ class Forecast:
             else:
                 sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_A_TOKEN for each in sampled]
                 lengths = np.minimum(np.round(sizes), task.max_tokens)
-            self.lengths[split,] = Lengths.of(lengths, len(lengths) / len(sampled) * len(examples))
+            self.lengths[split,] = RowLengths.measured(lengths, len(lengths) / len(sampled) * len(examples))
         return self.lengths[split,]
 
-    def _segments(self, corpus: Corpus, longest: int, behind: int) -> Lengths:
+    def _segments(self, corpus: Corpus, longest: int, behind: int) -> RowLengths:
         """Return the lengths of the segments that documents are cut into, by a sample of the documents.
 
         longest: tokens that a segment has at most; behind: further tokens of each
@@ -249,7 +270,7 @@ class Forecast:
             lengths = (
                 np.repeat([count / number for count, number in zip(counts, parts, strict=True)], parts) + 2 + behind
             )
-            self.lengths[key] = Lengths.of(lengths, len(lengths) / len(texts) * len(corpus))
+            self.lengths[key] = RowLengths.measured(lengths, len(lengths) / len(texts) * len(corpus))
             self.counted[corpus.path] = self.lengths[key].rows
         return self.lengths[key]
 

@@ -450,8 +450,8 @@ def choose(results: Sequence[CellResult], margin: float) -> Use:
     dev, least = points(scores[used.row]), f"{margin:g} point{'s' * (margin != 1)}"
     if encoder is None:
         tuned = any(each.encoder and not each.probe for each in results)
-        why = "no encoder of this race has learnt the task" if tuned else "nothing was fine-tuned"
-        reason = f"{used.row} is used, because {why}."
+        why = "no fine-tuned encoder of this race has learnt the task" if tuned else "nothing was fine-tuned"
+        reason = f"{_named(used)} is used, because {why}."
     elif len(candidates) == 1:
         reason = ""
     elif scores[used.row] >= scores[best.row] - ROUNDING:

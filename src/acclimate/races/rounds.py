@@ -105,32 +105,30 @@ class _Race:
     whole: Entries | None = None  # before they were shortened
 
     def begin(self) -> bool:
-        """Fit what is not fine-tuned, the baseline whatever the budget is, and decide how long fine-tuning and adapting
-        are. Return False if not even the untouched model's shortest fine-tuning fits; its probe is made then.
+        """Fit the baseline, whatever the budget is, decide how long fine-tuning and adapting are, and fit the layer on
+        the frozen encoder. Return False if not even the untouched model's shortest fine-tuning fits.
         """
-        simple, frozen = replace(self.entries, frozen=None), self.entries.frozen
-        simple, lost = fit_simple(simple, self.run, self.watch)
-        if frozen is not None and self.entries.base is None:  # a model that is pretrained here is made in round 1
+        frozen = self.entries.frozen
+        entries, lost = fit_simple(replace(self.entries, frozen=None), self.run, self.watch)
+        self.entries, self.out = replace(entries, frozen=frozen), self.out | lost
+        if self.budget is not None:
+            self.entries = in_order(self.entries)
             with deadline(self.end(), self.watch) as watch:
-                alone, failed = fit_simple(replace(simple, baseline=None, frozen=frozen), self.run, watch)
-            frozen, lost = alone.frozen, lost | failed
-        self.entries = replace(simple, frozen=frozen)
-        self.out |= lost
-        if self.budget is None:
-            return True
-        self.entries = in_order(self.entries)
-        with deadline(self.end(), self.watch) as watch:
-            self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
-        self.notes += notes_on(self.lengths, self.entries, self.budget)
-        for note in self.notes:
-            self.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+                self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
+            self.notes += notes_on(self.lengths, self.entries, self.budget)
+            for note in self.notes:
+                self.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+            if self.lengths.contestants:
+                self.whole, self.entries = self.entries, shortened(self.entries, self.lengths)
+                if self.budget.unit == "flops":  # no clock interrupts what does not fit
+                    self.entries = only(self.entries, [*self.entries.models][: self.lengths.contestants])
         if not self.lengths.contestants:
             self.do(self.entries.probes.get(UNTOUCHED, ())[:1])
-            return False
-        self.whole, self.entries = self.entries, shortened(self.entries, self.lengths)
-        if self.budget.unit == "flops":  # no clock interrupts what does not fit
-            self.entries = only(self.entries, [*self.entries.models][: self.lengths.contestants])
-        return True
+        if self.entries.frozen is not None and (self.entries.base is None or not self.lengths.contestants):
+            with deadline(self.end(), self.watch) as watch:  # a model that is pretrained here is made in round 1
+                alone, lost = fit_simple(replace(self.entries, baseline=None), self.run, watch)
+            self.entries, self.out = replace(self.entries, frozen=alone.frozen), self.out | lost
+        return self.lengths.contestants > 0
 
     def end(self, *, tests: bool = False) -> float:
         """Return when training, or the tests of a round, ends, as `time.monotonic` counts; infinity if the budget is
@@ -284,7 +282,7 @@ class _Race:
             candidate.contestant: result_of(tested(self.tuning(candidate, number), task), self.run)
             for candidate in self.chosen
         }
-        alone = len(self.entries.models) == 1 and self.entries.baseline is None  # which is not called untouched
+        alone = len(self.entries.models) == 1 and not self.entries.simple  # which is not called untouched
         scores = {name: points(seen["test"]) for name, seen in results.items() if seen is not None}
         shown = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
         note = f"complete: {shown} points on test"
@@ -447,7 +445,7 @@ def shortened(entries: Entries, lengths: Lengths) -> Entries:
     cut = replace(
         cut,
         baseline=entries.baseline,
-        frozen=entries.frozen,
+        frozen=cut.frozen if entries.frozen is not None else None,
         models={name: cut.models[name] for name in entries.models},
     )
     return replace(cut, recipe=replace(cut.recipe, tfidf=entries.recipe.tfidf))

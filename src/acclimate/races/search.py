@@ -46,7 +46,7 @@ from acclimate.methods import finetune
 from acclimate.models.encoder import configuration_of
 from acclimate.races.contestants import MEASURED, Entries, enter, tested, tested_baseline
 from acclimate.races.outcome import Trial
-from acclimate.races.recipe import RaceRecipe, Setting, Way
+from acclimate.races.recipe import ALL, RaceRecipe, Setting, Way
 from acclimate.races.work import checkpoint_of
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNTOUCHED, interval_text
@@ -378,6 +378,8 @@ def fit_simple(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict
     lost = reasons_of({name: [job] for name, job in simple.items()}, errors)
     if lost:
         entries = without_lost(entries, lost)
+    if FROZEN in lost and entries.recipe.contestants in (None, (ALL,)):  # nobody asked for it
+        watch(Progress(FROZEN, 0, 0, "fits", {"note": f"left out: {lost.pop(FROZEN)}"}))
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
         return entries, lost
     gold = [example.label for example in task.examples("dev")]

@@ -106,7 +106,8 @@ def without_encoder(outcome: Outcome) -> str:
     """
     if outcome.race is None or outcome.only_probed:
         return ""
-    simple, encoders = _sides(_taught(outcome), outcome.baselines)
+    simple, encoders = _sides(_taught(outcome), [name for name in outcome.baselines if name != FROZEN])
+    encoders = [row for row in encoders if row.contestant != FROZEN]
     best = _ahead(simple, encoders) if encoders else simple
     code = outcome.race.given.get(best.contestant, {}).get(IN_SCIKIT_LEARN) if best is not None else None
     return (
@@ -414,8 +415,10 @@ def _result(
     """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
-        figures = f"; {simple.contestant}, which needs none, scores {_figures(simple)}" if simple else ""
-        return f"No encoder here has learnt the task, so nothing is compared{figures}"
+        needs = "which fine-tunes nothing" if simple and simple.contestant == FROZEN else "which needs none"
+        figures = f"; {simple.contestant}, {needs}, scores {_figures(simple)}" if simple else ""
+        fine_tuned = "fine-tuned " if simple is not None and simple.contestant == FROZEN else ""
+        return f"No {fine_tuned}encoder here has learnt the task, so nothing is compared{figures}"
     untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
     if untouched is None:
         best = encoders[0]

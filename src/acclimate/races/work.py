@@ -233,7 +233,7 @@ def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Pa
     """Write the checkpoint of a frozen encoder with the layer of its probe, and return what the probe scored on dev."""
     seen = read_result(fitted)
     checkpoint = finetune.write_frozen(probe.read_layer(fitted), checkpoint_of(model), task, out, watch=watch)
-    kept = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "tokens", "read_out")}
+    kept = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}
     return kept | {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 

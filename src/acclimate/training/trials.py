@@ -27,7 +27,7 @@ import torch
 
 from acclimate.core import files, machines, ranks, settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Progress, Watch, unwatched
-from acclimate.models.encoder import configuration_of, weights_by_part
+from acclimate.models.encoder import configuration_of, longest_of_config, weights_by_part
 from acclimate.models.heads import has_sparse_head
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss
@@ -97,7 +97,7 @@ def speed_of(
     about = {**about, "tokens": length, "precision": plan.precision, "pieces": plan.piece_tokens}
     about |= {"recompute": plan.recompute}
     found, earlier = kept(about, lambda: vars(_tried(make(), round(length), plan)))
-    speed = replace(Speed(**found), busy=float(ranks.agree(busy())))
+    speed = Speed(**found)
     predicted = length * (PREDICTED if speed.sparse else 1.0)
     a_second = length / (speed.a_flop * speed.flops(1, length, length**2, predicted=predicted))
     source = "as kept from an earlier trial" if earlier else "tried"
@@ -118,6 +118,7 @@ def _tried(model: PreTrainedModel, length: int, plan: Plan) -> Speed:
             [done] = train(objective, lambda _: batch, plan, optimiser)
         return taken(), done.flops, done.tokens
 
+    length = min(length, longest_of_config(model.config) or length)
     few = max(2, round(FIRST / length))
     step(few)  # allocates memory and the optimiser's state
     small_seconds, small_flops, small_tokens = step(few)
