@@ -448,7 +448,6 @@ class SpeedTest:
         def stage(run: float) -> Stage:
             tokens = run * plan.steps * plan.batch * tried.row
             looks = run * min(stated.looks, plan.steps) + (share < 1)  # where it is cut off, it is looked at too
-            looks += stated.averaged > 1 and share == 1  # at the mean of the best looks
             reading = tried.dev * (looks * looked * tried.looking.seconds + (share == 1) * tried.reading.seconds)
             written = WRITTEN_LOOKS * looks if stated.choose == "best" else 0.0
             trained = tokens * tried.training.seconds + run * plan.steps * tried.training.step
