@@ -142,7 +142,7 @@ class Weights:
 def report(place: Path, encoder: str, tasks: Sequence[str]) -> Iterator[str]:
     """The lines of the report: mean score on test of each rule and task, in points."""
     runs = {task: [files.read_json(path) for path in sorted(place.glob(f"{task}-*.json"))] for task in tasks}
-    yield f"Encoder: {encoder}. Scores on test, in points; `robust` chooses by the rule `best three if no worse`.\n"
+    yield f"Encoder: {encoder}. Scores on test, in points; `robust` chooses by the rule `best three`.\n"
     rows = []
     for rule in RULES:
         means = [100 * statistics.mean(run[rule] for run in runs[task]) for task in tasks]

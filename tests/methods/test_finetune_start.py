@@ -259,33 +259,24 @@ def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant
     assert len(read_log(tmp_path)) == 16
 
 
-def test_the_mean_of_the_best_looks_is_kept_where_dev_agrees(encoder, toy_task, tmp_path, monkeypatch):
-    task = toy_task("sequence")
-    weights, scores = [], {"mean": 0.8}
+def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeypatch):
+    task, weights = toy_task("sequence"), []
 
     def look(self, dev, precision="float32"):
         weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
-        score = [0.1, 0.6, 0.7, 0.2, scores["mean"], 0.75][len(weights) - 1]
-        return finetune.Look(score, 1.0, [f"look {len(weights)}"])
+        return finetune.Look([0.1, 0.6, 0.7, 0.2, 0.65][len(weights) - 1], 1.0, [f"look {len(weights)}"])
 
     monkeypatch.setattr(Tuning, "look", look)
     monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
     monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
-    done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "better")
+    done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path)
     kept = load_finetuned(done.path).state_dict()
     for name, value in weights[1].items():
         assert torch.allclose(kept[name], (value + weights[2][name]) / 2, atol=1e-7), name
-    assert files.read_record(tmp_path / "better" / "chosen.json")["averaged"] == [9, 6]
-    assert finetune.dev_score(tmp_path / "better") == 0.75, "that of the chosen weights in float32, a look of its own"
-    assert finetune.predicted_dev(tmp_path / "better") == ["look 6"]
-
-    weights.clear()
-    scores["mean"] = 0.65
-    done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path / "worse")
-    kept = load_finetuned(done.path).state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in weights[2].items())
-    assert files.read_record(tmp_path / "worse" / "chosen.json")["averaged"] == [9]
-    assert not [*(tmp_path / "worse").glob("best-*")]
+    assert files.read_record(tmp_path / "chosen.json")["averaged"] == [9, 6]
+    assert finetune.dev_score(tmp_path) == 0.65, "that of the mean in float32, also if it is below the best look"
+    assert finetune.predicted_dev(tmp_path) == ["look 5"]
+    assert not [*tmp_path.glob("best-*")]
 
 
 def test_looks_are_in_the_precision_of_training_and_the_chosen_weights_are_scored_in_float32(
@@ -300,7 +291,7 @@ def test_looks_are_in_the_precision_of_training_and_the_chosen_weights_are_score
     monkeypatch.setattr(finetune, "outputs_and_loss", watched)
     plan = replace(PLAN, steps=4, precision="bfloat16")
     finetune.adapt(recipe_for(encoder, toy_task("sequence"), looks=2, averaged=2, plan=plan), tmp_path)
-    assert narrow == [True, True, True, False], "two looks, one at their mean, and the score of what is handed over"
+    assert narrow == [True, True, False], "two looks, and the score of the chosen weights"
 
 
 def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_path):
@@ -316,12 +307,12 @@ def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_pat
     resumed = finetune.DevLooks(tmp_path, keep=1)
     look(resumed, 120, 0.87)
     assert len([*tmp_path.glob("best-120-*")]) == 1
-    assert finetune.DevLooks(tmp_path, keep=1).load(model, None) == [120]
+    assert finetune.DevLooks(tmp_path, keep=1).load(model) == [120]
     assert model.weight.item() == pytest.approx(0.87)
     [weights] = tmp_path.glob("best-*")
     weights.unlink()
     with pytest.raises(files.DamagedError, match="has the weights of 0 looks at dev, but 1 were kept"):
-        finetune.DevLooks(tmp_path, keep=1).load(model, None)
+        finetune.DevLooks(tmp_path, keep=1).load(model)
 
 
 @pytest.mark.parametrize(

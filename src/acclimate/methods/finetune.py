@@ -60,7 +60,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -252,7 +252,7 @@ class FinetuneRecipe:
     """Repeat a run that learnt nothing, with twice the steps: at a third of the rate if its training loss rose or
     became infinite, else at three times the rate."""
     averaged: Positive = 3
-    """Number of best looks whose weights are averaged, if the mean scores no lower on dev than the best look."""
+    """Number of best looks whose weights are averaged."""
 
     # the head
     head: Literal["fresh", "probe", "kept"] = "probe"
@@ -703,7 +703,7 @@ class Tuning:
         """
         steps = [self.looks.now]
         if self.recipe.choose == "best":
-            steps = self.looks.load(self.model, partial(self.look, self.looked_at, self.plan.precision))
+            steps = self.looks.load(self.model)
         elif self.scale is not None:
             fold(self.model, self.scale)
         final = self.look(self.dev)
@@ -1043,9 +1043,10 @@ class DevLooks:
         return [tried for step in (steps if choose == "best" else steps[-1:]) for tried in self.predicted[step]]
 
     @torch.no_grad()
-    def load(self, model: PreTrainedModel, look: Callable[[], Look]) -> list[int]:
-        """Put the weights of the best look into the model, or the mean of the best looks where that is no worse. Return
-        the steps of these looks.
+    def load(self, model: PreTrainedModel) -> list[int]:
+        """Put the mean weights of the best looks into the model. Return the steps of these looks, the best first.
+
+        The mean counts even if it scores lower on dev than the best look: the largest of many scores is too high.
         """
         looks = min(self.keep, len(self.scores))
         if ranks.is_first() and len(self.kept) < looks:
@@ -1053,19 +1054,13 @@ class DevLooks:
                 f"{self.out} has the weights of {len(self.kept)} looks at dev, but {looks} were kept. {self._way_out()}"
             )
         kept: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
-        if len(kept) > 1:
-            for _, parameter in trained(model):
-                parameter.zero_()
-            for step in kept:
-                with safe_open(self._places(step)[0], framework="pt") as file:
-                    for name, parameter in trained(model):
-                        parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
-            if look().score >= ranks.agree(self.kept.get(kept[0], 0.0)):
-                return kept
-        with safe_open(self._places(kept[0])[0], framework="pt") as file:
-            for name, parameter in trained(model):
-                parameter.copy_(file.get_tensor(name))
-        return kept[:1]
+        for _, parameter in trained(model):
+            parameter.zero_()
+        for step in kept:
+            with safe_open(self._places(step)[0], framework="pt") as file:
+                for name, parameter in trained(model):
+                    parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
+        return kept
 
     def _places(self, step: int | str) -> list[Path]:
         """Return the files of the look's weights, the newest first; more than one if a run was killed between them."""
