@@ -423,7 +423,7 @@ def tested(tuned: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fine-tuned checkpoint at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = tuned.label.replace(work.FINE_TUNE.name, work.TEST.name, 1)
-    if tuned.work is work.FREEZE:
+    if not tuned.work.trains:
         label = f"{work.TEST.name} {label}"
     return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
 

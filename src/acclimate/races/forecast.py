@@ -25,7 +25,6 @@ from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import ScratchRecipe, positions
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
 from acclimate.models.task_layers import times_hidden
-from acclimate.races import work
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
@@ -227,11 +226,11 @@ class Forecast:
         return self._seconds_to_read(("train",)) + fitting_seconds(self.materials.task)
 
     def _reading(self, job: Job) -> Cost:
-        """Return the cost of a job that reads splits; a probe fits its layer too."""
+        """Return the cost of a job that reads splits; if it reads train, it fits a probe's layer too."""
         rows = [self.rows(split) for split in job.work.reads]
         tokens = sum(each.rows * each.mean for each in rows)
         flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
-        fitting = fitting_seconds(self.materials.task) if job.work is work.PROBE else 0.0
+        fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
         return Cost(round(tokens), flops, EACH_JOB + fitting + self._seconds_to_read(job.work.reads))
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
