@@ -153,7 +153,7 @@ def test_own_method(run, toy_race, tmp_path):
     stated += ["finetune.epochs=0", "finetune.looks=1", "finetune.plan.steps=4", "search.rates=[]", "seeds=2"]
     given = (toy_race.inputs / "train.jsonl", base / "checkpoint", tmp_path / "run", *stated, "focal.gamma=1")
     told = run("own_method.py", *given)
-    assert re.search(r"^ +focal TAPT +[12] +2 +[1-9]", told, re.M), "it stands in the plan with what it takes"
+    assert re.search(r"^ +focal TAPT +[12] +2 +[1-9]", told, re.M), "the plan counts its jobs"
     assert "About" in told
     assert (
         "anything here beats" in told

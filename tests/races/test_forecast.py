@@ -118,14 +118,14 @@ def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race: A
     for name in names:
         fewer = enter(replace(recipe, contestants=(name,)), materials)
         part, alone = costs.of([UNTOUCHED, name]), round_costs(fewer, first_round(fewer), "flops")
-        assert part.adapted == alone.adapted
+        assert part.adapting_total == alone.adapting_total
         assert (part.tuning, part.test) == (alone.tuning, alone.test)
-        adapted[name] = part.adapted
+        adapted[name] = part.adapting_total
     assert adapted["DAPT+TAPT"] > adapted["DAPT"] > adapted["random weights"] > 0
-    assert costs.adapted == adapted["DAPT+TAPT"]
+    assert costs.adapting_total == adapted["DAPT+TAPT"]
     assert min(costs.tuning.values()) > 0
-    assert costs.once == 0, "a budget of FLOPs counts training alone"
-    assert round_costs(entries, first_round(entries), "seconds").once > 0
+    assert costs.fixed_total == 0, "a budget of FLOPs counts training alone"
+    assert round_costs(entries, first_round(entries), "seconds").fixed_total > 0
 
 
 def test_one_trial_serves_all_settings_and_the_next_forecast(
@@ -156,7 +156,7 @@ def test_seconds_grow_with_the_load_and_flops_do_not(toy_race: Any, monkeypatch:
     monkeypatch.setattr(trials, "busy", lambda: 4.0)
     busy = foreseen(entries)["DAPT"][1]
     assert busy.flops == idle.flops
-    assert busy.seconds - forecast.EACH_JOB == pytest.approx(4 * (idle.seconds - forecast.EACH_JOB))
+    assert busy.seconds - forecast.JOB_SECONDS == pytest.approx(4 * (idle.seconds - forecast.JOB_SECONDS))
 
 
 def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_race: Any, tmp_path: Path) -> None:

@@ -428,14 +428,14 @@ def tested(tuned: Job, task: Prepared) -> Job:
     return Job(label, work.TEST, {"by": label}, contents, {"task": task.path}, {"tuned": tuned}, alone=True)
 
 
-def frozen(fitted: Job, task: Prepared) -> Job:
+def frozen_job(fitted: Job, task: Prepared) -> Job:
     """Return the job that writes the checkpoint of the frozen encoder with the layer of its probe, `fitted`."""
     contents = contents_of(task, "about", "train", "dev") | {
         name: value for name, value in fitted.contents.items() if name == "model"
     }
-    stated = {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
+    hub_id = {name: value for name, value in fitted.settings.items() if name == "model"}
     label = fitted.label.replace(f"probe {UNTOUCHED}", FROZEN)
-    return Job(label, work.FREEZE, stated, contents, fitted.places, {**fitted.needs, "fitted": fitted}, alone=True)
+    return Job(label, work.FREEZE, hub_id, contents, fitted.places, {**fitted.needs, "fitted": fitted}, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
@@ -639,7 +639,7 @@ def enter(
     probes = _probes(racing, further, materials, recipe.finetune, own) if materials.task.kind in PROBED else {}
     entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
     if FROZEN in names:
-        entries = replace(entries, frozen=frozen(probes[UNTOUCHED][0], materials.task))
+        entries = replace(entries, frozen=frozen_job(probes[UNTOUCHED][0], materials.task))
     return replace(entries, **losses, given=own).with_trials(len(recipe.settings()))
 
 

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 
 SAMPLE = 1_500  # documents of a corpus, whose lengths stand for those of all
 SAMPLED_ROWS = 400  # of train, dev and test
-EACH_JOB = 1.0  # seconds of loading and writing; not measured here
-CHARACTERS_A_SECOND = 5e6  # of a corpus that is searched; not measured here
-CHARACTERS_A_TOKEN = 4.5  # where the vocabulary is still to be made
+JOB_SECONDS = 1.0  # seconds of loading and writing; not measured here
+CHARACTERS_PER_SECOND = 5e6  # of a corpus that is searched; not measured here
+CHARACTERS_PER_TOKEN = 4.5  # where the vocabulary is still to be made
 READING = 1 / 3  # of the FLOPs of training on a token
 # Rows to which a probe's layer is fitted in a second, with all its settings, and seconds where words have tags
 # (benchmarks/reports/2026-11-27-probe-speed.md)
-PROBED_A_SECOND = 900.0
-TAGGED_A_SECOND, TAGGED_AT_LEAST = 600.0, 7.0
+PROBED_PER_SECOND = 900.0
+TAGGED_PER_SECOND, TAGGED_SECONDS = 600.0, 7.0
 PLACES = ("model", "code", "domain_heldout", "general_heldout")  # of an adapting job, that are no fields of its recipe
 
 
@@ -96,7 +96,7 @@ def round_costs(
                 (tuning if trains else test)[name] += amount
         else:
             (adapting if trains else fixed).append(CostOfJob(amount, names))
-    rows = {path: round(rows) for each in forecasts.made.values() for path, rows in each.counted.items()}
+    rows = {path: round(rows) for each in forecasts.by_task.values() for path, rows in each.corpus_rows.items()}
     return RoundCosts(tuple(adapting), tuple(fixed), tuning, test, rows)
 
 
@@ -104,7 +104,7 @@ class Forecasts:
     """The forecast of each model on each task, made once. Each speed is shown once."""
 
     def __init__(self, watch: Watch) -> None:
-        self.made: dict[tuple[str | None, Path], Forecast] = {}
+        self.by_task: dict[tuple[str | None, Path], Forecast] = {}
         self.load = trials.busy()
         self.shown: set[str] = set()
         self.listener = watch
@@ -114,11 +114,11 @@ class Forecasts:
         name = (*entries.contestants_reading(job), "")[0]
         materials = entries.given.get(name, entries.materials)
         task = job.places.get("task", materials.task.path)
-        if (materials.model, task) not in self.made:
+        if (materials.model, task) not in self.by_task:
             if task != materials.task.path:
                 materials = replace(materials, task=open_prepared(task))
-            self.made[materials.model, task] = Forecast(entries.recipe, materials, self.load, self.watch)
-        return self.made[materials.model, task]
+            self.by_task[materials.model, task] = Forecast(entries.recipe, materials, self.load, self.watch)
+        return self.by_task[materials.model, task]
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress on, unless its note was shown before."""
@@ -131,15 +131,17 @@ class Forecasts:
 class Forecast:
     """Turns jobs of one model into what they cost.
 
-    counted  corpus that is adapted on -> rows that its documents come to
+    corpus_rows  corpus that is adapted on -> rows that its documents come to
     """
 
     def __init__(self, recipe: RaceRecipe, materials: Materials, load: float, watch: Watch) -> None:
         self.recipe, self.materials, self.load, self.watch = recipe, materials, load, watch
         self.tokenizer = load_tokenizer(materials.model) if materials.model is not None else None
         self.lengths: dict[tuple[Any, ...], RowLengths] = {}
-        self.counted: dict[Path, float] = {}
-        self.probed: set[str] = set()  # models whose first fine-tuning was counted, with the probe that it starts from
+        self.corpus_rows: dict[Path, float] = {}
+        self.probed_models: set[str] = (
+            set()
+        )  # models whose first fine-tuning was counted, with the probe that it starts from
         self.speed = self._speed(self._model, self._about())
 
     def _speed(self, make: Callable[[], PreTrainedModel], about: Mapping[str, Any]) -> trials.Speed:
@@ -150,21 +152,21 @@ class Forecast:
         """Return what decides the speed of the model."""
         if self.materials.model is not None:
             return {"model": trials.model_key(self.materials.model)}
-        stated = self.recipe.pretrain
-        return {"shape": vars(stated.shape), "vocabulary": stated.vocabulary, "architecture": stated.architecture}
+        recipe = self.recipe.pretrain
+        return {"shape": vars(recipe.shape), "vocabulary": recipe.vocabulary, "architecture": recipe.architecture}
 
     def _model(self) -> PreTrainedModel:
         """Return the given model, or one of the size to be pretrained."""
         if self.materials.model is not None:
             return load_masked_language_model(self.materials.model)
-        stated = self.recipe.pretrain
+        recipe = self.recipe.pretrain
         return new_encoder(
-            **vars(stated.shape),
-            vocabulary_size=stated.vocabulary,
-            longest=positions(stated),
+            **vars(recipe.shape),
+            vocabulary_size=recipe.vocabulary,
+            longest=positions(recipe),
             pad=0,
             seed=0,
-            architecture=stated.architecture,
+            architecture=recipe.architecture,
         )
 
     def cost(self, job: Job, share: float = 1.0) -> Cost:
@@ -175,54 +177,54 @@ class Forecast:
             return self._tuning(job, share)
         if job.work.reads:
             return self._reading(job)
-        return Cost(seconds=EACH_JOB + self._text(job))
+        return Cost(seconds=JOB_SECONDS + self._text(job))
 
     def _text(self, job: Job) -> float:
         """Return the seconds that a job takes which reads a corpus and trains no encoder."""
         characters = sum(Corpus(job.places[name]).characters for name in ("corpus", "raw") if name in job.places)
         if "stated" in job.settings and (first := method_called(job.settings["method"], job.places.get("code")).first):
             return first.seconds(job.settings["stated"], characters)
-        return characters / CHARACTERS_A_SECOND
+        return characters / CHARACTERS_PER_SECOND
 
     def _adapting(self, job: Job) -> Cost:
         """Return the cost of steps on rows of a corpus. Of text that is not retrieved yet, rows are as long as those of
         all general text.
         """
-        method, stated = adapting_of(job)
+        method, recipe = adapting_of(job)
         corpus = Corpus(job.places["corpus"]) if "corpus" in job.places else self.materials.general
         assert corpus is not None
         speed, passes = self.speed, 1.0
         if method is not None:
-            passes = method.passes(stated)
-            if method.new_model is not None and not method.starts(stated):
+            passes = method.passes(recipe)
+            if method.new_model is not None and not method.starts(recipe):
                 sizes = {name: str(value) for name, value in job.settings["recipe"].items() if name != "plan"}
-                speed = self._speed(partial(method.new_model, stated), {"recipe": sizes})
-        lengths = self._segments(corpus, stated.max_tokens, method.behind(stated) if method is not None else 0)
-        plan: Plan = mlm.with_steps(stated.plan, getattr(stated, "epochs", 0.0), round(lengths.rows))
+                speed = self._speed(partial(method.new_model, recipe), {"recipe": sizes})
+        lengths = self._segments(corpus, recipe.max_tokens, method.behind(recipe) if method is not None else 0)
+        plan: Plan = mlm.with_steps(recipe.plan, getattr(recipe, "epochs", 0.0), round(lengths.rows))
         rows = float(plan.steps * plan.batch)
-        masked = getattr(stated, "masking", trials.PREDICTED) * (lengths.mean - 2) if speed.sparse else lengths.mean
+        masked = getattr(recipe, "masking", trials.PREDICTED) * (lengths.mean - 2) if speed.sparse else lengths.mean
         flops = passes * speed.flops(rows, lengths.mean, lengths.square, predicted=masked)
-        return Cost(round(rows * lengths.mean), flops, EACH_JOB + speed.seconds(flops, plan.steps))
+        return Cost(round(rows * lengths.mean), flops, JOB_SECONDS + speed.seconds(flops, plan.steps))
 
     def _tuning(self, job: Job, share: float) -> Cost:
         """Return the cost of the first share of a fine-tuning that does not stop early."""
-        stated, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
-        plan = finetune.plan_of(stated, task.sizes["train"], finetune.WIDTH)
+        recipe, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
+        plan = finetune.plan_of(recipe, task.sizes["train"], finetune.WIDTH)
         steps = share * plan.steps
         rows = steps * plan.batch
         flops = self.speed.flops(rows, lengths.mean, lengths.square)
-        looked = finetune.looked_at(stated, task) / task.sizes["dev"]
-        looks = looked * share * min(stated.looks, plan.steps) + (share == 1)
-        seconds = EACH_JOB + self.speed.seconds(flops, steps) + looks * self._seconds_to_read(("dev",))
-        return Cost(round(rows * lengths.mean), flops, seconds + self._head_start(job, stated))
+        looked = finetune.looked_at(recipe, task) / task.sizes["dev"]
+        looks = looked * share * min(recipe.looks, plan.steps) + (share == 1)
+        seconds = JOB_SECONDS + self.speed.seconds(flops, steps) + looks * self._seconds_to_read(("dev",))
+        return Cost(round(rows * lengths.mean), flops, seconds + self._head_start(job, recipe))
 
-    def _head_start(self, job: Job, stated: finetune.FinetuneRecipe) -> float:
+    def _head_start(self, job: Job, recipe: finetune.FinetuneRecipe) -> float:
         """Return the seconds of the probe that the head of a model's first fine-tuning starts from."""
         model = job.needs["model"].name if "model" in job.needs else ""
-        probes = stated.head == "probe" or (stated.pooling == "auto" and stated.head != "kept")
-        if model in self.probed or not probes or self.materials.task.kind not in PROBED:
+        probes = recipe.head == "probe" or (recipe.pooling == "auto" and recipe.head != "kept")
+        if model in self.probed_models or not probes or self.materials.task.kind not in PROBED:
             return 0.0
-        self.probed.add(model)
+        self.probed_models.add(model)
         return self._seconds_to_read(("train",)) + fitting_seconds(self.materials.task)
 
     def _reading(self, job: Job) -> Cost:
@@ -231,7 +233,7 @@ class Forecast:
         tokens = sum(each.rows * each.mean for each in rows)
         flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
         fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
-        return Cost(round(tokens), flops, EACH_JOB + fitting + self._seconds_to_read(job.work.reads))
+        return Cost(round(tokens), flops, JOB_SECONDS + fitting + self._seconds_to_read(job.work.reads))
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
         rows = [self.rows(split) for split in splits]
@@ -246,7 +248,7 @@ class Forecast:
             if self.tokenizer is not None:
                 lengths = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind).lengths
             else:
-                sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_A_TOKEN for each in sampled]
+                sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_PER_TOKEN for each in sampled]
                 lengths = np.minimum(np.round(sizes), task.max_tokens)
             self.lengths[split,] = RowLengths.measured(lengths, len(lengths) / len(sampled) * len(examples))
         return self.lengths[split,]
@@ -263,14 +265,14 @@ class Forecast:
                 ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
                 counts = [len(of) for of in ids]
             else:
-                counts = [round(len(text) / CHARACTERS_A_TOKEN) for text in texts]
+                counts = [round(len(text) / CHARACTERS_PER_TOKEN) for text in texts]
             room = longest - 2
             parts = [max(1, -(-count // room)) for count in counts]
             lengths = (
                 np.repeat([count / number for count, number in zip(counts, parts, strict=True)], parts) + 2 + behind
             )
             self.lengths[key] = RowLengths.measured(lengths, len(lengths) / len(texts) * len(corpus))
-            self.counted[corpus.path] = self.lengths[key].rows
+            self.corpus_rows[corpus.path] = self.lengths[key].rows
         return self.lengths[key]
 
 
@@ -279,10 +281,10 @@ def adapting_of(job: Job) -> tuple[Method | None, Any]:
     if "method" not in job.settings:
         return None, settings.from_mapping(ScratchRecipe, job.settings["recipe"])
     method = method_called(job.settings["method"], job.places.get("code"))
-    given = {"model": str(job.settings.get("model", job.places.get("model", "")))}
-    given |= {name: name for name in job.needs if name not in ("model", "retrieved")}
-    given |= {name: str(place) for name, place in job.places.items() if name not in PLACES}
-    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **given})
+    inputs = {"model": str(job.settings.get("model", job.places.get("model", "")))}
+    inputs |= {name: name for name in job.needs if name not in ("model", "retrieved")}
+    inputs |= {name: str(place) for name, place in job.places.items() if name not in PLACES}
+    return method, settings.from_mapping(method.recipe, {**job.settings["recipe"], **inputs})
 
 
 def tuning_of(job: Job) -> finetune.FinetuneRecipe:
@@ -294,9 +296,9 @@ def fitting_seconds(task: Prepared) -> float:
     """Return what fitting a probe's layers takes: it grows with the numbers that all of them read."""
     rows = task.sizes["train"]
     if task.kind == "tokens":
-        return TAGGED_AT_LEAST + rows / TAGGED_A_SECOND
+        return TAGGED_SECONDS + rows / TAGGED_PER_SECOND
     placed = task.two_places
-    return rows / PROBED_A_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
+    return rows / PROBED_PER_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
 
 
 def sample(corpus: Corpus) -> list[Document]:

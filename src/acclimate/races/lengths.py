@@ -63,17 +63,17 @@ class RoundCosts:
         return replace(self, adapting=adapting, fixed=fixed, tuning=tuning, test=test)
 
     @property
-    def adapted(self) -> float:
+    def adapting_total(self) -> float:
         """What adapting takes in full."""
         return sum(job.amount for job in self.adapting)
 
     @property
-    def tuned(self) -> float:
+    def tuning_total(self) -> float:
         """What all fine-tunings take in full."""
         return sum(self.tuning.values())
 
     @property
-    def once(self) -> float:
+    def fixed_total(self) -> float:
         """What the other jobs take that are done once."""
         return sum(job.amount for job in self.fixed)
 
@@ -117,21 +117,23 @@ def lengths_within(
     for count in range(len(names), 0, -1):
         part = costs.of(names[:count])
         tests = sum(part.test.values())
-        whole, quarter = part.adapted, ADAPTING * amount
-        room = min(quarter, left - part.once - tests - least * part.tuned)
+        whole, quarter = part.adapting_total, ADAPTING * amount
+        room = min(quarter, left - part.fixed_total - tests - least * part.tuning_total)
         if room < min(whole, LITTLE * amount):
             continue
         share = min(1.0, room / whole) if whole else 1.0
         adapting = share * whole
-        tuning = min(most, (left - part.once - tests - adapting) / part.tuned) if part.tuned else most
+        tuning = (
+            min(most, (left - part.fixed_total - tests - adapting) / part.tuning_total) if part.tuning_total else most
+        )
         again = 1 if whole and share < 1 else adaptations
         if whole and share == 1:
             again = max(1, min(adaptations, int(quarter / whole)))
-        first = part.once + adapting + tuning * part.tuned + tests
-        later = first if again > 1 else first - adapting - part.once
+        first = part.fixed_total + adapting + tuning * part.tuning_total + tests
+        later = first if again > 1 else first - adapting - part.fixed_total
         return Lengths(count, tuning, share, again, first, later, tests)
     alone = costs.of(names[:1])
-    return Lengths(0, least, 1.0, 1, alone.once + sum(alone.test.values()) + least * alone.tuned)
+    return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
 
 
 def least_share(recipe: FinetuneRecipe, rows: int) -> float:

@@ -437,7 +437,7 @@ def choose(results: Sequence[CellResult], margin: float) -> Use:
 
     The baseline is the simplest, then the frozen encoder, then the untouched model, then the adaptation with the
     fewest FLOPs. Equally simple contestants are ranked by dev, then by their order. A contestant is no candidate if it
-    failed, learnt nothing or has no dev score. Probes are none either. The test set chooses nothing.
+    failed, learnt nothing or has no dev score, or if it is a probe. The test set has no influence.
     """
     candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
     candidates = [each for each in candidates if each.learnt and not each.failed]

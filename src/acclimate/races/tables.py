@@ -89,8 +89,8 @@ def sections(outcome: Outcome) -> list[Section]:
     made += [forgetting.section(paths) for paths in outcome.paths]
     made.append(_probes(outcome))
     made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
-    asked = dict.fromkeys(each.name for each in outcome.against)
-    names = sorted(asked, key=lambda name: name in outcome.baselines)
+    references = dict.fromkeys(each.name for each in outcome.against)
+    names = sorted(references, key=lambda name: name in outcome.baselines)
     made += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
     made += [*([] if outcome.only_probed else [_seeds(outcome)]), _costs(outcome), _facts(outcome), _tasks(outcome)]
     if outcome.chosen is not None:
@@ -183,7 +183,7 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
     heads += [f"against {against}", "p (Holm)"] if against else []
     intervals = {result.key: outcome.interval(result.key) for result in shown}
     best = max((found.mean for found in intervals.values() if found is not None), default=None)
-    references = {key for asked in outcome.against if asked.name == against for key in asked.references}
+    references = {key for contrast in outcome.against if contrast.name == against for key in contrast.references}
     body: list[TableLine] = []
     looks = []
     for result in shown:

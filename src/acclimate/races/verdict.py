@@ -348,7 +348,9 @@ def impression(outcome: Outcome) -> str:
 def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
     """Return the first clause where nothing was fine-tuned."""
     [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
-    beside = [f"; {row.contestant}, {_asks(row)}, {_figures(row)}" for row in raced if row.contestant in baselines]
+    beside = [
+        f"; {row.contestant}, {_requirement(row)}, {_figures(row)}" for row in raced if row.contestant in baselines
+    ]
     model = "frozen model" if alone else "frozen, untouched model"
     return f"Nothing was fine-tuned. A probe of the {model} scores {_figures(untouched)}{''.join(beside)}"
 
@@ -480,7 +482,7 @@ def _above_baseline(outcome: Outcome) -> str:
     return ""
 
 
-def _asks(simple: ContestantRow) -> str:
+def _requirement(simple: ContestantRow) -> str:
     """Return what a contestant that is not fine-tuned takes."""
     return "which fine-tunes nothing" if simple.contestant == FROZEN else "which needs no encoder"
 
@@ -493,7 +495,7 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
     means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} {unit}{caution}"
     if _supported(simple):
         return (
-            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, {_asks(simple)}, is better than the "
+            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, {_requirement(simple)}, is better than the "
             f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
             f"{means}"
         )

@@ -7,8 +7,8 @@ update.
 Where one thread computes, a trial counts the processor time of the program, so that other programs on a busy machine do
 not change it. The time that the system takes to hand out memory is left out: a trial is the first to touch its memory,
 which on a virtual machine can take longer than the step itself, while a training keeps its memory from step to step.
-With several threads a trial counts seconds, divided by how busy the machine is. A kept result is for an idle machine;
-a forecast multiplies it by how busy the machine is now.
+With several threads a trial measures seconds and divides them by the load of the machine. The cache holds speeds of an
+idle machine; a forecast multiplies them by the present load.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SPENT = 0.4  # seconds that the larger step may take; with twice as many forecas
 SPIN = 0.25  # seconds in which `busy` computes
 PREDICTED = 0.15  # of the tokens
 KEPT = "speeds"  # folder in core.files.cache()
-FORMAT = 8  # of a kept result: raise it where what a trial measures, or a field of it, changes
+FORMAT = 9  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Speed:
     body, head  weights that each token, and each prediction, is multiplied by (models/encoder.py::weights_by_part)
     layers, hidden  of the model
     sparse      True if its head reads masked tokens alone; else it reads all
-    a_flop      seconds a FLOP when the machine is idle; step: of an update, however many tokens its batch has
+    seconds_per_flop, update_seconds  when the machine is idle; an update takes the same for every size of batch
     busy        how many times as long everything takes now, at least 1
     """
 
@@ -62,8 +62,8 @@ class Speed:
     layers: int
     hidden: int
     sparse: bool
-    a_flop: float
-    step: float
+    seconds_per_flop: float
+    update_seconds: float
     busy: float = 1.0
 
     def flops(self, rows: float, mean: float, square: float, *, predicted: float = 0.0) -> float:
@@ -76,7 +76,7 @@ class Speed:
 
     def seconds(self, flops: float, steps: float = 0.0) -> float:
         """Return the seconds that so many FLOPs take, in so many updates."""
-        return self.busy * (flops * self.a_flop + steps * self.step)
+        return self.busy * (flops * self.seconds_per_flop + steps * self.update_seconds)
 
 
 def speed_of(
@@ -91,15 +91,15 @@ def speed_of(
 
     make   loads the model, if it is to be tried
     about  what of the model decides the speed, plain values
-    plan   whose precision, pieces and recomputation count; watch: is told the speed
+    plan   whose precision, pieces and recomputation count; watch: receives the speed
     """
     length = in_steps(tokens)
     about = {**about, "tokens": length, "precision": plan.precision, "pieces": plan.piece_tokens}
     about |= {"recompute": plan.recompute}
-    found, earlier = kept(about, lambda: vars(_tried(make(), round(length), plan)))
-    speed = Speed(**found)
+    record, earlier = kept(about, lambda: vars(_tried(make(), round(length), plan)))
+    speed = Speed(**record)
     predicted = length * (PREDICTED if speed.sparse else 1.0)
-    a_second = length / (speed.a_flop * speed.flops(1, length, length**2, predicted=predicted))
+    a_second = length / (speed.seconds_per_flop * speed.flops(1, length, length**2, predicted=predicted))
     source = "as kept from an earlier trial" if earlier else "tried"
     note = f"{a_second:,.0f} tokens a second in rows of about {length:.0f}, {source}"
     watch(Progress("speed of training", 0, 0, "steps", {"note": note}))
@@ -125,10 +125,10 @@ def _tried(model: PreTrainedModel, length: int, plan: Plan) -> Speed:
     # all processes of torchrun share the larger step too
     many = ranks.agree(max(2 * few, round(min(MOST, SPENT / max(small_seconds, 1e-4) * small_tokens) / length)))
     seconds, flops, _ = step(many)
-    a_flop = (seconds - small_seconds) / (flops - small_flops)
-    if a_flop <= 0:  # the clock was disturbed
+    seconds_per_flop = (seconds - small_seconds) / (flops - small_flops)
+    if seconds_per_flop <= 0:  # the clock was disturbed
         return Speed(*sizes, seconds / flops, 0.0)
-    return Speed(*sizes, a_flop, max(0.0, small_seconds - a_flop * small_flops))
+    return Speed(*sizes, seconds_per_flop, max(0.0, small_seconds - seconds_per_flop * small_flops))
 
 
 def random_rows(rows: int, length: int, vocabulary: int) -> Batch:
@@ -185,20 +185,20 @@ def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> 
         "torch": torch.__version__,
         "format": FORMAT,
     }
-    asked = {**machine, **about}
-    path = files.cache() / KEPT / f"{settings.digest(asked)[:16]}.json"
-    found: dict[str, Any] | None = None
+    conditions = {**machine, **about}
+    path = files.cache() / KEPT / f"{settings.digest(conditions)[:16]}.json"
+    record: dict[str, Any] | None = None
     if ranks.is_first() and path.exists():
         with contextlib.suppress(files.DamagedError):
-            found = files.read_object(path, names=("measured",))["measured"]
-    found = ranks.agree(found)  # all processes of torchrun measure, or none
-    if found is not None:
-        return found, True
+            record = files.read_object(path, names=("measured",))["measured"]
+    record = ranks.agree(record)  # all processes of torchrun measure, or none
+    if record is not None:
+        return record, True
     measured = dict(measure())
     with contextlib.suppress(OSError):  # a forecast works without a cache
         if ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, {"of": asked, "measured": measured})
+            files.write_json(path, {"of": conditions, "measured": measured})
     return measured, False
 
 
