@@ -1,5 +1,5 @@
-"""The page of `make torture` is current, and what it promises holds in a tenth of the tries of nearly all parts, with a
-fixed seed and the victims that take a second.
+"""The page of `make torture` is current, and what it promises holds in 3% of the tries of nearly all parts, with a fixed
+seed and the victims that take a second: at least one try of each victim, where a part goes through them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,41 @@ PARTS = [fault.name for fault in page.FAULTS if not fault.name.startswith("kill-
 
 
 @pytest.fixture(scope="module")
-def tenth(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The counts of each part, tried in a process of its own."""
     state = tmp_path_factory.mktemp("torture") / "state.json"
     parts = [word for name in PARTS for word in ("--part", name)]
     paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "torture", "--tenth", "--seed", "0", "--state", state, *parts, "--victims", *CHEAP],
+        [
+            sys.executable,
+            "-m",
+            "torture",
+            "--share",
+            "0.03",
+            "--seed",
+            "0",
+            "--state",
+            state,
+            *parts,
+            "--victims",
+            *CHEAP,
+        ],
         env=os.environ | {"PYTHONPATH": paths, "TMPDIR": str(state.parent)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert state.exists(), done.stderr
-    tried: dict[str, dict[str, Any]] = json.loads(state.read_text())["parts"]
-    return tried
+    parts_done: dict[str, dict[str, Any]] = json.loads(state.read_text())["parts"]
+    return parts_done
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_what_is_promised_holds_for_a_tenth_of_the_tries(name, tenth):
-    assert tenth[name]["failures"] == []
+def test_what_is_promised_holds_for_some_of_the_tries(name, tried):
+    assert tried[name]["failures"] == []
     if name not in ("full", "read-only"):  # these need a disk that only root can mount
-        assert tenth[name]["tries"] > 0
+        assert tried[name]["tries"] > 0
 
 
 def test_the_page_is_what_the_list_and_the_recorded_results_make():
