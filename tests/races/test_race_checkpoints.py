@@ -244,6 +244,8 @@ def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
     left = acclimate.race(train, **given, budget=budget, dry_run=True)
     lines = {line.split()[0] for line in left.text.splitlines() if line.strip()}
     assert lines & {"ours", "theirs", "TAPT"} == kept, left.text
+    if "TAPT" in kept:
+        return  # all race, as without a budget
     study = acclimate.race(train, **given, budget=budget)
     assert {trial.contestant for trial in study.report.outcome.trials} == kept | {"untouched"}
     assert {result.row for result in study.report.outcome.results} & {"ours", "theirs", "TAPT"} <= kept
