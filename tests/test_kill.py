@@ -144,7 +144,7 @@ def _probing(small: dict[str, Any]) -> Job:
 
 @pytest.mark.parametrize(
     ("make", "least", "every"),
-    [(_fine_tuning, 60, 1), (_fine_tuning_again, 120, 5), (_adapting, 15, 1), (_probing, 7, 1)],
+    [(_fine_tuning, 60, 1), (_fine_tuning_again, 120, 10), (_adapting, 15, 1), (_probing, 7, 1)],
 )
 def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(
     *, make: Any, least: int, every: int, small: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

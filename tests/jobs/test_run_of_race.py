@@ -19,7 +19,7 @@ SMALL = (
     f'contestants=["{EXAMPLE}::FOCAL", "TF-IDF"]',  # which other processes load from its file
     "search.rates=[1e-2, 1e30]",  # the second diverges
     *("focal.max_tokens=32", "focal.epochs=0", "focal.plan.steps=4", "focal.plan.batch=8"),
-    *("pretrain.plan.steps=6", "finetune.plan.steps=8", "finetune.looks=2"),
+    *("seeds=1", "pretrain.plan.steps=6", "finetune.plan.steps=4", "finetune.looks=1"),
 )
 
 
