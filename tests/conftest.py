@@ -53,15 +53,22 @@ class Raced:
     inputs: Path
 
 
-# which take longest: they come first, so that none of two workers is left alone with one of them
+# Which take longest: they come first, so that none of two workers is left alone with one of them. The first of a worker
+# and its second compile loops that the other worker does not need yet, and numba keeps them for all that follows: the
+# examples those of training and of duplicates, the searches those of BM25.
 LONG = (
-    *("test_torture.py", "test_examples.py", "test_ship.py", "test_readme.py", "test_loop_ranks.py"),
-    *("test_benchmarks.py", "test_kill.py", "test_docstrings.py", "test_conformance.py", "test_tlm.py"),
+    *("test_examples.py", "text/bm25/test_search.py", "shipping/test_ways.py", "test_browser.py", "test_torture.py"),
+    *("training/test_loop_ranks.py", "shipping/test_ship.py", "test_readme.py", "test_benchmarks.py", "test_kill.py"),
+    *("methods/test_conformance.py", "races/test_race_checkpoints.py", "cli/test_verb.py", "races/test_rounds.py"),
+    *("tasks/datasets/test_docstrings.py", "studies/test_conformance.py", "test_conformance.py"),
+    *("jobs/test_workers_ray.py", "methods/test_finetune_start.py", "methods/test_finetune.py"),
 )
+TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    places = {TESTS / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
 @pytest.fixture(scope="session")
