@@ -173,6 +173,7 @@ def test_folds_writes_a_line_for_each_learner_and_number_of_repeats(report_of, t
     assert "nan" not in report
 
 
+@pytest.mark.slow
 def test_choosing_writes_a_score_of_each_rule(report_of, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     task = toy_race.run / "data"
@@ -250,11 +251,13 @@ def test_overlap_finds_what_it_planted_and_writes_speeds(report_of, corpus, tmp_
     assert "flag the same ones" in report
 
 
+@pytest.mark.slow
 def test_templates_makes_rows_that_the_doctor_finds_again(report_of, tmp_path):
     report = report_of("templates.py", tmp_path / "templates.md", "--templates", "3", "--sizes", "60", "120")
     assert report.count("| 12 of 12 |") == report.count("| 24 of 24 |") == 2
 
 
+@pytest.mark.slow
 def test_asked_taken_races_under_each_load_and_goes_on(report_of, toy_race, tmp_path):
     rows = [json.loads(line) for line in (toy_race.inputs / "train.jsonl").read_text().splitlines()]
     with open(tmp_path / "toy.csv", "w", newline="", encoding="utf-8") as file:
@@ -265,6 +268,7 @@ def test_asked_taken_races_under_each_load_and_goes_on(report_of, toy_race, tmp_
     assert "| toy | 20s | idle | 1 | " in report
 
 
+@pytest.mark.slow
 def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
