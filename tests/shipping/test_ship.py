@@ -546,7 +546,12 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert 0.7 < int8.same <= int8.same_whole == 1
     assert int8.size < int8.size_whole == (shipped.path / onnx.WHOLE).stat().st_size
     assert int8.slowest <= int8.faster <= int8.fastest
+    results = {way.name: way.result for way in shipped.ways}
+    assert results["pipeline"] == "same predictions on 30 test texts"
+    assert results["ONNX, 32 bits"] == "same predictions on 100.0% of the dev texts"
+    assert results["ONNX, 8 bits"] == f"same predictions on {int8.agreement:.1%} of 30 test texts"
     card = shipped.card.read_text()
+    assert "| ONNX, 8 bits | same predictions on" in card
     assert f"{int8.faster:.2f} times as fast" in card
     assert int8.processor in ModelCard(card).text
 

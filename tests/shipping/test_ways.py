@@ -182,16 +182,6 @@ def test_texts_that_are_too_long_are_compared_where_they_are_cut_and_said_to_be_
         assert (pipe.takes, pipe.result, reference.result) == (True, said, "same predictions")
 
 
-def test_both_copies_as_onnx_have_a_result(tmp_path):
-    run = finished_race(tmp_path / "run")
-    shipped = ship(run, tmp_path / "out", onnx=True)
-    results = {way.name: way.result for way in shipped.ways}
-    assert results["pipeline"] == "same predictions on 30 test texts"
-    assert results["ONNX, 32 bits"] == "same predictions on 100.0% of the dev texts"
-    assert results["ONNX, 8 bits"] == f"same predictions on {shipped.int8.agreement:.1%} of 30 test texts"
-    assert "| ONNX, 8 bits | same predictions on" in shipped.card.read_text()
-
-
 def test_the_folder_of_the_encoder_is_an_ordinary_encoder_with_the_completed_tokenizer(tmp_path):
     where = ship(finished_race(tmp_path / "run", family="roberta", pooling="mean"), tmp_path / "out").path
     encoder = where / "0_Transformer"
