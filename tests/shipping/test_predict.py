@@ -6,9 +6,8 @@ import csv
 import gzip
 import io
 import json
+import multiprocessing
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -532,17 +531,19 @@ def test_a_record_with_a_label_twice_is_named(run, tmp_path):
         asking_of(str(winner))
 
 
-def test_two_processes_that_predict_into_one_file_do_not_mix_their_rows(run, tmp_path):
-    code = (
-        "import sys; from acclimate.shipping import predict; predict.CHUNK = 200; predict.predict_file(*sys.argv[1:])"
-    )
+def test_two_processes_that_predict_into_one_file_do_not_mix_their_rows(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(predicting, "CHUNK", 200)
     started = []
     for letter in "ab":
         source = tmp_path / f"{letter}.jsonl"
-        rows = ({"id": f"{letter}{number}", "text": f"word{number % 50}"} for number in range(900))
+        rows = ({"id": f"{letter}{number}", "text": f"word{number % 50}"} for number in range(2_000))
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        command = [sys.executable, "-c", code, str(run / "use"), str(source), str(tmp_path / "out.jsonl")]
-        started.append(subprocess.Popen(command))
-    assert [process.wait() for process in started] == [0, 0]
+        given = str(run / "use"), str(source), str(tmp_path / "out.jsonl")
+        started.append(multiprocessing.get_context("fork").Process(target=predict_file, args=given))
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+    assert [process.exitcode for process in started] == [0, 0]
     ids = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert ids in [[f"{letter}{number}" for number in range(900)] for letter in "ab"]
+    assert ids in [[f"{letter}{number}" for number in range(2_000)] for letter in "ab"]
