@@ -60,7 +60,7 @@ LABELS = 3
 CPU = torch.device("cpu")
 PLAN = Plan(steps=4, batch=ROWS, rate=1e-2, warmup=0.25, precision="float32", piece_tokens=64)
 SHORT = replace(PLAN, steps=2)
-STOPPED = replace(PLAN, steps=3)  # after its first step, and after its second
+STOPPED = SHORT  # after its first step
 
 
 @dataclass(frozen=True)
@@ -414,7 +414,7 @@ def check_pieces_do_not_matter(case: Case) -> None:
 
 
 def check_seed_stop_and_resume(case: Case, directory: Path) -> None:
-    """With dropout: stopped after any step and gone on with by a new objective, the same weights and log byte for byte;
+    """With dropout: stopped after a step and gone on with by a new objective, the same weights and log byte for byte;
     with another seed, other weights.
     """
     whole, place = case.objective(0.1), directory / "whole"

@@ -83,7 +83,7 @@ def tiny(command: str) -> list[str]:
     if verb == "race":
         # its dev and test sets are larger than a toy's
         few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *FEW_STEPS]
-        extra = few if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
+        extra = [*few, 'contestants=["DAPT+TAPT"]'] if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
         if "--corpus" not in rest and "docstrings" not in rest:
             extra = [*few, 'contestants=["TAPT", "TF-IDF"]']
         return [verb, *rest, *extra]
