@@ -32,10 +32,10 @@ STEPS = 6
 
 @pytest.fixture(scope="module")
 def materials(toy_race: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Those of the toy race, with a model of six layers: what a last layer leaves out matters little."""
+    """Those of the toy race, with a model of four layers: what a last layer leaves out matters little."""
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    tokenizer, model = load_tokenizer(base / "checkpoint"), tmp_path_factory.mktemp("model") / "six"
-    sizes = {"layers": 6, "hidden": 32, "heads": 2, "vocabulary_size": len(tokenizer), "longest": 64}
+    tokenizer, model = load_tokenizer(base / "checkpoint"), tmp_path_factory.mktemp("model") / "four"
+    sizes = {"layers": 4, "hidden": 32, "heads": 2, "vocabulary_size": len(tokenizer), "longest": 64}
     save_model(new_encoder(**sizes, pad=tokenizer.pad_token_id, seed=0), tokenizer, model)
     return replace(toy_race.materials, model=str(model))
 
