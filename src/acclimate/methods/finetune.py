@@ -886,7 +886,7 @@ def start_of(
         return _starts[key]
 
     def of_head(progress: Progress) -> None:
-        watch(replace(progress, unit=f"{progress.unit} for the start of its head"))
+        watch(replace(progress, unit=f"{progress.unit} (initial head)"))
 
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
