@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +49,22 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
         assert agree > 0.98
     assert score == pytest.approx(found.dev, abs=0.02)
     assert tuning.head_rate == 1.0
+
+
+@pytest.mark.parametrize("kind", ["sequence", "multilabel", "tokens"])
+def test_after_a_probe_no_seed_fits_its_head_again(kind, encoder, toy_task, tmp_path, monkeypatch):
+    task, fits = toy_task(kind), []
+    monkeypatch.setattr(probe, "_fits", OrderedDict())
+    monkeypatch.setattr(finetune, "_starts", OrderedDict())
+    fit = probe.fit
+    monkeypatch.setattr(probe, "fit", lambda *args, **kwargs: fits.append(kind) or fit(*args, **kwargs))
+    probe.probe(str(encoder), task)
+    for seed in (0, 1):
+        plan = replace(PLAN, seed=seed)
+        Tuning(recipe_for(encoder, task, plan=plan), task, tmp_path / str(seed), unwatched)
+    assert fits == [kind]
+    Tuning(recipe_for(encoder, task, pooling="mean"), task, tmp_path / "mean", unwatched)
+    assert len(fits) == 1 + (kind != "tokens")  # of words one state is read, whatever the pooling of texts
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,6 @@ NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where
 WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
 DEEP = 12  # layers from which on layer_decay = 0 decays
 DECAY = 0.9
-CHECKED = 4  # rows on which a head that begins as a probe is compared with it
 PROBE_ROUNDING = 1e-3  # of the largest output
 STARTS_KEPT = 16
 SPARED = 0.25  # of dev at least, or a look reads all of it
@@ -822,7 +821,7 @@ class HeadStart:
             return False
         head.weight.copy_(torch.from_numpy(self.layer.weight_CD))
         head.bias.copy_(torch.from_numpy(self.layer.bias_C))
-        first = rows.take(np.arange(min(CHECKED, len(rows))))
+        first = rows.take(np.arange(min(probe.CHECKED, len(rows))))
         model.train(False)
         outputs = outputs_of(model, pad(first, together(first.lengths), model.device)).cpu().numpy()
         if WORD in first.tokens:
@@ -850,9 +849,9 @@ def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, 
     tokenizer.model_max_length = prepared.max_tokens + prompt_length(tokenizer)
     classifier = _loaded(recipe, pooling, prepared, prepared.labels, watch)
     rows, _ = training_rows(prepared, tokenizer, pooling)
-    first = rows.take(np.arange(min(CHECKED, len(rows))))
+    first = rows.take(np.arange(min(probe.CHECKED, len(rows))))
     encoder, _ = probe.load_encoder(model)
-    states_RD = probe.states_of(encoder, first, (layer.read_out,), precision="float32", watch=watch)[layer.read_out]
+    states_RD = probe.states_of(encoder, first, (layer.read_out,), watch=watch)[layer.read_out]
     if not HeadStart(pooling, layer, states_RD).put_into(classifier, rows):
         raise ValueError(
             f"the head of a '{classifier.config.model_type}' has more than one layer, so a linear layer on the frozen "
@@ -887,7 +886,7 @@ def start_of(
         return _starts[key]
 
     def of_head(progress: Progress) -> None:
-        watch(replace(progress, unit=f"{progress.unit} for the start of its head"))
+        watch(replace(progress, unit=f"{progress.unit} (initial head)"))
 
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
@@ -901,10 +900,10 @@ def start_of(
         read_outs, read = (recipe.pooling,), recipe.pooling
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
-    states = probe.states_of(encoder, rows, read_outs, watch=of_head)
     target_R = probe.probe_targets(rows)
-    groups_R = probe.groups_of(task.examples("train"), probe.examples_of_states(rows))
-    layer, losses = probe.fit(states, target_R, task.kind, max(1, len(labels)), groups_R=groups_R, watch=of_head)
+    layer, losses, first_states_RD = probe.fit_encoder(
+        encoder, rows, read_outs, task, max(1, len(labels)), model=recipe.model, watch=of_head, registered=special
+    )
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
         shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (
@@ -919,7 +918,7 @@ def start_of(
     pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
     start = HeadStart(pooling)
     if begins_as_probe:
-        start = HeadStart(pooling, layer, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
+        start = HeadStart(pooling, layer, first_states_RD)
     _starts[key] = start
     while len(_starts) > STARTS_KEPT:
         _starts.popitem(last=False)

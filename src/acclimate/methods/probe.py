@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,7 +51,7 @@ import torch
 from safetensors.numpy import load, save
 from threadpoolctl import threadpool_limits
 
-from acclimate.core import files
+from acclimate.core import files, settings
 from acclimate.core.types import (
     MENTIONS,
     NOT_PREDICTED,
@@ -67,7 +68,7 @@ from acclimate.methods.baselines import above_chance
 from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.heads import output_by_row, rows_of
-from acclimate.models.loading import configuration, load_weights, reading
+from acclimate.models.loading import configuration, identity, load_weights, reading
 from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
@@ -90,6 +91,8 @@ CHOOSING = 20_000  # rows at most that choose read-out and strength
 STEPS = 200  # of L-BFGS at most; while choosing, CHOOSING_STEPS suffice to rank
 CHOOSING_STEPS = 40
 POOLED_FAMILIES = ("albert", "bert", "ernie")  # whose classifiers in transformers read the encoder's pooler
+CHECKED = 4  # rows on which a head that begins as a probe is compared with it
+FITS_KEPT = 16
 WEIGHTS, ABOUT = "probe.safetensors", "probe.json"  # files of a fitted layer
 PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
 
@@ -165,10 +168,9 @@ def probe(
     emptied(rows, train, tokenizer)
     has_pooler = has_pooler and encoder.config.model_type in POOLED_FAMILIES
     read_outs = read_outs_of(task, tokenizer, has_pooler=has_pooler)
-    states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
     target_R, labels = probe_targets(rows), max(1, len(task.labels))
-    layer, losses = fit(
-        states, target_R, task.kind, labels, groups_R=groups_of(train, examples_of_states(rows)), watch=watch
+    layer, losses, _ = fit_encoder(
+        encoder, rows, read_outs, task, labels, model=model, precision=precision, watch=watch
     )
     dev = task.examples("dev")
     rows_of_dev = encoded(task, "dev", dev, tokenizer, spans=spans)
@@ -189,6 +191,52 @@ def probe(
         tokens=len(rows.ids) + len(rows_of_dev.ids),
         seconds=time.perf_counter() - begun,
     )
+
+
+class EncoderFit(NamedTuple):
+    """A layer that was fitted on the training rows. losses: as of `fit`
+
+    first_states_RD  what the layer reads of the first CHECKED rows at least, or of their words
+    """
+
+    layer: ProbeLayer
+    losses: dict[ReadOut, float]
+    first_states_RD: np.ndarray
+
+
+_fits: OrderedDict[str, EncoderFit] = OrderedDict()  # the last ones: a head begins as the probe, for all seeds
+
+
+def fit_encoder(
+    encoder: PreTrainedModel,
+    rows: Batch,
+    read_outs: Sequence[ReadOut],
+    task: Prepared,
+    labels: int,
+    *,
+    model: str,
+    precision: Precision = "float32",
+    watch: Watch,
+    registered: Sequence[Any] = (),
+) -> EncoderFit:
+    """Fit a layer on the frozen encoder's states of the training rows. This process fits equal ones once.
+
+    rows        of task's "train", with labels
+    model       the checkpoint of the encoder; registered: what was added to its vocabulary, and the seed
+    """
+    target_R = probe_targets(rows)
+    parts = [rows.ids, rows.offsets, target_R]
+    about = [identity(model), [files.sha256_of_bytes(np.ascontiguousarray(part).tobytes()) for part in parts]]
+    key = settings.digest([*about, [*read_outs], labels, precision, [*registered]])
+    if key not in _fits:
+        states = states_of(encoder, rows, read_outs, precision=precision, watch=watch)
+        groups_R = groups_of(task.examples("train"), examples_of_states(rows))
+        layer, losses = fit(states, target_R, task.kind, labels, groups_R=groups_R, watch=watch)
+        _fits[key] = EncoderFit(layer, losses, states[layer.read_out][: int(rows.lengths[:CHECKED].sum())])
+    _fits.move_to_end(key)
+    while len(_fits) > FITS_KEPT:
+        _fits.popitem(last=False)
+    return _fits[key]
 
 
 def test_probe(

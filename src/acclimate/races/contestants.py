@@ -349,9 +349,10 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
     """
     task = materials.task
     contents = contents_of(task, "about", "train", "dev")
-    stated = {"precision": tuning.plan.precision, **threshold_of(tuning, task)}
+    # in float32, as heads that begin as a probe are fitted: so a process that does both fits once
+    probe_settings = {"precision": "float32", **threshold_of(tuning, task)}
     label = f"probe {name}" + (f", {materials.fold}" if materials.fold else "")
-    job = Job(label, work.PROBE, stated, contents, {"task": task.path}, alone=True)
+    job = Job(label, work.PROBE, probe_settings, contents, {"task": task.path}, alone=True)
     return with_model(job, model, materials)
 
 

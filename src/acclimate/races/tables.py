@@ -200,8 +200,9 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
             "reference" * bool(against and key in references and mean is not None)
             + " best" * (mean is not None and mean.mean == best)
         )
-    lines = [f"sd: standard deviation over {_runs(outcome)}s. All metrics are of the same predictions."]
-    lines += _meanings(losses)
+    spreads = any(_deviation(outcome, result.key, name) is not None for result in shown for name in names)
+    meaning = f"sd: standard deviation over {_runs(outcome)}s. " if spreads else ""
+    lines = [f"{meaning}All metrics are of the same predictions.", *_meanings(losses)]
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
 

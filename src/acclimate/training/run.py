@@ -213,9 +213,9 @@ def _spike(step: Step) -> str:
     names = list(dict.fromkeys(map(str, step.documents)))
     more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
     return (
-        f"the loss jumps to {step.loss:.3f} in step {step.number}, {step.spike:.0f} deviations above its running "
-        f"median. The run goes on. The texts: {', '.join(names[:FEW]) or 'unnamed'}{more}. {LOG} has all of them, and "
-        "any later jumps"
+        f"step {step.number} has an unusually high loss, {step.loss:.3f} ({step.spike:.0f} deviations above the "
+        f"running median). Training continues; a single one does no harm. Its texts: "
+        f"{', '.join(names[:FEW]) or 'unnamed'}{more}. {LOG} lists all of them, and later cases"
     )
 
 
