@@ -53,8 +53,8 @@ def without_lost(entries: Entries, names: Collection[str]) -> Entries:
 
 
 def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:
-    """Make the contestants' models, probe them, and measure their losses on held-out text and how far their embeddings
-    moved; show what the probes score on dev. A probe that fails has no score; its contestant races all the same.
+    """Make the models of contestants that are only probed, probe them, and measure their losses on held-out text and
+    how far their embeddings moved; show what the probes score on dev.
 
     Returns the entries whose models are there, contestant -> why it failed, and in words what could not be measured.
     Raises the error of the untouched model.
@@ -108,7 +108,7 @@ def reasons_of(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Ex
 def rates_in_use(entries: Entries, run: Path) -> dict[str, str]:
     """Return contestant -> in words the peak rates that it is fine-tuned with, of those whose models are there."""
     recipes, rates = [setting.recipe for setting in entries.recipe.settings()], {}
-    for name in entries.models if entries.fine_tunes else ():
+    for name in entries.models:
         job, given = entries.model(name, entries.seeds[0]), entries.given.get(name, entries.materials).model
         model = given if job is None else checkpoint_of(job.directory(run))
         assert model is not None

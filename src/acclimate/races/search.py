@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -53,22 +54,6 @@ DIVERGED = DevResult(-1.0, 0, lost="its training diverged")  # the loss was no n
 FAILED = DevResult(-1.0, 0, lost="a job of its contestant failed")  # or was not done yet
 
 
-@dataclass(frozen=True, order=True)
-class DevStanding:
-    """How a candidate stands on dev, means over its seeds; the better candidate is the larger value.
-
-    learnt  True if the score beats the best constant answer
-    ranked  the score of a candidate that has learnt; of the others the same number
-    """
-
-    learnt: bool
-    ranked: float
-    less_loss: float
-    steps: int
-    rate: float
-    dev: float = field(compare=False)
-
-
 @dataclass(frozen=True)
 class DevScores:
     """What fine-tunings scored on dev, and which setting is best by it.
@@ -100,11 +85,10 @@ class DevScores:
         ranked = sorted(best.values(), key=lambda candidate: standings[candidate], reverse=True)
         return sorted(ranked, key=lambda candidate: candidate.contestant != UNTOUCHED)
 
-    def _standing(self, candidate: Candidate, results: Sequence[DevResult]) -> DevStanding:
-        dev, loss = (float(np.mean([getattr(result, name) for result in results])) for name in ("dev", "loss"))
-        learnt = dev > self.constant
-        rate = candidate.setting.recipe.plan.rate
-        return DevStanding(learnt, dev if learnt else self.constant, -loss, results[0].steps, rate, dev)
+    def _standing(self, candidate: Candidate, results: Sequence[DevResult]) -> tuple[float, float, int, float]:
+        """Return how good a candidate is by the mean of its results; the better one is the larger value."""
+        dev, loss = mean_of(results, "dev"), mean_of(results, "loss")
+        return max(dev, self.constant), -loss, results[0].steps, candidate.setting.recipe.plan.rate
 
     def sound(self, candidates: Sequence[Candidate], seeds: int) -> list[Candidate]:
         """Return those of which no run diverged. Raises ValueError if one of the untouched model did."""
@@ -141,12 +125,16 @@ class DevScores:
                     rung,
                     results[0].steps,
                     seeds,
-                    self._standing(candidate, results).dev,
+                    mean_of(results, "dev"),
                     stays,
                     lost or words[not stays],
                 )
             )
         return trials
+
+
+def mean_of(results: Sequence[DevResult], name: Literal["dev", "loss"]) -> float:
+    return float(np.mean([getattr(result, name) for result in results]))
 
 
 def dev_scores(entries: Entries, run: Path, errors: Mapping[str, Exception]) -> DevScores:
