@@ -67,11 +67,11 @@ docs: .venv/made-for-docs
 # torch goes first, as below, and what only its CUDA builds need is left out. Old versions warn where newer ones are installed.
 LOWEST := tests/test_start.py tests/models/test_encoder.py tests/models/test_heads.py tests/text/test_corpus.py \
   tests/text/test_filters.py tests/text/test_vocabulary.py tests/methods/test_baselines.py tests/methods/test_finetune_lora.py \
-  tests/methods/test_mlm.py tests/races/test_optuna.py tests/training/test_row_attention.py
+  tests/methods/test_mlm.py tests/training/test_row_attention.py
 lowest:
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet "$$(grep '^torch==' constraints.txt)" uv setuptools
-	.venv-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra lora --extra onnx --extra optuna \
+	.venv-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra lora --extra onnx \
 	  --python-version 3.11 --only-binary :all: pyproject.toml -o .venv-lowest/all.txt
 	grep -E '^[a-z]' .venv-lowest/all.txt | grep -vE '^(torch=|nvidia|cuda|triton)' > .venv-lowest/versions.txt
 	.venv-lowest/bin/python -m pip install --quiet --no-deps -r .venv-lowest/versions.txt

@@ -34,9 +34,8 @@ from acclimate.models.encoder import save_model
 from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
 from acclimate.races import work
 from acclimate.races.contestants import job_of, tested_baseline
-from acclimate.races.outcome import Facts, Trial, write_outcome
+from acclimate.races.outcome import Facts, Trial, test_row, write_outcome
 from acclimate.races.race import hand_over_baseline
-from acclimate.races.search import test_row
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared, prepare
 from acclimate.tasks.rows import SPANS, encode_rows, with_labels

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-OPTIONAL = ("__main__", "on_ray", "workers_ray", "optuna")  # a script, and modules that load an extra
+OPTIONAL = ("__main__", "on_ray", "workers_ray")  # a script, and modules that load an extra
 
 
 class Launcher:

@@ -106,17 +106,7 @@ def _threads(*, out: Path, watch: Any) -> dict[str, Any]:
     return {"torch": torch.get_num_threads(), "environment": os.environ["OMP_NUM_THREADS"]}
 
 
-def _half(*, out: Path, watch: Any, share: float, **rest: Any) -> dict[str, Any]:
-    (out / "half").write_text(str(share))
-    return {}
-
-
-def _mend_half(*, out: Path, watch: Any, way: Path, share: float) -> dict[str, Any]:
-    """A first part that fails until the file is there."""
-    return {"text": way.read_text()}
-
-
-count = Work("count", _count, begin=_half)
+count = Work("count", _count)
 fail = Work("fail", _fail)
 meet_damage = Work("meet damage", _meet_damage)
 diverge = Work("diverge", _diverge)
@@ -127,7 +117,6 @@ die = Work("die", _die)
 die_speaking = Work("die speaking", _die_speaking)
 wait_for = Work("wait for", _wait_for)
 threads = Work("threads", _threads)
-count_after = Work("count after", _count, begin=_mend_half)  # the first part fails until the file is there
 
 
 def numbered(number: int, log: Path | None = None, **needs: Job) -> Job:

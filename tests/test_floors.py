@@ -32,7 +32,6 @@ OF_SEVERAL = {  # test modules that test no single module of their folder
     "methods/test_conformance.py": "each value of METHODS",
     "methods/test_sentence_modules.py": "models/sentence_modules.py, through each value of METHODS",
     "methods/test_pages.py": "docs/methods",
-    "races/test_searching.py": "search.py, as a process runs it",
     "studies/test_conformance.py": "each study of STUDIES",
     "studies/test_recipes_of_studies.py": "the recipe of each study",
     "tasks/formats/test_same_documents.py": "the same documents, by each format's reader",

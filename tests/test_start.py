@@ -19,7 +19,7 @@ from acclimate.studies import STUDIES
 from acclimate.tasks.labelled import read_files
 from acclimate.tasks.prepared import prepare
 
-HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray", "optuna"}
+HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray"}
 
 
 @pytest.mark.parametrize(

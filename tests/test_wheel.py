@@ -26,7 +26,6 @@ PYTHON = os.environ.get("ACCLIMATE_WHEEL")
 installed = pytest.mark.skipif(PYTHON is None, reason="`make dist` runs this with a wheel that is installed")
 FOR_DEVELOPERS = ("test", "benchmarks", "notebooks", "docs", "dev")  # extras of which the package imports nothing
 PUBLISHED_AS = {"sklearn": "scikit-learn"}
-OF_EXTRAS = ("optuna.py",)  # modules that are imported only where their extra is installed
 FEW = ["seeds=2", "search.rates=[]", "adapt_seeds=1", 'contestants=["DAPT", "TF-IDF"]', "finetune.looks=1"]
 FEW += [f"{of}.{each}" for of in ("finetune", "dapt") for each in ("epochs=0", "plan.steps=6", "plan.batch=8")]
 
@@ -137,7 +136,7 @@ def test_every_package_that_is_imported_is_declared_and_every_declared_one_is_im
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else names
             for name in {name.split(".")[0] for name in names} - {"acclimate", *sys.stdlib_module_names}:
                 found = package(PUBLISHED_AS.get(name, name))
-                first = node in tree.body and file.name not in OF_EXTRAS
+                first = node in tree.body
                 imported[found] = imported.get(found, False) or first
     assert imported.keys() - needed - optional == set()
     assert {name for name, first in imported.items() if first} <= needed  # an extra is imported where it is used

@@ -211,10 +211,8 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
 @pytest.mark.parametrize(
     ("stated", "said"),
     [
-        (
-            {"budget": "20min", "search__how": "tpe", "search__trials": 20, "search__rates": [1e-5, 1e-4]},
-            "with budget: .* Leave one of them out",
-        ),
+        ({"budget": "20min", "folds": 5}, "^folds with budget: .* Leave one of them out"),
+        ({"search__how": "tpe"}, r"search\.how: every contestant tries each of search\.rates, .* Leave it out"),
         ({"probe_only": True, "budget": "20min"}, "^probe_only fine-tunes nothing, so there is no search"),
         ({"text": "words"}, r"no column 'words'.* Name the right one with text=\"NAME\"$"),
     ],

@@ -35,7 +35,7 @@ from acclimate.jobs.job import (
     result_of,
     running,
 )
-from acclimate.jobs.run import FirstShare, do, do_all, done
+from acclimate.jobs.run import do, do_all, done
 from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, current_workers, working
 
 
@@ -140,18 +140,6 @@ def test_an_error_that_cannot_be_sent_is_told_in_words(tmp_path):
         do([Job("odd", work.fail_oddly)], tmp_path)
 
 
-def test_parts_of_jobs_are_begun_and_leave_no_result(placed, tmp_path):
-    first = work.numbered(0)
-    job = Job("whole", work.count, needs={"first": first})
-    assert do_all([FirstShare(job, 0.25)], tmp_path) == {}
-    assert (job.directory(tmp_path) / "half").read_text() == "0.25"
-    assert result_of(job, tmp_path) is None
-    assert result_of(first, tmp_path) == {"number": 1}
-    assert {job.label: job.part for job in read_plan(tmp_path)} == {"job 0": False, "whole": True}
-    do_all([job], tmp_path)
-    assert {job.label: job.part for job in read_plan(tmp_path)} == {"job 0": False, "whole": False}
-
-
 def test_a_killed_process_is_replaced_and_its_job_gone_on_with(tmp_path):
     told: list[Progress] = []
     jobs = [Job("dies", work.die_once), work.numbered(1)]
@@ -203,16 +191,6 @@ def test_a_mark_is_read_however_long_its_job_is_called(tmp_path):
         patch.setattr(calls, "NOTE_EVERY", 0.0)
         calls.do_call(replace(job.call(tmp_path), function=work_of), watch=watch)
     assert told == [f"{label}, {'a stage that is told at length ' * 90}", label]
-
-
-def test_a_part_that_is_done_at_last_has_failed_no_more(placed, tmp_path):
-    way = tmp_path / "way"
-    job = Job("whole", work.count_after, places={"way": way})
-    assert do_all([FirstShare(job, 0.25)], tmp_path)
-    assert (job.directory(tmp_path) / FAILED).exists()
-    way.touch()
-    assert do_all([FirstShare(job, 0.25)], tmp_path) == {}
-    assert not (job.directory(tmp_path) / FAILED).exists()
 
 
 def test_a_second_study_in_a_directory_begins_its_plan_anew(tmp_path):

@@ -73,7 +73,7 @@ def test_it_adapts_goes_on_where_it_was_stopped_and_costs_what_is_foreseen(
 ) -> None:
     recipe = recipe_with(toy_race, name)
     job = job_of(name, recipe, materials)
-    [cost] = costs_of(enter(recipe, materials), [(job, 1.0)])
+    [cost] = costs_of(enter(recipe, materials), [job])
 
     def stop(progress: Progress) -> None:
         if progress.unit == "steps" and progress.done == STEPS // 2 and "loss" in progress.values:

@@ -28,7 +28,6 @@ from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
-from acclimate.training.checkpoint import read_log
 from acclimate.training.loop import adamw, train
 from acclimate.training.plan import Plan
 from families import FAMILIES
@@ -257,35 +256,6 @@ def test_stopped_and_gone_on_with_every_file_is_the_same(kind, choose, toy_recip
         "checkpoint/config.json",
     ):
         assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_was_begun_to_be_compared_ends_as_if_it_had_never_stopped(kind, toy_recipe, tmp_path):
-    recipe = replace(toy_recipe(kind, steps=8), looks=4)
-    finetune.adapt(recipe, tmp_path / "whole")
-    early = finetune.begin(recipe, tmp_path / "begun", 3 / 8)
-    later = finetune.begin(recipe, tmp_path / "begun", 1 / 2)
-    assert later.dev >= early.dev, "the best so far"
-    assert later.loss <= early.loss
-    assert finetune.begin(recipe, tmp_path / "begun", 3 / 8) == early, "looked up, not trained again"
-    assert len(read_log(tmp_path / "begun")) == 4
-    assert later.dev == max(early.dev, *(score for _, score in files.read_record(tmp_path / "begun" / "dev.json")))
-    finetune.adapt(recipe, tmp_path / "begun")
-    for name in ("dev.json", "predicted_dev.json", "log.jsonl", "checkpoint/model.safetensors"):
-        assert (tmp_path / "begun" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
-    looks = files.read_record(tmp_path / "whole" / "dev.json")
-    assert finetune.begin(recipe, tmp_path / "whole", 1 / 2).dev == max(score for step, score in looks if step <= 4)
-
-
-def test_a_run_that_is_given_up_leaves_its_scores_and_no_weights(recipe, tmp_path):
-    score = finetune.begin(recipe, tmp_path, 1 / 2)
-    assert any(tmp_path.glob("state-*"))
-    finetune.give_up(tmp_path)
-    assert not any(tmp_path.rglob("*.safetensors"))
-    assert finetune.begin(recipe, tmp_path, 1 / 2) == score
-    for share in (0.0, 1.5):
-        with pytest.raises(ValueError, match=r"share = .* out of range"):
-            finetune.begin(recipe, tmp_path, share)
 
 
 def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):

@@ -10,8 +10,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
-from acclimate.races.budget import Budget, budget_or_usual, check_listed, clocked, parse_budget, seconds_of, session_of
-from acclimate.races.recipe import SearchRecipe, for_model
+from acclimate.races.budget import Budget, budget_or_usual, clocked, parse_budget, seconds_of, session_of
+from acclimate.races.recipe import for_model
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,6 @@ def test_budgets_as_people_write_them(text, amount, unit):
 def test_what_is_no_budget_is_refused_with_examples(text):
     with pytest.raises(ValueError, match=r"Write it as 20min, 1\.5h, 3PFLOP"):
         parse_budget(text)
-
-
-def test_a_budget_does_not_go_with_settings_that_are_drawn():
-    check_listed(SearchRecipe())
-    drawn = SearchRecipe(rates=(1e-5, 5e-5), how="tpe", trials=6)
-    with pytest.raises(ValueError, match=r"search\.how = 'tpe' with --budget: .* Leave one of them out"):
-        check_listed(drawn)
 
 
 def test_what_was_spent_is_that_of_all_jobs(tmp_path):
@@ -110,17 +103,9 @@ def test_a_race_has_an_hour_unless_a_budget_or_none_is_stated() -> None:
         budget_or_usual("nothing", recipe)
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"folds": 5}, "cross-validation"),
-        ({"search": SearchRecipe(rates=(1e-5, 1e-4), common=True)}, "search.common"),
-        ({"search": SearchRecipe(rates=(1e-5, 1e-4), how="tpe", trials=4)}, "search.how = 'tpe'"),
-    ],
-)
-def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so(change, reason) -> None:
-    recipe = replace(for_model(), **change)
-    assert budget_or_usual(None, recipe) == (None, (f"no limit, because {reason} takes no budget",))
+def test_a_race_that_takes_no_budget_has_no_usual_one_and_says_so() -> None:
+    recipe = replace(for_model(), folds=5)
+    assert budget_or_usual(None, recipe) == (None, ("no limit, because cross-validation takes no budget",))
     assert budget_or_usual("20min", recipe) == ("20min", ()), "what the user states is refused elsewhere"
 
 

@@ -64,7 +64,7 @@ def test_a_forecast_counts_the_passes_of_a_step(toy_race, materials, tmp_path):
     plan = replace(toy_race.recipe.dapt.plan, steps=6, batch=8)
     recipe = replace(toy_race.recipe, contestants=names, dapt=replace(toy_race.recipe.dapt, plan=plan))
     entries = enter(recipe, materials)
-    dapt, dga, adapter = (cost.flops for cost in costs_of(entries, [(entries.models[name], 1.0) for name in names]))
+    dapt, dga, adapter = (cost.flops for cost in costs_of(entries, [entries.models[name] for name in names]))
     assert dga == pytest.approx(3 * dapt, rel=0.1)
     assert adapter == pytest.approx(2 / 3 * dapt, rel=0.1)
     assert METHODS["dga"].passes(RaceRecipe().dga) == 3

@@ -13,20 +13,19 @@ import pytest
 
 import toys
 from acclimate.core import settings
+from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Cost, Example
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import done
 from acclimate.jobs.workers import Where, working
-from acclimate.methods import finetune
 from acclimate.races import forecast, work
 from acclimate.races.contestants import Entries, enter
-from acclimate.races.dry_run import dry_run
+from acclimate.races.dry_run import dry_run, foreseen_jobs
 from acclimate.races.forecast import costs_of, round_costs
 from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
-from acclimate.races.search import foreseen_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.tasks.metrics import METRICS, default_metric
 from acclimate.tasks.prepared import Prepared, prepare
@@ -39,8 +38,8 @@ LABELS: dict[str, tuple[str, ...]] = {"tokens": ("O", "B-soil"), "sequence": tup
 
 def foreseen(entries: Entries) -> dict[str, tuple[Job, Cost]]:
     """Return label -> each job of a race, and what it costs."""
-    jobs = foreseen_of(entries)
-    return {job.label: (job, cost) for (job, _), cost in zip(jobs, costs_of(entries, jobs), strict=True)}
+    jobs = foreseen_jobs(entries, Path("no run yet"))
+    return {job.label: (job, cost) for job, cost in zip(jobs, costs_of(entries, jobs), strict=True)}
 
 
 def test_tokens_and_flops_are_about_what_a_race_without_a_model_counted(toy_race: Any) -> None:
@@ -96,7 +95,9 @@ def test_fine_tuning_is_forecast_with_rows_of_its_kind(
     tuning, cost = next(both for both in foreseen(entries).values() if both[0].work is work.FINE_TUNE)
     done(tuning, tmp_path)
     took = spent(tuning.directory(tmp_path))
-    assert len(read_log(tuning.directory(tmp_path))) == finetune.steps_of(entries.recipe.finetune, materials.task)
+    assert len(read_log(tuning.directory(tmp_path))) == finetuning_steps(
+        entries.recipe.finetune, materials.task.sizes["train"]
+    )
     assert cost.tokens == pytest.approx(took.tokens, rel=0.1)
     assert cost.flops == pytest.approx(took.flops, rel=0.15)
     assert cost.seconds > 0
@@ -138,7 +139,8 @@ def test_one_trial_serves_all_settings_and_the_next_forecast(
     entries = enter(replace(RaceRecipe(), seeds=2, contestants=(), search=search), materials)
     heard: list[str] = []
     for _ in range(2):
-        costs_of(entries, foreseen_of(entries), watch=lambda progress: heard.append(progress.values["note"]))
+        jobs = foreseen_jobs(entries, tmp_path)
+        costs_of(entries, jobs, watch=lambda progress: heard.append(progress.values["note"]))
     assert [note.rpartition(", ")[2] for note in heard] == ["tried", "as kept from an earlier trial"]
     assert heard[0].partition(" ")[0] == heard[1].partition(" ")[0]
     monkeypatch.setattr(trials.ranks, "world", lambda: 2)
@@ -165,7 +167,7 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_rac
     assert [line.fine_tunings for line in found.lines] == [2, 2, 2, 0]
     assert [line.adaptations for line in found.lines] == [1, 1, 1, 0], "all start from the model that is pretrained"
     counted = sum(line.adaptations + line.fine_tunings + line.others for line in found.lines)
-    everything = with_needs([job for job, _ in foreseen_of(enter(toy_race.recipe, toy_race.materials))])
+    everything = with_needs(foreseen_jobs(enter(toy_race.recipe, toy_race.materials), tmp_path))
     assert (found.left, found.done, counted) == (len(everything), 0, len(everything))
     text = " ".join(found.as_text().split())
     assert text.startswith("Race on ")

@@ -14,14 +14,14 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from acclimate.core import files
 from acclimate.data.materials import Materials
 from acclimate.jobs import job as jobs_module
-from acclimate.jobs.job import read_result
+from acclimate.jobs.job import missing, read_result
 from acclimate.races import work
 from acclimate.races.contestants import enter
+from acclimate.races.dry_run import foreseen_jobs
 from acclimate.races.outcome import outcomes_in
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of, write_race_pages
-from acclimate.races.search import foreseen_of, left
 from acclimate.shipping.predict import predict
 from acclimate.training.checkpoint import read_log
 from studies import recorded
@@ -136,10 +136,10 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
         called.append(named)
         return {}
 
-    for job, _ in foreseen_of(enter(toy_race.recipe, toy_race.materials)):
+    for job in foreseen_jobs(enter(toy_race.recipe, toy_race.materials), toy_race.run):
         monkeypatch.setitem(vars(job.work), "do", work)
     monkeypatch.setattr(jobs_module.Job, "name", property(_recorded_name(toy_race)))
-    assert left(toy_race.recipe, toy_race.materials, toy_race.run) == []
+    assert jobs_left(toy_race, toy_race.recipe) == []
     run_race(toy_race.recipe, toy_race.materials, toy_race.run, command="acclimate race")
     assert called == []  # but the models and the outcome were written again, the same
     after = {path: path.read_bytes() for path in _settled(toy_race.run)}
@@ -163,6 +163,11 @@ def test_the_same_race_again_calls_nothing(toy_race, monkeypatch):
     files.check_manifest(toy_race.run / "encoder")
 
 
+def jobs_left(raced, recipe):
+    """The jobs that a race with this recipe would still do in the directory of the raced one."""
+    return missing(foreseen_jobs(enter(recipe, raced.materials), raced.run), raced.run)
+
+
 def _recorded_name(raced):
     """The name of the job of that label in the run: the patched work has another."""
     known = {files.read_json(path)["label"]: path.parent.name for path in (raced.run / "jobs").glob("*/job.json")}
@@ -171,7 +176,7 @@ def _recorded_name(raced):
 
 def test_another_setting_repeats_only_what_depends_on_it(toy_race):
     recipe = replace(toy_race.recipe, tapt=replace(toy_race.recipe.tapt, masking=0.2))
-    again = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
+    again = {job.label for job in jobs_left(toy_race, recipe)}
     assert again == {
         "TAPT",
         "held-out loss, TAPT",
@@ -181,7 +186,7 @@ def test_another_setting_repeats_only_what_depends_on_it(toy_race):
         *(f"{stage} TAPT, seed {seed}" for stage in ("fine-tune", "test") for seed in (0, 1)),
     }
     longer = replace(toy_race.recipe, seeds=3)
-    assert all(job.label.endswith("seed 2") for job, _ in left(longer, toy_race.materials, toy_race.run))
+    assert all(job.label.endswith("seed 2") for job in jobs_left(toy_race, longer))
 
 
 def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
@@ -191,11 +196,11 @@ def test_tapt_after_dapt_starts_from_dapts_checkpoint_and_shares_it(toy_race):
     assert chained.needs["model"].name == jobs.models["DAPT"].name
     assert jobs.models["DAPT"].needs["model"].name == jobs.base.name
     assert chained.places["corpus"] == toy_race.materials.task_text.path
-    waiting = {job.label for job, _ in left(recipe, toy_race.materials, toy_race.run)}
+    waiting = {job.label for job in jobs_left(toy_race, recipe)}
     assert not any("DAPT" in label and "TAPT" not in label for label in waiting)
     single = replace(recipe, contestants=("DAPT+TAPT",))
     assert set(enter(single, toy_race.materials).models) == {"untouched", "DAPT+TAPT"}
-    assert chained.name in {job.name for job, _ in foreseen_of(enter(single, toy_race.materials))}
+    assert chained.name in {job.name for job in foreseen_jobs(enter(single, toy_race.materials), toy_race.run)}
 
 
 def test_a_race_from_a_given_model_pretrains_nothing_and_costs_both_links_of_a_chain(toy_race, tmp_path):

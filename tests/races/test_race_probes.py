@@ -17,16 +17,16 @@ import toys
 from acclimate import cli
 from acclimate.core import files
 from acclimate.data.sources import Inputs
+from acclimate.jobs.job import missing
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter, threshold_of
-from acclimate.races.dry_run import dry_run
+from acclimate.races.dry_run import dry_run, foreseen_jobs
 from acclimate.races.facts import probe_facts, task_facts
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
-from acclimate.races.search import left_of
 from acclimate.races.tables import as_csv, sections
 from acclimate.races.verdict import claims, represented, verdict, warnings
 from acclimate.statistics.significance import ONE_ADAPTATION, compare, holm
@@ -90,7 +90,8 @@ def test_the_same_again_does_nothing_and_the_whole_race_goes_on_from_there(probe
     labelled, _ = toys.files_in(toy_race.inputs)
     inputs = Inputs(out, task=labelled, models=(asked["model"],))
     recipe = replace(asked["recipe"], contestants=tuple(asked["contestants"]))
-    labels = {job.label for job, _ in left_of(enter(recipe, race.materials_for(inputs, recipe)), out)}
+    foreseen = foreseen_jobs(enter(recipe, race.materials_for(inputs, recipe)), out)
+    labels = {job.label for job in missing(foreseen, out)}
     assert labels
     assert all(label.startswith(("fine-tune ", "test ")) and "probe" not in label for label in labels)
 

@@ -120,23 +120,13 @@ def test_what_is_not_searched_stays_as_stated():
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        (
-            ["search.how=tpe", "search.rates=[1e-5,3e-5]"],
-            r"'tpe' needs a number of trials for each contestant\. Add search\.trials=20",
-        ),
-        (
-            ["search.how=tpe", "search.trials=9", "finetune.epochs=1", "finetune.plan.rate=1e-3"],
-            r"none of them has two",
-        ),
-        (["search.trials=9"], r"are for search\.how = tpe or pruned-grid, but it is 'halving', which tries all"),
-        (["search.how=grid", "search.pruner=halving"], r"but it is 'grid', which tries all combinations"),
-        (
-            ["search.how=pruned-grid", "search.trials=4", "search.rates=[1e-5,3e-5,9e-5]"],
-            r"search\.trials = 4, but the grid has 3 combinations\. Lower it",
+        (["search.rates=[1e-5,1e-5]"], r"search\.rates = \[1e-05, 1e-05\]: each value once"),
+        (["search.least_dev=-1"], r"search\.least_dev = -1 is out of range: at least 0"),
+        *(
+            ([f"search.{name}=2"], rf"search\.{name}: every contestant tries each of search\.rates, .* Leave it out")
+            for name in ("how", "trials", "pruner", "extend", "seed")
         ),
         (["finetune.epochs=1e30"], r"finetune\.epochs = 1e\+30 is out of range: at least 0 and at most 100000"),
-        (["search.how=tpe", "search.trials=-1"], r"search\.trials = -1 is out of range: at least 0"),
-        (["search.how=tpe", "search.trials=2", "search.seed=-1"], r"search\.seed = -1 is out of range: at least 0"),
     ],
 )
 def test_a_search_that_cannot_be_is_told_with_the_way_out(stated, message):

@@ -17,8 +17,6 @@ from acclimate.races.outcome import (
     Facts,
     Outcome,
     ScoredTask,
-    SearchRecord,
-    Trial,
     best_on_dev,
     rows,
 )
@@ -72,13 +70,12 @@ def race_of(
     *,
     failed: Mapping[str, str] = MappingProxyType({}),
     baselines: Collection[str] = (),
-    cut: Sequence[str] = (),
     stopped: str = "",
     untaught: Collection[str] = (),
     failing: Mapping[str, int] = MappingProxyType({}),
 ) -> Outcome:
-    """A race that came to these rows, as `outcome.rows` gives them back. cut: given up on dev; failing: contestant ->
-    number of its runs that learnt nothing
+    """A race that came to these rows, as `outcome.rows` gives them back. failing: contestant -> number of its runs that
+    learnt nothing
     """
     task = ScoredTask("Genes", "sequence", "macro_f1", ("macro_f1",), {})
     items = ("1",), ("a",), ("a",)
@@ -103,7 +100,6 @@ def race_of(
         encoder = row.contestant not in baselines
         results.append(CellResult("", row.contestant, "Genes", task, scores, costs=costs, encoder=encoder))
     results += [CellResult("", name, "Genes", task, failed=why) for name, why in failed.items()]
-    trials = tuple(Trial(name, "rate 1", 0, 1, 1, 0.5, False) for name in cut)
     against = {
         row.contestant: against_untouched([row.contestant], "Genes")[0] for row in rows if row.comparison is not None
     }
@@ -118,7 +114,6 @@ def race_of(
         "",
         tuple(results),
         tuple(against.values()),
-        searches=(SearchRecord("", "Genes", trials),),
         race=Facts(stopped=stopped),
     )
     intervals = {("", row.contestant, "Genes"): row.score for row in rows}
@@ -407,24 +402,13 @@ def test_the_score_of_a_model_alone_is_told() -> None:
     )
 
 
-def test_who_was_given_up_on_dev_is_named_and_why_the_race_ended() -> None:
+def test_who_failed_is_named_and_why_the_race_ended() -> None:
     raced = [untouched(), rival("DAPT", 0.031, p=0.002, seconds=0)]
     start = verdict(race_of(raced)).removesuffix(".")
     assert start.startswith("DAPT is better than the untouched model by 3.1 points")
-    assert verdict(race_of(raced, cut=["TAPT"])) == f"{start}; TAPT was given up on dev and not tested."
     assert verdict(race_of(raced, failed={"DGA": "out of memory"})) == f"{start}; DGA failed and has no score."
-    assert verdict(race_of(raced, cut=["TAPT", "DGA"], stopped="nothing could win any more.")) == (
-        f"{start}; TAPT and DGA were given up on dev and not tested; the race stopped early, since nothing could win "
-        "any more."
-    )
-
-
-def test_where_all_were_given_up_nothing_is_claimed() -> None:
-    said = verdict(race_of([untouched()], cut=["TAPT", "DAPT"]))
-    assert said == (
-        "No contestant came up to the untouched model on dev: it scores 80.0 [80.0, 80.0] points of macro-F1 on the "
-        "test set; TAPT and DAPT were given up on dev and not tested."
-    )
+    stopped = verdict(race_of(raced, stopped="its time was up."))
+    assert stopped == f"{start}; the race stopped early, since its time was up."
 
 
 def test_claims_are_what_the_verdict_says() -> None:

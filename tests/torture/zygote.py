@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-OPTIONAL = ("__main__", "on_ray", "workers_ray", "optuna")  # a script, and modules that load an extra
+OPTIONAL = ("__main__", "on_ray", "workers_ray")  # a script, and modules that load an extra
 SECONDS = 20.0  # that a command may take in the parts with inputs of strangers, and
 MEMORY = 2 << 30  # bytes that it may take beside what this process has
 HANGS = 300.0  # seconds after which any command hangs

@@ -225,7 +225,7 @@ def race(
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.models.loading import start_of
     from acclimate.races import race as races
-    from acclimate.races.budget import budget_or_usual, check_listed
+    from acclimate.races.budget import budget_or_usual
     from acclimate.races.recipe import LearningCurveRecipe, refuse_unused
     from acclimate.races.report import PAGE, TEXT
 
@@ -237,8 +237,6 @@ def race(
     start = start_of(None if model is None else _model("race", "model", model))
     chosen = _race_recipe(contestants, recipe, start, overrides)
     limit, notes = budget_or_usual(budget, chosen, probe_only=probe_only)
-    if limit is not None:
-        check_listed(chosen.search)
     curves = learning_curve is not False
     usual = replace(chosen, learning_curve=LearningCurveRecipe())
     refuse_unused(chosen, usual, curves="" if curves else "learning_curve=True")

@@ -182,7 +182,7 @@ def race(
     from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints
     from acclimate.models.loading import start_of
     from acclimate.races import race
-    from acclimate.races.budget import budget_or_usual, check_listed
+    from acclimate.races.budget import budget_or_usual
     from acclimate.races.recipe import ALL, heeded, refuse_unused, stated_methods
 
     start = start_of(model)
@@ -193,8 +193,6 @@ def race(
         usual = replace(usual, contestants=(ALL,))
     stated = session.note(heeded(session.recipe, usual))
     limit, notes = budget_or_usual(budget, stated, probe_only=probe_only)
-    if limit is not None:
-        check_listed(stated.search)
     refuse_unused(
         stated,
         usual,

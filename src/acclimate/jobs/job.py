@@ -37,7 +37,7 @@ FORMAT = 5
 JOB = "job.json"
 RESULT = "result.json"
 WALL = "wall.json"  # seconds that the work took, loading included; without the sessions that were killed
-FAILED = "failed.json"  # the error of the last try; removed once the job, or the part that is asked for, is done
+FAILED = "failed.json"  # the error of the last try; removed once the job is done
 NOTE_EVERY = 1.0  # seconds between two notes of a job's progress
 PATIENCE = 5.0  # seconds of waiting for another process before the watch gets a note
 
@@ -52,7 +52,6 @@ class Work:
     name        short; the names of its jobs depend on it
     rule        raised where `do` comes to give other results with equal settings; the names of its jobs depend on it
     do          (out=, watch=, **arguments) -> a result that JSON can hold
-    begin       does a first share of the work (share=), from which `do` goes on; None: the work cannot be split
     reads       splits whose rows the encoder reads without training, for a forecast (races/forecast.py)
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
@@ -63,7 +62,6 @@ class Work:
 
     name: str
     do: Function
-    begin: Function | None = None
     reads: tuple[Split, ...] = ()
     trains: Literal["encoder", "task", ""] = ""
     opens_test: bool = False
@@ -117,19 +115,13 @@ class Job:
     def directory(self, run: Path) -> Path:
         return run / DIRECTORY / self.name
 
-    def call(self, run: Path, share: float = 1.0) -> Call:
-        """Return the job as plain data, to run once its needs are done. share: below 1 for a first part of the work."""
+    def call(self, run: Path) -> Call:
+        """Return the job as plain data, to run once its needs are done."""
         directories = {name: needed.directory(run) for name, needed in self.needs.items()}
         arguments: dict[str, Any] = {**self.settings, **self.places, **directories}
-        function = self.work.do
-        if share < 1:
-            assert self.work.begin is not None, self.work.name
-            function, arguments = self.work.begin, {**arguments, "share": share}
         about = {"label": self.label, "quick": self.work.quick} | self.depends_on()
         needs = tuple(directories.values())
-        return Call(
-            self.name, self.label, function, about, run, self.directory(run), arguments, needs, self.alone, share
-        )
+        return Call(self.name, self.label, self.work.do, about, run, self.directory(run), arguments, needs, self.alone)
 
 
 @cache
@@ -258,13 +250,12 @@ def studies_in(out: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A line of a plan. work: the name of the job's Work; part: True if only a first part of it is asked for."""
+    """A line of a plan. work: the name of the job's Work"""
 
     name: str
     label: str
     work: str
     needs: tuple[str, ...]
-    part: bool = False
 
 
 def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -278,20 +269,17 @@ def begin_plan(run: Path, called: Mapping[str, str] = MappingProxyType({})) -> N
     files.write_text(run / PLAN, json.dumps({"called": dict(called)}) + "\n" if called else "")
 
 
-def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) -> None:
-    """Add to the plan the jobs that it lacks. parts: jobs of which only a first part is asked for."""
+def add_to_plan(jobs: Iterable[Job], run: Path) -> None:
+    """Add to the plan the jobs that it lacks."""
     if not ranks.is_first():
         return
-    in_plan = {(planned.name, planned.part) for planned in _lines(run)}
+    in_plan = {planned.name for planned in read_plan(run)}
     lines = []
-    for jobs_to_add, part in ((jobs, False), (parts, True)):
-        for job in jobs_to_add:
-            if (job.name, part) not in in_plan:
-                in_plan.add((job.name, part))
-                needs = [needed.name for needed in job.needs.values()]
-                lines.append(
-                    {"name": job.name, "label": job.label, "work": job.work.name, "needs": needs, "part": part}
-                )
+    for job in jobs:
+        if job.name not in in_plan:
+            in_plan.add(job.name)
+            needs = [needed.name for needed in job.needs.values()]
+            lines.append({"name": job.name, "label": job.label, "work": job.work.name, "needs": needs})
     if lines:
         run.mkdir(parents=True, exist_ok=True)
         files.append_line(run / PLAN, "\n".join(map(json.dumps, lines)))
@@ -299,22 +287,16 @@ def add_to_plan(jobs: Iterable[Job], run: Path, *, parts: Iterable[Job] = ()) ->
 
 def read_plan(run: Path) -> list[PlannedJob]:
     """Return the jobs of the study, each once, in the order in which they were planned; none where there is no plan."""
-    planned_jobs: dict[str, PlannedJob] = {}
-    for planned in _lines(run):
-        if planned.name not in planned_jobs or not planned.part:  # of a job that went on to its end, the end counts
-            planned_jobs[planned.name] = planned
-    return list(planned_jobs.values())
+    return [
+        PlannedJob(line["name"], line["label"], line["work"], tuple(line["needs"]))
+        for line in _plan_lines(run)
+        if "name" in line
+    ]
 
 
 def called_in(run: Path) -> dict[str, str]:
     """Return the names that `begin_plan` was given."""
     return {key: name for line in _plan_lines(run) for key, name in line.get("called", {}).items()}
-
-
-def _lines(run: Path) -> Iterator[PlannedJob]:
-    for line in _plan_lines(run):
-        if "name" in line:
-            yield PlannedJob(line["name"], line["label"], line["work"], tuple(line["needs"]), line["part"])
 
 
 def _plan_lines(run: Path) -> Iterator[dict[str, Any]]:
@@ -334,7 +316,6 @@ class Call:
 
     about  what `job.json` says
     needs  directories of finished jobs that the work reads
-    share  below 1: `function` does a first part of the work, which writes no result
     """
 
     name: str
@@ -346,7 +327,6 @@ class Call:
     arguments: Mapping[str, Any]
     needs: tuple[Path, ...] = ()
     alone: bool = False
-    share: float = 1.0
 
 
 def do_call(call: Call, *, watch: Watch) -> Result:
@@ -361,7 +341,7 @@ def do_call(call: Call, *, watch: Watch) -> Result:
         call.out.mkdir(parents=True, exist_ok=True)
     with _locked(call, watch) as noting:
         done = read_result(call.out) if ranks.is_first() and (call.out / RESULT).exists() else None
-        if call.share == 1 and (result := ranks.agree(done)) is not None:
+        if (result := ranks.agree(done)) is not None:
             return result
         if ranks.is_first():
             for needed in call.needs:
@@ -373,11 +353,9 @@ def do_call(call: Call, *, watch: Watch) -> Result:
         start = time.monotonic()
         result = call.function(out=call.out, watch=noting, **call.arguments)
         if ranks.is_first():
-            if call.share == 1:
-                files.write_record(call.out / WALL, {"seconds": time.monotonic() - start})
+            files.write_record(call.out / WALL, {"seconds": time.monotonic() - start})
             (call.out / FAILED).unlink(missing_ok=True)
-            if call.share == 1:
-                write_result(call.out, result)
+            write_result(call.out, result)
         return ranks.agree(result)
 
 

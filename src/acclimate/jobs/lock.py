@@ -6,7 +6,7 @@ versions      of the packages that results depend on
 data          name -> the hashes of what the jobs read under it
 jobs          name -> its label, the hash of its settings, the SHA-256 of its result ("" until a study that does
               it again ends) and of the small files beside it, such as its costs
-begun         name -> the same without a result, of jobs that failed, diverged or were given up by a search
+begun         name -> the same without a result, of jobs that failed or diverged
 outcome       file -> SHA-256 of what tables and pages are made of
 looks         file of the looks at a test set -> its size and SHA-256; later looks may follow. Earlier locks lack it
 """

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from acclimate.core import ranks
@@ -22,17 +21,7 @@ class LackingError(ValueError):
     """A job did not run because one of its needs failed."""
 
 
-@dataclass(frozen=True)
-class FirstShare:
-    """The first share of a job, by which it is compared with others; it may go on from there later."""
-
-    job: Job
-    share: float
-
-
-def do(
-    jobs: Iterable[Job | FirstShare], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
-) -> None:
+def do(jobs: Iterable[Job], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None) -> None:
     """Run the jobs and their needs that have no result yet; then raise the error of the first that failed, if any did.
 
     watches: name of a job -> its watch, in place of `watch`
@@ -42,7 +31,7 @@ def do(
 
 
 def do_all(
-    jobs: Iterable[Job | FirstShare], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
+    jobs: Iterable[Job], run: Path, *, watch: Watch = unwatched, watches: Mapping[str, Watch] | None = None
 ) -> dict[str, Exception]:
     """Run the jobs and their needs that have no result yet. Return name -> error of those that failed, or that need one
     that failed, in the order in which they would run; all others are done.
@@ -51,20 +40,17 @@ def do_all(
 
     Under torchrun the first error is raised: processes that share a job cannot go on once one of them has failed.
     """
-    asked = list(jobs)
-    parts = [job for job in asked if isinstance(job, FirstShare)]
-    wholes = [job for job in asked if isinstance(job, Job)]
-    wholes += [needed for part in parts for needed in part.job.needs.values()]
-    add_to_plan(with_needs(wholes), run, parts=[part.job for part in parts])
-    shares = [*((job, 1.0) for job in missing(wholes, run)), *((part.job, part.share) for part in parts)]
+    jobs = list(jobs)
+    add_to_plan(with_needs(jobs), run)
+    waiting = missing(jobs, run)
     if ranks.world() > 1:
-        ranks.require_same("the study", {f"job {number}": job.name for number, (job, _) in enumerate(shares)})
-        for job, share in shares:
-            do_call(job.call(run, share), watch=watch)
+        ranks.require_same("the study", {f"job {number}": job.name for number, job in enumerate(waiting)})
+        for job in waiting:
+            do_call(job.call(run), watch=watch)
         return {}
     workers = current_workers() or ThisProcess()
     try:
-        failed = _Schedule(shares, run).do(workers, watch, watches or {})
+        failed = _Schedule(waiting, run).do(workers, watch, watches or {})
     except BaseException:  # an interruption, or the end of the time
         workers.close()
         raise
@@ -74,11 +60,8 @@ def do_all(
     return failed
 
 
-def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Result:
-    """Return the result of the job, which runs first if it has none; for a part, what `Work.begin` returns."""
-    if isinstance(job, FirstShare):
-        do(job.job.needs.values(), run, watch=watch)
-        return do_call(job.job.call(run, job.share), watch=watch)
+def done(job: Job, run: Path, *, watch: Watch = unwatched) -> Result:
+    """Return the result of the job, which runs first if it has none."""
     if (result := ranks.agree(result_of(job, run))) is None:
         do([job], run, watch=watch)
         result = do_call(job.call(run), watch=watch)
@@ -86,10 +69,10 @@ def done(job: Job | FirstShare, run: Path, *, watch: Watch = unwatched) -> Resul
 
 
 class _Schedule:
-    """Jobs, with the share of each that is asked for, in the order in which one process would run them."""
+    """Jobs, in the order in which one process would run them."""
 
-    def __init__(self, shares: list[tuple[Job, float]], run: Path) -> None:
-        self.jobs, self.shares, self.run = [job for job, _ in shares], [share for _, share in shares], run
+    def __init__(self, jobs: list[Job], run: Path) -> None:
+        self.jobs, self.run = jobs, run
         self.numbers = {job.name: number for number, job in enumerate(self.jobs)}
         self.followers: list[list[int]] = [[] for _ in self.jobs]  # the jobs that wait for this one
         self.lacks = [0] * len(self.jobs)  # number of jobs that this one waits for
@@ -107,7 +90,7 @@ class _Schedule:
             while self.ready and under_way < workers.slots:
                 number = heapq.heappop(self.ready)
                 job = self.jobs[number]
-                workers.start(job.call(self.run, self.shares[number]), watches.get(job.name, watch))
+                workers.start(job.call(self.run), watches.get(job.name, watch))
                 under_way += 1
             for name, error in workers.ended():
                 under_way -= 1

@@ -24,9 +24,8 @@ from acclimate.jobs.job import (
     studies_in,
 )
 
-State = Literal["done", "running", "failed", "diverged", "waiting", "begun"]
+State = Literal["done", "running", "failed", "diverged", "waiting"]
 DIVERGED = "NotFiniteError"  # as training/gradients.py, which loads torch, calls it
-BEGUN = "begun.json"  # as methods/finetune.py, which loads torch, calls it
 SHOWN = 20  # jobs of each state that are listed by name
 
 
@@ -87,8 +86,6 @@ class Status:
         lines = [f"{jobs}: {', '.join(f'{number} {state}' for state, number in counts.items())}"]
         if diverged := self.of("diverged"):
             lines[0] += f", {len(diverged)} diverged"
-        if begun := self.of("begun"):
-            lines[0] += f", {len(begun)} begun to be compared"
         for state in ("running", "failed", "diverged", "waiting"):
             of_state = self.of(state)
             lines += [
@@ -122,9 +119,7 @@ def status_of(out: Path) -> Status:
 
 def _standings(study: str, run: Path) -> list[JobStatus]:
     marks = running(run)
-    planned = read_plan(run)
-    unplanned = sorted(marks.keys() - {job.name for job in planned})  # of a search that samples as it goes
-    planned += _found([run / DIRECTORY / name / JOB for name in unplanned] if planned else _left_by(run))
+    planned = read_plan(run) or _found((run / DIRECTORY).glob(f"*/{JOB}"))
     called = called_in(run)
     planned = [replace(job, label=_with_names(job.label, called)) for job in planned]
     states = {job.name: _state(job, run / DIRECTORY / job.name, marks) for job in planned}
@@ -163,7 +158,7 @@ def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
         return "running"
     if (place / FAILED).exists():
         return "diverged" if files.read_object(place / FAILED, names=("kind",))["kind"] == DIVERGED else "failed"
-    return "begun" if job.part and (place / BEGUN).exists() else "waiting"
+    return "waiting"
 
 
 def _at(mark: Mapping[str, Any]) -> str:
@@ -174,16 +169,10 @@ def _at(mark: Mapping[str, Any]) -> str:
     return f"{progress}since {since}, by process {mark['process']} on {mark['machine']}"
 
 
-def _left_by(run: Path) -> list[Path]:
-    return sorted((run / DIRECTORY).glob(f"*/{JOB}"))
-
-
 def _found(abouts: Iterable[Path]) -> list[PlannedJob]:
-    """Return the jobs that these files describe; a job that has only just begun has no file yet, and is left out."""
+    """Return the jobs that these files describe."""
     planned = []
-    for path in abouts:
-        if not path.exists():
-            continue
+    for path in sorted(abouts):
         about = files.read_object(path, names=("label", "work", "needs"))
         planned.append(PlannedJob(path.parent.name, about["label"], about["work"], tuple(about["needs"].values())))
     return planned
@@ -202,7 +191,7 @@ def _seconds_left(standings: Iterable[JobStatus], workers: int) -> float | None:
         if standing.state == "done":
             for kind in _kinds(standing.job):
                 seconds.setdefault(kind, []).append(standing.seconds)
-        elif standing.state not in ("begun", "diverged"):
+        elif standing.state != "diverged":
             waiting.append(standing)
     seconds_left = 0.0
     for standing in waiting:

@@ -179,7 +179,6 @@ RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt: multiple, or divisor, o
 RISE = 0.1  # of the loss at the start, by which a tenth of the steps lies above it where the rate was too high
 ERRORS = 3.0  # standard errors that such a rise takes at least
 STARTING = 256  # training rows whose loss is the loss at the start
-BEGUN = "begun.json"  # {steps: the best dev score by then} of a run that a search stopped early
 
 OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
 OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
@@ -630,8 +629,8 @@ class Tuning:
         learnt = as_trained(examples, self.recipe.tag_scheme)
         return LabelledRows(examples, with_labels(rows, learnt, self.task.kind, self.labels))
 
-    def train(self, *, until: int | None = None) -> None:
-        """Train to the end, or until `until` steps are done."""
+    def train(self) -> None:
+        """Train to the end."""
         looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
 
         def after(step: Step) -> dict[str, float]:
@@ -654,7 +653,6 @@ class Tuning:
             watch=self.watch,
             after=after,
             looks=looks,
-            until=until,
             ended=lambda: self.looks.idle() >= self.recipe.patience > 0,
         )
 
@@ -1110,62 +1108,10 @@ def _left_by(out: Path, name: str) -> Any:
     return files.read_record(path)
 
 
-class Begun(NamedTuple):
-    """What a run came to on its way: its best dev score, and its least dev loss."""
-
-    dev: float
-    loss: float
-
-
-def begin(recipe: FinetuneRecipe, out: Path, share: float, *, watch: Watch = unwatched) -> Begun:
-    """Train the first `share` of the steps in `out`, stop there and return the best score and loss on dev so far.
-
-    `adapt` goes on in the same directory and ends as if it had never stopped, so no step is done twice; `give_up`
-    deletes what it needs for that. Where the run has gone past the share already, the looks up to there count.
-    """
-    task, sources = _inputs(recipe)
-    earlier: dict[str, list[float]] = ranks.agree(files.read_record(out / BEGUN) if (out / BEGUN).exists() else {})
-    steps = steps_of(recipe, task, share)
-    if str(steps) in earlier:
-        return Begun(*earlier[str(steps)])
-    if finished(out, recipe, sources):
-        return best_of_looks(out, until=steps)
-    tuning = Tuning(recipe, task, out, watch)
-    tuning.train(until=steps)
-    with folded(tuning.model, tuning.scale):
-        now = tuning.look(tuning.looked_at, tuning.plan.precision)
-    seen = [Begun(now.score, now.loss), *(Begun(*begun) for at, begun in earlier.items() if int(at) <= steps)]
-    if tuning.looks.scores and min(tuning.looks.scores) <= steps:
-        seen.append(best_of_looks(out, until=steps))
-    best = ranks.agree(Begun(max(begun.dev for begun in seen), min(begun.loss for begun in seen)))
-    if ranks.is_first():
-        files.write_record(out / BEGUN, {**earlier, str(steps): best})
-    ranks.wait()
-    return best
-
-
-def best_of_looks(out: Path, *, until: int | None = None) -> Begun:
-    """Return the best score and the least loss among the looks up to `until`; those of the first look if it came later.
-
-    Without `until`, the looks are those of the last attempt.
-    """
-    out = last_attempt(out) if until is None else out
-    scores, losses = (dict[int, float](files.read_record(out / name)) for name in (DEV, DEV_LOSS))
-    steps = [step for step in scores if until is None or step <= until] or [min(scores)]
-    return Begun(max(scores[step] for step in steps), min(losses[step] for step in steps))
-
-
-def give_up(out: Path) -> None:
-    """Delete the states that a run begun by `begin` would go on from; its log and its scores stay."""
-    drop_best(out)
-    finish(out)
-
-
-def steps_of(recipe: FinetuneRecipe, task: Prepared, share: float = 1.0) -> int:
-    """Return the number of steps in a share of the run. Raises ValueError unless 0 < share <= 1."""
-    if not 0 < share <= 1:
-        raise ValueError(f"share = {share} is out of range: above 0, and at most 1")
-    return max(1, round(share * plan_of(recipe, task.sizes["train"], WIDTH).steps))
+def least_dev_loss(out: Path) -> float:
+    """Return the least loss among the looks at dev of the attempt that counts."""
+    losses: list[tuple[int, float]] = _left_by(out, DEV_LOSS)
+    return min(loss for _, loss in losses)
 
 
 def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:

@@ -19,7 +19,7 @@ from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL, read_result
 
 if TYPE_CHECKING:
-    from acclimate.races.recipe import RaceRecipe, SearchRecipe
+    from acclimate.races.recipe import RaceRecipe
 
 SESSIONS = "sessions.json"  # in the directory of a race: seconds of its sessions that have ended
 
@@ -140,26 +140,9 @@ def budget_or_usual(
         return (None if _states_none(text) else text), ()
     if probe_only:
         return None, ()
-    search, reason = recipe.search, ""
     if recipe.folds:
-        reason = "cross-validation"
-    elif search.common:
-        reason = "search.common"
-    elif search.draws:
-        reason = f"search.how = '{search.how}'"
-    if reason:
-        return None, (f"no limit, because {reason} takes no budget",)
+        return None, ("no limit, because cross-validation takes no budget",)
     return USUAL, (f"{USUAL}, the default; {NO_LIMIT}",)
-
-
-def check_listed(search: SearchRecipe) -> None:
-    """Raises ValueError for a search that takes no budget: of one setting for all, or one that draws its settings."""
-    if search.common or search.draws:
-        name = "search.common" if search.common else f"search.how = '{search.how}'"
-        raise ValueError(
-            f"{name} with --budget: a budget is for a race in rounds, where each contestant tries the listed settings. "
-            f"Leave one of them out"
-        )
 
 
 def _states_none(text: str) -> bool:

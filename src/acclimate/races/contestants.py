@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -750,10 +749,6 @@ def _numbered(label: str, number: int) -> str:
 
 
 def _check(recipe: RaceRecipe, materials: Materials) -> None:
-    if recipe.search.draws and find_spec("optuna") is None:
-        raise ValueError(
-            f"search.how = '{recipe.search.how}' needs Optuna, which is not installed: pip install 'acclimate[optuna]'"
-        )
     check_lengths(materials.checkpoints, materials.task.max_tokens)
     known = contestants_of(recipe.methods)
     for name in () if recipe.contestants == (ALL,) else recipe.contestants or ():

@@ -92,7 +92,8 @@ class Search:
     row      of the table, where the untouched model is the only contestant; "": each contestant is a row
     entries  the contestants, and the recipe that says what is tried; facts: as of `Cell`
     costs    name of a stage before the search -> number of the adaptation -> its jobs
-    rounds   True if it is done in rounds (races/rounds.py); budget: of all rounds, None if there is no limit
+    rounds   True if the test set is opened after each round of a race (races/rounds.py), False if once all is trained
+    budget   of all rounds; None if there is no limit
     """
 
     row: str

@@ -14,11 +14,11 @@ from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.types import Cost, Watch, unwatched
 from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
-from acclimate.races.contestants import Entries
+from acclimate.races.contestants import Entries, tested, tested_baseline
 from acclimate.races.design import Design, Search, entries_of, in_common
 from acclimate.races.forecast import Forecasts, costs_of
 from acclimate.races.rounds import as_raced, in_order, lengths_of, notes_on
-from acclimate.races.search import foreseen_of, left_among
+from acclimate.races.search import candidates_of, dev_scores
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
 
@@ -117,13 +117,13 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
 
     forecasts: list[Forecasts] = []  # made once the first job is to be counted
 
-    def count(entries: Entries, jobs: list[tuple[Job, float]], labels: list[str]) -> None:
+    def count(entries: Entries, jobs: list[Job], labels: list[str]) -> None:
         """Count each job in the line of its label, once in all lines."""
-        new = [(job, share, label) for (job, share), label in zip(jobs, labels, strict=True) if job.name not in counted]
+        new = [(job, label) for job, label in zip(jobs, labels, strict=True) if job.name not in counted]
         if new and not forecasts:
             forecasts.append(Forecasts(watch))
-        costs = costs_of(entries, [(job, share) for job, share, _ in new], forecasts=forecasts[0]) if new else []
-        for (job, _, label), cost in zip(new, costs, strict=True):
+        costs = costs_of(entries, [job for job, _ in new], forecasts=forecasts[0]) if new else []
+        for (job, label), cost in zip(new, costs, strict=True):
             lines[label] = lines[label].with_job(job, cost)
             counted.add(job.name)
 
@@ -135,25 +135,25 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
                 lengths = lengths_of(ordered, out, search.budget, writes=False)
                 notes += notes_on(lengths, ordered, search.budget)
                 entries = as_raced(search, out)
-            foreseen = foreseen_of(entries, out)
-            everything += (job for job, _ in foreseen)
+            foreseen = foreseen_jobs(entries, out)
+            everything += foreseen
             place = f"{search.column}, " if several or search.row else ""
-            jobs = left_among(foreseen, out)
+            jobs = missing(foreseen, out)
             for name in _rows(searches, entries).values():
                 lines.setdefault(place + name, DryRunLine(place + name))
-            labels = _labels(searches, entries, [job for job, _ in jobs])
+            labels = _labels(searches, entries, jobs)
             count(entries, jobs, [place + label for label in labels])
         for cell in design.cells:
             label = (cell.column if several else cell.row) + (f", {cell.model}" if models else "")
             everything += cell.jobs
-            jobs = [(job, 1.0) for job in missing(cell.jobs, out)]
+            jobs = missing(cell.jobs, out)
             entries = Entries(design.race, cell.materials, None, {}, {}, {}, {}, None)
             lines.setdefault(label, DryRunLine(label))
             count(entries, jobs, [label] * len(jobs))
         losses = [job for each in design.losses for job in each.jobs]
         everything += losses
         label = next(iter(lines), "")
-        jobs = [(job, 1.0) for job in missing(losses, out)]
+        jobs = missing(losses, out)
         count(entries, jobs, [label] * len(jobs))
     if design.refitted is not None and any(search.entries.fine_tunes for search in design.searches):
         notes.append("In the end the best encoder is trained once more, on the usual split. That is not counted.")
@@ -165,6 +165,29 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
         notes=tuple(notes),
         workers=workers,
     )
+
+
+def foreseen_jobs(entries: Entries, run: Path) -> list[Job]:
+    """Return every job of a race in the directory `run`. Until all settings are tried, the number of jobs is right, and
+    which setting the later seeds have is a guess.
+    """
+    task, candidates = entries.materials.task, candidates_of(entries)
+    chosen = dev_scores(entries, run, {}).best(candidates)
+    tunings = [
+        entries.tuning(candidate.contestant, candidate.setting, number)
+        for number in range(len(entries.seeds))
+        for candidate in (chosen if number else candidates)
+    ]
+    tuned = [
+        entries.tuning(candidate.contestant, candidate.setting, number)
+        for candidate in chosen
+        for number in range(len(entries.seeds))
+    ]
+    tests = [tested(job, task) for job in tuned]
+    tests += [] if entries.baseline is None else [tested_baseline(entries.baseline, task)]
+    tests += [] if entries.frozen is None else [tested(entries.frozen, task)]
+    tests += [job for jobs in entries.probe_tests().values() for job in jobs]
+    return [*entries.prepared(), *tunings, *tests]
 
 
 def _labels(searches: tuple[Search, ...], entries: Entries, jobs: list[Job]) -> list[str]:

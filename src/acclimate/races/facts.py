@@ -387,8 +387,6 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         return given | {"fine-tuning": f"failed: {failed[name]}"}
     if not jobs.fine_tunes:
         return {"adapting": given["adapting"], "fine-tuning": "none: it was probed only"}
-    if name not in tuned.tuned:
-        return given | {"fine-tuning": "left the race on dev", "looks at the test set, a seed": 0}
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan

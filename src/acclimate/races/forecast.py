@@ -65,17 +65,14 @@ class RowLengths:
 
 def costs_of(
     entries: Entries,
-    jobs: Sequence[tuple[Job, float]],
+    jobs: Sequence[Job],
     *,
     forecasts: Forecasts | None = None,
     watch: Watch = unwatched,
 ) -> list[Cost]:
-    """Return what each job costs, or the share of it that is done. Tries a few steps, writes nothing but speeds.
-
-    jobs: each with its share, 1 for the whole. Each is counted on the model that it starts from.
-    """
+    """Return what each job costs, on the model that it starts from. Tries a few steps, writes nothing but speeds."""
     forecasts = forecasts or Forecasts(watch)
-    return [forecasts.forecast(entries, job).cost(job, share) for job, share in jobs]
+    return [forecasts.forecast(entries, job).cost(job) for job in jobs]
 
 
 def round_costs(
@@ -169,12 +166,12 @@ class Forecast:
             architecture=recipe.architecture,
         )
 
-    def cost(self, job: Job, share: float = 1.0) -> Cost:
-        """Return what the first share of the job costs; 1: the whole job."""
+    def cost(self, job: Job) -> Cost:
+        """Return what the job costs."""
         if job.work.trains == "encoder":
             return self._adapting(job)
         if job.work.trains == "task" and "recipe" in job.settings:
-            return self._tuning(job, share)
+            return self._tuning(job)
         if job.work.reads:
             return self._reading(job)
         return Cost(seconds=JOB_SECONDS + self._text(job))
@@ -206,16 +203,15 @@ class Forecast:
         flops = passes * speed.flops(rows, lengths.mean, lengths.square, predicted=masked)
         return Cost(round(rows * lengths.mean), flops, JOB_SECONDS + speed.seconds(flops, plan.steps))
 
-    def _tuning(self, job: Job, share: float) -> Cost:
-        """Return the cost of the first share of a fine-tuning that does not stop early."""
+    def _tuning(self, job: Job) -> Cost:
+        """Return the cost of a fine-tuning that does not stop early."""
         recipe, task, lengths = tuning_of(job), self.materials.task, self.rows("train")
         plan = finetune.plan_of(recipe, task.sizes["train"], finetune.WIDTH)
-        steps = share * plan.steps
-        rows = steps * plan.batch
+        rows = plan.steps * plan.batch
         flops = self.speed.flops(rows, lengths.mean, lengths.square)
         looked = finetune.looked_at(recipe, task) / task.sizes["dev"]
-        looks = looked * share * min(recipe.looks, plan.steps) + (share == 1)
-        seconds = JOB_SECONDS + self.speed.seconds(flops, steps) + looks * self._seconds_to_read(("dev",))
+        looks = looked * min(recipe.looks, plan.steps) + 1
+        seconds = JOB_SECONDS + self.speed.seconds(flops, plan.steps) + looks * self._seconds_to_read(("dev",))
         return Cost(round(rows * lengths.mean), flops, seconds + self._head_start(job, recipe))
 
     def _head_start(self, job: Job, recipe: finetune.FinetuneRecipe) -> float:

@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files
 from acclimate.core.figures import points
 from acclimate.core.records import LATER, from_plain, to_plain
-from acclimate.core.types import Cost, FoldScore, Score, Split
+from acclimate.core.types import Cost, FoldScore, Score, Split, label_of
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
 from acclimate.jobs.lock import FORMER, OUTCOME, USE
@@ -27,6 +27,9 @@ from acclimate.reports.page import Fact
 from acclimate.reports.table import FROZEN, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
+
+if TYPE_CHECKING:
+    from acclimate.tasks.prepared import Prepared
 
 NEAR = "little more than frequencies"  # a fact: how many pretrainings of the row have learnt that, of how many
 PROBE = ", probe"  # ends the row of a probe
@@ -102,6 +105,34 @@ class CellResult:
         nothing: its mean tells how often a run fails. A baseline's runs are one, or one a fold.
         """
         return not self.scores or (1 if self.probe else 2) * self.untaught < len(self.runs)
+
+
+def dev_row(name: str, seed: int, result: Mapping[str, Any], gold: Sequence[Any], task: Prepared) -> Score:
+    """Return what a fine-tuning, or the baseline, scored on dev."""
+    ids = tuple(example.id for example in task.examples("dev"))
+    predicted = {**result, "test": result["dev"], "ids": ids, "gold": gold, "predicted": result["predicted_dev"]}
+    return test_row(name, seed, predicted, task, adapting=Cost(), finetuning=Cost())
+
+
+def test_row(
+    name: str, seed: int, result: Mapping[str, Any], task: Prepared, *, adapting: Cost, finetuning: Cost
+) -> Score:
+    """Return what a fine-tuning, or the baseline, scored on test. result: with the score on dev as `dev`"""
+    return Score(
+        contestant=name,
+        task=task.name,
+        metric=task.metric.name,
+        seed=seed,
+        dev=result["dev"],
+        test=result["test"],
+        ids=tuple(result["ids"]),
+        gold=tuple(label_of(label) for label in result["gold"]),
+        predicted=tuple(label_of(label) for label in result["predicted"]),
+        adapting=adapting,
+        finetuning=finetuning,
+        learnt=result.get("learnt", True),
+        again=result.get("again", False),
+    )
 
 
 def probe_row(contestant: str) -> str:

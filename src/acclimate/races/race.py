@@ -31,7 +31,7 @@ from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
 from acclimate.races import report
-from acclimate.races.budget import Budget, check_listed, clocked, parse_budget
+from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
@@ -166,27 +166,23 @@ def design(
     the probe of each with that of `untouched`.
 
     command: that makes the race again, for its page. probe_only: True if nothing is fine-tuned. Raises ValueError if a
-    contestant cannot race, if the task cannot be probed and nothing else is asked for, or if a budget does not go
-    together with the search or with probes alone.
+    contestant cannot race, if the task cannot be probed and nothing else is asked for, or if there is a budget together
+    with folds or with probes alone.
     """
     task = materials.task
     if probe_only and task.kind not in PROBED:
         raise ValueError(f"--probe-only: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out")
     if probe_only and budget is not None:
         raise ValueError("--probe-only fine-tunes nothing, so there is no search to fit into a budget. Leave one out")
-    if budget is not None:
-        check_listed(recipe.search)
     if recipe.folds and budget is not None:
         raise ValueError("--folds with --budget: a budget is for one search on one dev set. Leave one of them out")
     if recipe.folds:
         return _in_folds(recipe, materials, command=command, probe_only=probe_only)
-    one_setting = recipe.search.combinations == 1 or task.sizes["dev"] < recipe.search.least_dev
-    rounds = not probe_only and (budget is not None or one_setting)
-    if rounds and not recipe.adapt_seeds:
+    if not probe_only and not recipe.adapt_seeds:
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
     few: tuple[str, ...] = ()
-    if recipe.search.combinations > 1 and entries.recipe.search != recipe.search and not probe_only:
+    if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
         few = (
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
@@ -197,7 +193,7 @@ def design(
         title=f"Race on {task.name}",
         source="",
         cells=(),
-        searches=(Search("", task.name, entries, rounds=rounds, budget=budget),),
+        searches=(Search("", task.name, entries, rounds=not probe_only, budget=budget),),
         against=(
             *(() if probe_only else against_untouched(names, task.name)),
             *(() if probe_only else against_baseline(entries, task.name)),
@@ -243,12 +239,12 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
     few: tuple[str, ...] = ()
     if fewest < recipe.search.least_dev:
         searched = replace(recipe, search=SearchRecipe())
-    if searched != recipe and recipe.search.combinations > 1 and not probe_only:
+    if searched != recipe and len(recipe.settings()) > 1 and not probe_only:
         few = (
             f"No settings were searched inside the folds: fewer than {recipe.search.least_dev:,} dev rows ({fewest:,} "
             f"here) tell them apart too seldom. {_tuned_at(searched, twice=True)}",
         )
-    elif recipe.search.combinations > 1 and not probe_only:
+    elif len(recipe.settings()) > 1 and not probe_only:
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
     entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]

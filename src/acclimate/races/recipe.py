@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -18,44 +17,33 @@ from acclimate.methods.method import check_names, load_method
 from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
 from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
 
-Way = Literal["halving", "grid", "tpe", "pruned-grid"]
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
 Points = Annotated[float, Range(least=0, most=100)]
-DRAWN: tuple[Way, ...] = ("tpe", "pruned-grid")  # by Optuna, trial after trial
+ONE_SEARCH = (
+    "every contestant tries each of search.rates, search.epochs and search.batches with the first seed, keeps the best "
+    "on dev and runs the other seeds with it"
+)
 
 
 @dataclass(frozen=True)
 class SearchRecipe:
-    """Settings of fine-tuning that every contestant tries: all combinations of these. What is empty stays as the
-    recipe's `finetune` has it; with all of them empty there is one setting and nothing to search.
+    """Settings of fine-tuning that every contestant tries: all combinations of these, each in full with the first seed.
+    The best on dev runs the other seeds (races/search.py). What is empty stays as the recipe's `finetune` has it; with
+    all of them empty there is one setting and nothing to search.
     """
+
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(("how", "trials", "pruner", "extend", "seed"), ONE_SEARCH)
 
     rates: tuple[AboveZero, ...] = ()
     """Peak learning rates to try; none: only `finetune.plan.rate`."""
     epochs: tuple[AboveZero, ...] = ()  # numbers of epochs to try; none: only `finetune.epochs`
     batches: tuple[BatchSize, ...] = ()  # batch sizes to try; none: only `finetune.plan.batch`
-    how: Way = "halving"
-    """"halving": short runs with one seed drop most settings, and those that are left run in full (races/search.py).
-    "grid": every setting of every contestant runs in full with every seed. "tpe": Optuna draws `trials` settings with
-    one seed, rates and epochs between the least and the largest listed too, each in view of the scores before it
-    (races/optuna.py). "pruned-grid": the combinations run in a drawn order with one seed, and one that lags behind
-    those before it is given up."""
-    trials: Count = 0
-    """Number of settings to try for each contestant, where `how` is tpe or pruned-grid; with pruned-grid 0 means all
-    combinations."""
-    pruner: Literal["median", "halving", "none"] = "median"
-    """When Optuna gives a trial up: "median": if its score is below the median of finished trials at the same share of
-    the steps; "halving": if it is not in the better half of all that came as far; "none": never."""
-    extend: bool = False
-    """Try one more rate beyond the best one where it is the lowest or highest of `rates`, twice at most; only where
-    `how` is halving, and not with a budget."""
     common: bool = False
     """All contestants, and in `study blurb` all models on a dataset, get the same setting: that with the best mean over
-    them. Else each gets the one that is best for it. Not where Optuna draws settings, and not with a budget."""
-    seed: Count = 0  # seed of the draws
+    them. Else each gets the one that is best for it."""
     least_dev: Count = 0
     """Number of dev rows at least for a search; with fewer, `finetune` as it is, because dev could not tell settings
     apart."""
@@ -66,41 +54,6 @@ class SearchRecipe:
             values = getattr(self, name)
             if len(set(values)) < len(values):
                 raise ValueError(f"search.{name} = {list(values)}: each value once")
-        if self.draws:
-            if self.common:
-                raise ValueError(
-                    f"search.common compares settings that all contestants try, but with search.how = '{self.how}' "
-                    f"each draws its own. Leave one of them out"
-                )
-            self._check_drawn()
-        elif (self.trials, self.pruner, self.seed) != (0, "median", 0):
-            raise ValueError(
-                f"search.trials, search.pruner and search.seed are for search.how = {' or '.join(DRAWN)}, but it is "
-                f"'{self.how}', which tries all combinations. Leave them out, or set search.how"
-            )
-
-    @property
-    def draws(self) -> bool:
-        """True if Optuna samples the settings one after the other."""
-        return self.how in DRAWN
-
-    @property
-    def combinations(self) -> int:
-        return math.prod(max(1, len(values)) for values in (self.rates, self.epochs, self.batches))
-
-    def _check_drawn(self) -> None:
-        if self.combinations == 1:
-            raise ValueError(
-                f"search.how = '{self.how}' draws from search.rates, search.epochs and search.batches, but none of "
-                f"them has two values. Add for example 'search.rates=[1e-5, 5e-5]'"
-            )
-        if self.how == "tpe" and not self.trials:
-            raise ValueError("search.how = 'tpe' needs a number of trials for each contestant. Add search.trials=20")
-        if self.how == "pruned-grid" and self.trials > self.combinations:
-            raise ValueError(
-                f"search.trials = {self.trials}, but the grid has {self.combinations} combinations. Lower it, or set "
-                f"search.how=tpe, which draws between the values too"
-            )
 
 
 @dataclass(frozen=True)
@@ -212,8 +165,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     for few labelled rows. 0: one test set."""
     adapt_seeds: Adaptations = 0
     """Adaptations of each contestant, each with another seed, at most as many as `seeds`. Fine-tuning seed k starts
-    from adaptation k mod adapt_seeds. 0: one for each round, or a single one if time is short, if settings are searched
-    without a budget, or by cross-validation. With 1, verdicts are about this one draw of adapting."""
+    from adaptation k mod adapt_seeds. 0: one for each round, or a single one if time is short or by
+    cross-validation. With 1, verdicts are about this one draw of adapting."""
     margin: Points = 1.0
     """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
     simplest, then the frozen encoder, then the untouched model, then the cheapest adaptation. A point is 0.01 of the
@@ -314,24 +267,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         return method, contestant, replace(recipe, **contestant.settings, **unread(contestant, recipe))
 
     def settings(self) -> tuple[Setting, ...]:
-        """Return the settings that each contestant tries, in a fixed order; all combinations of a search that draws."""
+        """Return the settings that each contestant tries, in a fixed order."""
         search = self.search
         listed = product(search.rates or (None,), search.epochs or (None,), search.batches or (None,))
         return tuple(self.setting(rate=rate, epochs=epochs, batch=batch) for rate, epochs, batch in listed)
-
-    def beyond(self, tried: Sequence[Setting], best: Setting) -> Setting | None:
-        """Return the setting with the next rate outward if the best rate lies at an end of those tried; else None."""
-        rates = sorted({each.recipe.plan.rate for each in tried})
-        rate = best.recipe.plan.rate
-        if len(rates) < 2 or rate not in (rates[0], rates[-1]):
-            return None
-        step = rates[1] / rates[0] if rate == rates[0] else rates[-1] / rates[-2]
-        outward = float(f"{rate / step if rate == rates[0] else rate * step:.3g}")
-        epochs, batch = best.recipe.epochs, best.recipe.plan.batch
-        search = self.search
-        return self.setting(
-            rate=outward, epochs=epochs if search.epochs else None, batch=batch if search.batches else None
-        )
 
     def setting(self, *, rate: float | None = None, epochs: float | None = None, batch: int | None = None) -> Setting:
         """Return a way to fine-tune, named by what is given; the rest is as `finetune` has it."""

@@ -7,7 +7,10 @@ round 2   the next seed of each contestant, after another adaptation if the reci
 
 Only complete rounds are compared, so all contestants have the same seeds. Of a first round that was not completed, the
 contestants are shown that came to its end. A round begins only if the time of the last one is left. If several settings
-are stated (`search`), round 1 tries them all, and each contestant keeps the best on dev.
+are stated (`search`), round 1 tries them all, and each contestant keeps the best on dev (races/search.py).
+
+A fold of a cross-validation, and models that a study is given, are fine-tuned the same way (`searched`), but the test
+set stays sealed until all of the study is trained.
 """
 
 from __future__ import annotations
@@ -23,32 +26,29 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.figures import listed, percent, points
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.data.materials import Fold
 from acclimate.jobs.deadline import TimeUpError, deadline
-from acclimate.jobs.job import WALL, Job, decided, missing, result_of
+from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import current_workers
-from acclimate.methods import finetune
 from acclimate.races.budget import Budget
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
 from acclimate.races.forecast import round_costs
 from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
+from acclimate.races.preparation import fit_simple, missing_measurements, rates_in_use, reasons_of, without_lost
 from acclimate.races.recipe import ALL, contestants_of
 from acclimate.races.search import (
     DIVERGED,
-    FAILED,
     Candidate,
-    DevResult,
+    DevScores,
     FineTuned,
-    Rounds,
     SearchResult,
-    best_of_each,
-    fit_simple,
-    rates_in_use,
-    reasons_of,
-    untouched_first,
-    without_lost,
+    at_an_end,
+    candidates_of,
+    dev_scores,
+    search_result,
 )
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNTOUCHED
@@ -57,6 +57,7 @@ from acclimate.training.gradients import NotFiniteError
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
 SLOWER = 1.05  # times the last round that the next one may take
 TIME_UP = "its time was up"
+FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
 
 
 def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch: Watch = unwatched) -> FineTuned:
@@ -70,13 +71,32 @@ def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch:
     try:
         if not race.begin():
             return race.without_tuning()
-        while race.complete < race.entries.recipe.seeds and race.fits():
+        while race.complete < len(race.entries.seeds) and race.fits():
             race.do_round()
     except TimeUpError:
         race.stopped = TIME_UP
     except KeyboardInterrupt:
         race.stopped = INTERRUPTED
     return race.result()
+
+
+def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTuned:
+    """Do all rounds without a look at the test set, and return what they fine-tuned. The later rounds run at once.
+
+    A contestant one of whose jobs fails is out, as in `race_in_rounds`; the probe of its model counts all the same.
+    """
+    race, later = _Race(entries, run, None, watch), range(1, len(entries.seeds))
+    race.begin()
+    race.train_round()
+    planned = [race.jobs(number) for number in later]
+    race.do([job for by_kind in planned for jobs in by_kind.values() for job in jobs])
+    for by_kind in planned:
+        race.drop_failed(by_kind)
+    race.complete = len(entries.seeds)
+    result = race.result()
+    names = [name for name, model in entries.models.items() if model is None or result_of(model, run) is not None]
+    kept = {name: getattr(result.entries, name) for name in ("baseline", "frozen", *MEASURED)}
+    return replace(result, entries=replace(only(entries, names), **kept), rounds=None)
 
 
 @dataclass
@@ -162,9 +182,11 @@ class _Race:
         """
         entries = self.entries
         planned: dict[tuple[str, str], list[Job]] = {}
+        measured = dict.fromkeys(name for measure in MEASURED for name in getattr(entries, measure))
+        unraced = [name for name in measured if name not in entries.models]  # such as a link of a chain
         for name, first in entries.models.items():
             drawn = [job for job in (first, *entries.further.get(name, ())) if job is not None]
-            links = [of for of in entries.losses if of not in entries.models] if name == UNTOUCHED else []
+            others = unraced if name == next(iter(entries.models)) else []
             planned[name, "model"] = drawn[number : number + 1]
             planned[name, "probe"] = [*entries.probes.get(name, ())[number : number + 1]]
             if name == UNTOUCHED and not number and entries.frozen is not None:
@@ -172,7 +194,7 @@ class _Race:
             planned[name, "measurement"] = [
                 job
                 for measure in MEASURED
-                for of in (name, *links)
+                for of in (name, *others)
                 for job in getattr(entries, measure).get(of, ())[number : number + 1]
             ]
             planned[name, "tuning"] = [
@@ -184,17 +206,24 @@ class _Race:
 
     def candidates(self) -> list[Candidate]:
         """Return the candidates of the next round: in the first one all settings of all contestants."""
-        tried = self.entries.recipe.settings()
-        return self.chosen or [Candidate(name, setting) for name in self.entries.models for setting in tried]
+        return self.chosen or candidates_of(self.entries)
 
     def do(self, jobs: Sequence[Job], *, tests: bool = False) -> None:
         """Do the jobs that have no result yet, until the time is up. tests: whether they are the tests of a round"""
         end = self.end(tests=tests) if missing(jobs, self.run) else math.inf
         with deadline(end, self.watch) as watch:
-            self.errors |= do_all(jobs, self.run, watch=watch)
+            if ranks.world() == 1:
+                self.errors |= do_all(jobs, self.run, watch=watch)
+                return
+            add_to_plan(with_needs(jobs), self.run)
+            for job in jobs:  # all processes diverge together, which ends no race
+                try:
+                    do_all([job], self.run, watch=watch)
+                except NotFiniteError as error:
+                    self.errors[job.name] = error
 
-    def do_round(self) -> None:
-        """Do the next round and its tests, and tell what it came to."""
+    def train_round(self) -> dict[tuple[str, str], list[Job]]:
+        """Do the next round up to its tests, the first one with every setting. Return its jobs as `jobs` does."""
         number, planned = self.complete, self.jobs(self.complete)
         if number == 0 and self.whole is not None:
             self.do([job for (name, _), jobs in planned.items() for job in jobs if name == UNTOUCHED])
@@ -203,6 +232,11 @@ class _Race:
         self.drop_failed(planned)
         if number == 0:
             self.choose(self.candidates())
+        return planned
+
+    def do_round(self) -> None:
+        """Do the next round and its tests, and tell what it came to."""
+        number, planned = self.complete, self.train_round()
         tests = self.tests(number)
         self.do(tests, tests=True)
         self.job_costs |= {at: sum(map(self.cost, jobs)) for at, jobs in {**planned, ("", "test"): tests}.items()}
@@ -242,7 +276,7 @@ class _Race:
             lost = [error for error in lost if not isinstance(error, NotFiniteError)]
             if not lost:
                 continue
-            if name == UNTOUCHED or len(self.entries.models) == 1:
+            if name == UNTOUCHED or (len(self.entries.models) == 1 and not self.out):
                 raise lost[0]
             self.out |= reasons_of({name: needed}, self.errors)
             self.watch(Progress("race", 0, 0, "steps", {"note": f"{name} failed: {self.out[name]}"}))
@@ -251,29 +285,25 @@ class _Race:
 
     def choose(self, candidates: Sequence[Candidate]) -> None:
         """Choose each contestant's best setting on dev by the first seed. Those that diverge even so are out."""
-        candidates = [candidate for candidate in candidates if candidate.contestant in self.entries.models]
-        record = self.record()
-        means = record.run_all(candidates, range(1), 1.0)
-        chosen = untouched_first(best_of_each(means))
-        self.chosen = record.sound(chosen)
-        self.out |= {candidate.contestant: _diverged(candidate) for candidate in chosen if candidate not in self.chosen}
+        scores = self.scores()
+        chosen = scores.best([candidate for candidate in candidates if candidate.contestant in self.entries.models])
+        self.chosen = self.drop_diverged(chosen, scores.sound(chosen, 1))
         self.entries = only(self.entries, [candidate.contestant for candidate in self.chosen])
-        for name, rates in rates_in_use(self.entries, self.run).items():
-            self.watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
+        if (self.entries.materials.fold or FIRST_FOLD) == FIRST_FOLD:
+            for name, rates in rates_in_use(self.entries, self.run).items():
+                self.watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
 
-    def record(self) -> Rounds:
-        """Return the scores on dev so far, as a search ranks them."""
-        task, recipe = self.entries.materials.task, self.entries.recipe
-        sample = finetune.dev_sample_of(recipe.finetune, task)
-        constant = max(finetune.without_reading(recipe.finetune, task, rows) for rows in (task.examples("dev"), sample))
+    def drop_diverged(self, chosen: Sequence[Candidate], sound: Sequence[Candidate]) -> list[Candidate]:
+        """Take the chosen candidates out of the race that are not sound. Return the others."""
+        place = f" on {fold}" if (fold := self.entries.materials.fold) else ""
+        for candidate in chosen:
+            if candidate not in sound:
+                self.out[candidate.contestant] = f"{DIVERGED.lost}{place} at {candidate.setting.name}"
+        return [*sound]
 
-        def score(candidate: Candidate, seed: int, share: float) -> DevResult:
-            job = self.tuning(candidate, seed)
-            if (seen := result_of(job, self.run)) is not None:
-                return DevResult(seen["dev"], seen["steps"], loss=seen["loss"], learnt=seen["learnt"])
-            return DIVERGED if isinstance(self.errors.get(job.name), NotFiniteError) else FAILED
-
-        return Rounds(score, lambda candidate: None, constant=constant)
+    def scores(self) -> DevScores:
+        """Return the scores on dev so far."""
+        return dev_scores(self.entries, self.run, self.errors)
 
     def tell(self, number: int) -> None:
         """Tell the scores of a complete round."""
@@ -290,36 +320,27 @@ class _Race:
 
     def result(self) -> FineTuned:
         """Return what the complete rounds fine-tuned, or what the first one did before the race was stopped."""
-        tried = self.entries.recipe.settings()
-        candidates = [Candidate(name, setting) for name in self.entries.models for setting in tried]
+        tried = candidates_of(self.entries)
         if not self.complete:
-            candidates = [
-                candidate for candidate in candidates if result_of(self.tuning(candidate, 0), self.run) is not None
-            ]
-            reached = [*dict.fromkeys(candidate.contestant for candidate in candidates)]
+            tried = [candidate for candidate in tried if result_of(self.tuning(candidate, 0), self.run) is not None]
+            reached = [*dict.fromkeys(candidate.contestant for candidate in tried)]
             if UNTOUCHED not in reached:
                 return self.without_tuning()
             if late := [name for name in self.entries.models if name not in reached]:
                 self.notes.append(f"The first round ended before {listed(late)}.")
             self.entries = only(self.entries, reached)
-            self.choose(candidates)
-        rounds, record = max(1, self.complete), self.record()
-        if len(tried) > 1:
-            first = [candidate for candidate in candidates if candidate.contestant in self.entries.models]
-            record.record_round(
-                record.run_all(first, range(1), 1.0), self.chosen, "goes on", "another setting did better"
-            )
-        means = record.run_all(self.chosen, range(rounds), 1.0)
-        sound = record.sound(self.chosen)
-        self.out |= {candidate.contestant: _diverged(candidate) for candidate in self.chosen if candidate not in sound}
-        record.record_round(means, sound, "the best setting of its contestant", "")
-        note = f"{amount(len(tried), 'setting')} of each contestant were tried in round 1." if len(tried) > 1 else ""
-        search = SearchResult(tuple(sound), tuple(record.record), note, self.stopped, rounds)
+            self.choose(tried)
+            tried = [candidate for candidate in tried if candidate.contestant in self.entries.models]
+        rounds = max(1, self.complete)
+        search = search_result(self.scores(), tried, self.chosen, rounds, stopped=self.stopped)
+        sound = self.drop_diverged(self.chosen, search.finalists)
         tuned = {
             candidate.contestant: tuple(self.tuning(candidate, seed) for seed in range(rounds)) for candidate in sound
         }
+        self.notes += missing_measurements(self.entries, self.errors)
+        self.notes += filter(None, [at_an_end(sound, self.entries.recipe)])
         entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
-        return FineTuned(entries, search, tuned, tuned, self.out, tuple(self.notes), self.complete)
+        return FineTuned(entries, search, tuned, self.out, tuple(self.notes), self.complete)
 
     def without_tuning(self) -> FineTuned:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
@@ -329,14 +350,8 @@ class _Race:
                 "--budget goes on here."
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
-        search = SearchResult((), (), "", self.stopped)
-        return FineTuned(
-            replace(entries, fine_tunes=False), search, {}, notes=tuple(self.notes), failed=self.out, rounds=0
-        )
-
-
-def _diverged(candidate: Candidate) -> str:
-    return f"{DIVERGED.lost} at {candidate.setting.name}"
+        search = SearchResult(stopped=self.stopped)
+        return FineTuned(replace(entries, fine_tunes=False), search, notes=tuple(self.notes), failed=self.out, rounds=0)
 
 
 def only(entries: Entries, names: Iterable[str]) -> Entries:

@@ -13,7 +13,6 @@ from typing import Any
 
 from acclimate.core import ranks
 from acclimate.core.types import Cost, FoldScore, Progress, Score, Split, Watch, unwatched
-from acclimate.data.materials import Fold
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
@@ -28,32 +27,23 @@ from acclimate.races.outcome import (
     ScoredTask,
     SearchRecord,
     best_on_dev,
+    dev_row,
     encoder_to_train,
     path_of,
     probe_row,
     read_outcome,
+    test_row,
     write_outcome,
 )
+from acclimate.races.preparation import fit_simple, make_models
 from acclimate.races.report import PAGE, RACE
-from acclimate.races.rounds import race_in_rounds
-from acclimate.races.search import (
-    DIVERGED,
-    FineTuned,
-    SearchResult,
-    dev_row,
-    fit_simple,
-    make_models,
-    rates_in_use,
-    searched,
-    test_row,
-)
+from acclimate.races.rounds import race_in_rounds, searched
+from acclimate.races.search import DIVERGED, FineTuned, candidates_of
 from acclimate.reports.live import live_page
 from acclimate.reports.table import FROZEN, GeneralLoss
 from acclimate.statistics.significance import FEWEST_SEEDS
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
-
-FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
 
 
 def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
@@ -178,16 +168,14 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
 
 
 def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Search among several contestants: in rounds, or the baseline first, then all models, then the search."""
+    """Search among several contestants, with a look at the test set after each round or none, or only probe them."""
     if search.rounds:
         return race_in_rounds(search.entries, out, budget=search.budget, watch=watch)
+    if search.entries.fine_tunes:
+        return searched(search.entries, out, watch=watch)
     entries, failed = fit_simple(search.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
-    if (entries.materials.fold or FIRST_FOLD) == FIRST_FOLD:
-        for name, rates in rates_in_use(entries, out).items():
-            watch(Progress(f"fine-tune {name}", 0, 0, "steps", {"note": rates}))
-    tuned = searched(entries, out, watch=watch)
-    return replace(tuned, notes=(*notes, *tuned.notes), failed={**failed, **lost, **tuned.failed})
+    return FineTuned(entries, notes=tuple(notes), failed={**failed, **lost})
 
 
 def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
@@ -249,13 +237,13 @@ def _chosen_of(search: Search, found: FineTuned) -> tuple[Cell, SearchRecord]:
     [name] = search.entries.models
     tuned = found.tuned[name]
     trials = [replace(trial, contestant=search.row) for trial in found.search.record if trial.contestant == name]
-    settings = {trial.setting for trial in trials}
-    begun: dict[str, int] = {}
-    for trial in trials:
-        begun[trial.setting] = max(begun.get(trial.setting, 0), trial.seeds)
     chosen = next(candidate.setting for candidate in found.search.finalists if candidate.contestant == name)
-    facts = {"setting": chosen.name, "settings tried": len(settings)}
-    facts |= {"fine-tunings": sum(begun.values())}
+    others = [
+        search.entries.tuning(name, candidate.setting, 0)
+        for candidate in candidates_of(search.entries)
+        if candidate.setting != chosen
+    ]
+    facts = {"setting": chosen.name, "settings tried": 1 + len(others), "fine-tunings": len(tuned) + len(others)}
     task = search.entries.materials.task
     cell = Cell(
         search.row,
@@ -264,7 +252,7 @@ def _chosen_of(search: Search, found: FineTuned) -> tuple[Cell, SearchRecord]:
         {
             **search.costs,
             "tuning": {seed: [job] for seed, job in enumerate(tuned)},
-            "with the search": {0: found.begun[name]},
+            "with the search": {0: [*others, *tuned]},
         },
         search.entries.materials,
         facts={**search.facts, **facts},
@@ -295,7 +283,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     search = replace(search, entries=replace(fitted, baseline=None, frozen=None))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
     without = replace(fitted, models={}, **unmeasured)
-    nothing = FineTuned(without, SearchResult((), (), ""), {}, notes=notes)
+    nothing = FineTuned(without, notes=notes)
     if not search.entries.models:
         return nothing
     [name] = search.entries.models

@@ -361,7 +361,7 @@ def _differences(outcome: Outcome, name: str) -> Section:
 
 def _not_compared(outcome: Outcome, name: str) -> list[Against]:
     """Return the comparisons that could not be made because one of the two failed or learnt nothing."""
-    # a contestant that was given up on dev has no cell
+    # a contestant that a stopped race did not reach has no cell
     there = {*outcome.cells, *(mean.key for mean in outcome.means)}
     return [
         asked

@@ -307,12 +307,9 @@ def _of_race(outcome: Outcome) -> str:
         if failed:
             clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
         return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
-    ran = {result.row for result in outcome.results}
-    cut = list(dict.fromkeys(trial.contestant for trial in outcome.trials if trial.contestant not in ran))
     taught = _taught(outcome)
     least = _detectable(outcome)
-    all_cut = bool(cut) and not failed
-    clauses = [_result(raced, taught, outcome.baselines, all_cut=all_cut, least=least, few=_few(outcome))]
+    clauses = [_result(raced, taught, outcome.baselines, least=least, few=_few(outcome))]
     clauses += [above] if (above := _above_baseline(outcome)) else []
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
@@ -321,8 +318,6 @@ def _of_race(outcome: Outcome) -> str:
     judged = [each for each in outcome.results if each.row in shown and each.encoder and not each.probe and each.learnt]
     if partly := [f"{each.row} ({_untaught(each)})" for each in judged if each.untaught]:
         clauses.append(f"fine-tunings that learnt nothing count in the means of {listed(partly)}")
-    if cut:
-        clauses.append(f"{listed(cut)} {'was' if len(cut) == 1 else 'were'} given up on dev and not tested")
     if failed:
         clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
     if outcome.race.stopped:
@@ -407,7 +402,6 @@ def _result(
     taught: Sequence[ContestantRow],
     baselines: Collection[str],
     *,
-    all_cut: bool,
     least: float | None,
     few: str,
 ) -> str:
@@ -431,8 +425,6 @@ def _result(
     rivals = _rivals(taught)
     if not rivals:
         figures = _figures(untouched)
-        if all_cut:
-            return f"No contestant came up to the untouched model on dev: it scores {figures} on the test set"
         if len(raced) > 1:
             return f"The untouched model scores {figures}; nothing could be compared with it"
         return f"The model scores {figures}; nothing was compared with it"

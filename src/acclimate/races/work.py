@@ -155,17 +155,13 @@ def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched:
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
-    stated = _tuning(recipe, task, model)
+    given = {"task": str(task), "model": checkpoint_of(model)}
+    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **given})
     checkpoint = finetune.adapt(stated, out, watch=watch)
-    chosen = {"dev": finetune.dev_score(out), "loss": finetune.best_of_looks(out).loss}
+    chosen = {"dev": finetune.dev_score(out), "loss": finetune.least_dev_loss(out)}
     chosen["width"] = configuration_of(checkpoint.path).hidden_size
     learnt: Result = files.read_record(out / finetune.LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
-
-
-def _tuning(recipe: Mapping[str, Any], task: Path, model: str | Path) -> finetune.FinetuneRecipe:
-    given = {"task": str(task), "model": checkpoint_of(model)}
-    return settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **given})
 
 
 def seen_on_dev(out: Path) -> Result:
@@ -174,13 +170,6 @@ def seen_on_dev(out: Path) -> Result:
         "looks": files.read_record(finetune.last_attempt(out) / finetune.DEV),
         "predicted_dev": files.read_record(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
     }
-
-
-def begin(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path, share: float) -> Result:
-    """Do the first share of the steps of `fine_tune`, which continues from there. Return steps and best dev score."""
-    stated = _tuning(recipe, task, model)
-    begun = finetune.begin(stated, out, share, watch=watch)
-    return {**begun._asdict(), "steps": finetune.steps_of(stated, open_prepared(task), share)}
 
 
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
@@ -295,7 +284,7 @@ CUT = Work("cut", cut)
 HELDOUT = Work("held-out loss", heldout)
 MOVE = Work("embedding distance", move)
 # rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
-FINE_TUNE = Work("fine-tune", fine_tune, begin=begin, trains="task", rule=2)
+FINE_TUNE = Work("fine-tune", fine_tune, trains="task", rule=2)
 PROBE = Work("probe", probed, reads=("train", "dev"))
 FREEZE = Work("freeze", freeze, quick=True)
 # rule 1: the fitted model is kept, which its test reads

@@ -139,7 +139,7 @@ def progress_page(
         status = Status((), None, 1)
     else:
         status = status_of(run)
-    done, every = len(status.of("done")), len(status.standings) - len(status.of("begun"))
+    done, every = len(status.of("done")), len(status.standings)
     time_left = "time left: unknown until a job of each kind has ended"
     if left is not None:
         time_left = f"the race ends in {duration(left)} at the latest"
@@ -168,7 +168,7 @@ def progress_page(
     sections = [each for each in sections if each.rows or each.parts]
     if answer:
         sections.insert(0, Section("Answer so far", lines=tuple(answer)))
-    curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running", "begun")])
+    curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running")])
     figures = {}
     if curves:
         lead = "Score on dev at each look so far, of the latest fine-tunings."

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Literal
 from acclimate.core import settings
 from acclimate.core.figures import listed, points
 from acclimate.core.settings import Count, check_ranges
+from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
 from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
@@ -167,7 +168,7 @@ def _column(
     """Yield all cells of a target: alone, after each first task, and alone for more steps."""
     materials = Materials(task=target.task, model=model.where)
     stated = without_idle_settings(settings_on(recipe, target.name), target.task)
-    alone = finetune.steps_of(stated, target.task)
+    alone = finetuning_steps(stated, target.task.sizes["train"])
     name = model.name if several else ""
 
     def on_target(words: str, stated: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
@@ -200,14 +201,15 @@ def _column(
             words += f" without {amount(left_out, 'row')}"
         of_first = Materials(task=task, model=model.where)
         firsts = fine_tunings(f"fine-tune {model.key} on {words}", before, None, of_first, seeds=recipe.seeds)
-        steps = finetune.steps_of(before, task)
+        steps = finetuning_steps(before, task.sizes["train"])
         facts = {"first type": member.type, "leaks": member.leaking.get(target.name, 0), "first steps": steps}
         yield cell(member.name, on_target(f"{member.name}, then {target.name}", stated, firsts), firsts, **facts)
         if recipe.more_steps == "each" or (recipe.more_steps == "twice" and same):
             yield in_one_go(_control(member.name), steps + alone, shown=False)
     if recipe.more_steps != "none":
-        twice = finetune.steps_of(
-            without_idle_settings(recipe.intermediate.on(settings_on(recipe, target.name)), target.task), target.task
+        twice = finetuning_steps(
+            without_idle_settings(recipe.intermediate.on(settings_on(recipe, target.name)), target.task),
+            target.task.sizes["train"],
         )
         yield in_one_go(MORE, twice + alone, shown=True)
 
