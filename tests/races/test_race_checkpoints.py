@@ -320,7 +320,7 @@ Random-Weights, word list, model"""
 @pytest.mark.parametrize("name", re.split(r", |\n", TAKEN))
 def test_the_name_of_a_contestant_is_refused_in_any_spelling(name: str, ours: Path) -> None:
     with pytest.raises(ValueError, match=r"is already a contestant\. Choose another name"):
-        resolve_checkpoints({name: str(ours)}, None, reserved_names=RaceRecipe().taken)
+        resolve_checkpoints({name: str(ours)}, None, reserved_names=RaceRecipe().reserved_names)
 
 
 def test_what_is_no_encoder_is_refused_before_any_training(
@@ -332,7 +332,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
 
     def refused(message: str, **checkpoints: Any) -> None:
         with pytest.raises(ValueError, match=message):
-            resolve_checkpoints(checkpoints, str(start), reserved_names=recipe.taken)
+            resolve_checkpoints(checkpoints, str(start), reserved_names=recipe.reserved_names)
 
     refused("checkpoint 'ours': .*nowhere: there is no such directory", ours=str(tmp_path / "nowhere"))
     refused("checkpoint 'ours': .*train.jsonl is a file", ours=toy_inputs / "train.jsonl")
@@ -355,7 +355,7 @@ def test_what_is_no_encoder_is_refused_before_any_training(
     refused("'ours' has the same files as the model that the race starts from", ours=start)
     refused("'b' has the same files as checkpoint 'a'", a=ours, b=ours)
     with pytest.raises(ValueError, match="give a mapping"):
-        resolve_checkpoints([str(ours)], str(start), reserved_names=recipe.taken)  # type: ignore[arg-type]
+        resolve_checkpoints([str(ours)], str(start), reserved_names=recipe.reserved_names)  # type: ignore[arg-type]
 
 
 def test_the_weights_of_a_checkpoint_are_checked_as_those_of_the_model_are(

@@ -621,7 +621,7 @@ def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch
     from acclimate.models.loading import UNSTATED
 
     check_models([start])
-    checkpoints = resolve_checkpoints(given["checkpoints"] or {}, start, reserved_names=recipe.taken)
+    checkpoints = resolve_checkpoints(given["checkpoints"] or {}, start, reserved_names=recipe.reserved_names)
     _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
     check_ready(given)
     task, data = given["task"], given["data"]

@@ -199,7 +199,7 @@ def race(
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
-    own = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=stated.taken)
+    own = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=stated.reserved_names)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {

@@ -128,15 +128,15 @@ def _spelling_key(name: object) -> str:
     return re.sub(r"[\W_]+", "", str(name).casefold())
 
 
-def check_unchanged(checkpoints: Mapping[str, str], run: Path, *, writes: bool = True) -> None:
+def check_unchanged(checkpoints: Mapping[str, str], run: Path, *, records: bool = True) -> None:
     """Raises ValueError if a checkpoint has other files than when the race in this directory began with it.
 
-    writes: False in a dry run, which remembers nothing
+    records: False in a dry run, which remembers nothing
     """
     from acclimate.jobs.job import decided
 
     for name, model in checkpoints.items():
-        if decided(run, f"checkpoint {name}", partial(identity, model), writes=writes) != identity(model):
+        if decided(run, f"checkpoint {name}", partial(identity, model), records=records) != identity(model):
             raise ValueError(
                 f"checkpoint '{name}' ({model}) has other files than when the race in {run} began. Give it "
                 "another name to race both, put the earlier files back, or choose another --out"

@@ -221,11 +221,11 @@ def check_format(run: Path) -> None:
         )
 
 
-def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = True) -> Any:
+def decided(run: Path, key: str, decide: Callable[[], Any], *, records: bool = True) -> Any:
     """Return the decision of this key, which is made once a run and then read: JSON values, the same in all processes.
 
     All processes call `decide`, because it may train steps in which they wait for each other; the first one's answer
-    counts. writes: False in a dry run, which keeps no decision
+    counts. records: False in a dry run, which keeps no decision
     """
     path = run / DECISIONS
     way_out = f"Remove {path}; the same command decides anew"
@@ -233,7 +233,7 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, writes: bool = Tr
     decisions: dict[str, Any] = ranks.agree(made)
     if key not in decisions:
         decisions[key] = ranks.agree(decide())
-        if writes and ranks.is_first():
+        if records and ranks.is_first():
             path.parent.mkdir(parents=True, exist_ok=True)
             files.write_record(path, decisions)
     return decisions[key]

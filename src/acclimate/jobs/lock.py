@@ -25,7 +25,7 @@ LOCK = "study.lock.json"
 FORMAT = 2  # 1: acclimate 0.1
 USE = "use"  # in the directory of a race: the model to use, an encoder's checkpoint or the fitted baseline
 ENCODER = "encoder"  # there: the checkpoint of the best encoder on dev, if that is not the model to use
-FORMER = "winner"  # the name of USE in version 0.2
+FORMER_USE = "winner"  # the name of USE in version 0.2
 FITTED = "baseline"  # likewise: the fitted baseline, which needs no encoder
 # in the directory of a study: its prepared task, the same for each fold, its raw text, and in each of these its tokens
 DATA, FOLDS, CORPORA, TOKENS = "data", "folds", "corpora", "tokens"
@@ -34,7 +34,7 @@ OUTCOME = ".outcome.json"  # end of the names of the files that races/outcome.py
 
 def is_part_of_run(directory: Path) -> bool:
     """Return True if the directory holds a model that a race keeps, in the directory of its run."""
-    return directory.name in (USE, ENCODER, FITTED, FORMER) and (directory / "race.json").is_file()
+    return directory.name in (USE, ENCODER, FITTED, FORMER_USE) and (directory / "race.json").is_file()
 
 
 def write_lock(out: Path, verb: str, recipe: Any) -> None:
@@ -200,7 +200,7 @@ def _looks(out: Path) -> dict[str, Any]:
 
 def _beside_jobs(out: Path) -> Iterator[Path]:
     """Yield `out` and the directories in it, except for jobs, models that are handed over, and hidden ones."""
-    excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER)
+    excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER_USE)
     for place, names, _ in os.walk(out):
         names[:] = sorted(name for name in names if name not in excluded_names and name[0] != ".")
         yield Path(place)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 RETRIEVE = "retrieve"
-SIMPLE = (BASELINE, FROZEN)  # contestants that are not fine-tuned
+UNTUNED = (BASELINE, FROZEN)  # contestants that are not fine-tuned
 # fields of `Entries` with the jobs that measure each model, by its name
 MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
 
@@ -463,7 +463,7 @@ class Entries:
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
                     be probed
     fine_tunes      False if contestants are only adapted and probed
-    given           contestant -> its materials, where it has a model of its own, such as a checkpoint
+    own_materials   contestant -> its materials, where it has a model of its own, such as a checkpoint
     """
 
     recipe: RaceRecipe
@@ -480,11 +480,11 @@ class Entries:
     fine_tunes: bool = True
     sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     general_sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
-    given: Mapping[str, Materials] = field(default_factory=dict)
+    own_materials: Mapping[str, Materials] = field(default_factory=dict)
     frozen: Job | None = None
 
     @property
-    def simple(self) -> dict[str, Job]:
+    def untuned(self) -> dict[str, Job]:
         """The contestants that are not fine-tuned, and the job that fits each."""
         fits = {} if self.baseline is None else {self.baseline.label: self.baseline}
         return fits if self.frozen is None else {**fits, FROZEN: self.frozen}
@@ -508,19 +508,19 @@ class Entries:
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         words += [str(self.materials.fold)] if self.materials.fold else []
         stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
-        materials = self.given.get(contestant, self.materials)
+        materials = self.own_materials.get(contestant, self.materials)
         return fine_tuned(", ".join(words), stated, self.model(contestant, seed), materials)
 
     def contestants_reading(self, job: Job) -> tuple[str, ...]:
         """Return the contestants whose own model is read by the job or by a job that it needs."""
-        if not self.given:
+        if not self.own_materials:
             return ()
         models_read = [
             (needed_job.places.get("model"), needed_job.settings.get("model")) for needed_job in with_needs([job])
         ]
         return tuple(
             name
-            for name, materials in self.given.items()
+            for name, materials in self.own_materials.items()
             if (model := materials.model) is not None
             and any(model == setting or Path(model).absolute() == place for place, setting in models_read)
         )
@@ -535,7 +535,7 @@ class Entries:
         last = {name: {each.name for each in several} for name, several in models.items()}
         chains = {name: {each.name for each in with_needs(several)} for name, several in models.items()}
         unadapted = [name for name, model in self.models.items() if model is None]
-        start_names = tuple(name for name in unadapted if name not in self.given) or (UNTOUCHED,)
+        start_names = tuple(name for name in unadapted if name not in self.own_materials) or (UNTOUCHED,)
         found = []
         for job in jobs:
             alone = job.work.trains == "task" or job.work.opens_test
@@ -554,11 +554,11 @@ class Entries:
 
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
-        simple = [*self.simple.values()]
+        fits = [*self.untuned.values()]
         measured = [job for measure in MEASURED for jobs in getattr(self, measure).values() for job in jobs]
         further = [job for jobs in self.further.values() for job in jobs]
         probes = [job for jobs in self.probes.values() for job in jobs]
-        return [*simple, *(job for job in self.models.values() if job), *further, *measured, *probes]
+        return [*fits, *(job for job in self.models.values() if job), *further, *measured, *probes]
 
     def probe_tests(self) -> dict[str, tuple[Job, ...]]:
         """Return contestant -> the look of its probe at the test set, one for each adaptation."""
@@ -583,7 +583,7 @@ def enter(
     base, config = _start(recipe, materials)
     raw = {"domain": materials.domain is not None, "general": materials.general is not None}
     names = recipe.names(**raw, kind=materials.task.kind, config=config)
-    adapted_names = [*materials.checkpoints, *(name for name in names if name not in SIMPLE)]
+    adapted_names = [*materials.checkpoints, *(name for name in names if name not in UNTUNED)]
     if recipe.finetune.head == "kept" and adapted_names:
         raise ValueError(
             f"finetune.head = 'kept' keeps the head of the start model, which {adapted_names[0]} lacks. Leave it "
@@ -615,7 +615,7 @@ def enter(
     for name in names:
         if name == scratch.CONTROL:
             models[name] = with_model(Job(name, work.UNTRAINED, {"seed": 0}), base, materials)
-        elif name not in SIMPLE:
+        elif name not in UNTUNED:
             chain = adaptations(name, recipe, materials, base, looks=looks)
             models |= {link: drawn_again(job, first) for link, job in chain.items()}
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
@@ -640,7 +640,7 @@ def enter(
     entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
     if FROZEN in names:
         entries = replace(entries, frozen=frozen_job(probes[UNTOUCHED][0], materials.task))
-    return replace(entries, **losses, given=own).with_trials(len(recipe.settings()))
+    return replace(entries, **losses, own_materials=own).with_trials(len(recipe.settings()))
 
 
 def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTrainedConfig]:

@@ -125,9 +125,9 @@ def entries_of(searches: Sequence[Search]) -> Entries:
     first, *others = [search.entries for search in searches]
     if not others:
         return first
-    given = {name: entries.materials for entries in (first, *others) for name in entries.models}
+    own_materials = {name: entries.materials for entries in (first, *others) for name in entries.models}
     models = {name: model for entries in (first, *others) for name, model in entries.models.items()}
-    return replace(first, models=models, given=given)
+    return replace(first, models=models, own_materials=own_materials)
 
 
 @dataclass(frozen=True)

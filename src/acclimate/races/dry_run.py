@@ -132,7 +132,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             search, entries = searches[0], entries_of(searches)
             if search.budget is not None:
                 ordered = in_order(entries)
-                lengths = lengths_of(ordered, out, search.budget, writes=False)
+                lengths = lengths_of(ordered, out, search.budget, records=False)
                 notes += notes_on(lengths, ordered, search.budget)
                 entries = as_raced(search, out)
             foreseen = foreseen_jobs(entries, out)
@@ -206,7 +206,7 @@ def _rows(searches: tuple[Search, ...], entries: Entries) -> dict[str, str]:
     rows = {name: called.get(name, name) for name in entries.models}
     if entries.baseline is not None:
         return {**rows, entries.baseline.label: entries.baseline.label}
-    return dict.fromkeys(rows, ALONE) if len(rows) == 1 and not entries.simple and not searches[0].row else rows
+    return dict.fromkeys(rows, ALONE) if len(rows) == 1 and not entries.untuned and not searches[0].row else rows
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def _of_folds(
             counts = chosen.setdefault(candidate.contestant, {})
             counts[candidate.setting.name] = counts.get(candidate.setting.name, 0) + 1
     first = folds[0]
-    names = [*first.entries.models, *first.entries.simple]
+    names = [*first.entries.models, *first.entries.untuned]
     given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
     for name, stated in given.items():
         if "settings tried" in stated:
@@ -240,7 +240,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
             {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
         )
     examined = materials.examination
-    racing = (*jobs.models, *jobs.simple)
+    racing = (*jobs.models, *jobs.untuned)
     return Facts(
         task=task_facts(task),
         curves=curves,
@@ -323,7 +323,9 @@ def _losses(measured: Mapping[str, Sequence[Job]], jobs: Entries, run: Path) -> 
     """
     losses = {name: fmean(_result(job, run)["loss"] for job in several) for name, several in measured.items()}
     before = losses.get(UNTOUCHED)
-    names_with_head = [name for name in jobs.given if all(_result(job, run)["head"] for job in measured.get(name, ()))]
+    names_with_head = [
+        name for name in jobs.own_materials if all(_result(job, run)["head"] for job in measured.get(name, ()))
+    ]
     losses_shown = {name: loss for name, loss in losses.items() if name in names_with_head or adapting_jobs(name, jobs)}
     return {name: (before, loss) for name, loss in losses_shown.items() if before is not None}
 
@@ -380,7 +382,7 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
     given: dict[str, Any] = {
-        "adapting": ", then ".join(adapting) or ("none: it races as it is" if name in jobs.given else "none"),
+        "adapting": ", then ".join(adapting) or ("none: it races as it is" if name in jobs.own_materials else "none"),
         "settings tried": _tried(name, tuned),
     }
     if name in failed:
@@ -443,7 +445,7 @@ def _hashes(materials: Materials, jobs: Entries, run: Path) -> dict[str, str]:
     models = {f"model, {name}": job for name, job in jobs.models.items() if job is not None}
     for name, further in jobs.further.items():
         models |= {f"model, {name}, adaptation {number}": job for number, job in enumerate(further, start=1)}
-    hashes |= {f"model, {name}": materials.identity() for name, materials in jobs.given.items()}
+    hashes |= {f"model, {name}": materials.identity() for name, materials in jobs.own_materials.items()}
     return hashes | {name: _result(job, run)["checkpoint"] for name, job in models.items()}
 
 

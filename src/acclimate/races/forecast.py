@@ -88,7 +88,7 @@ def round_costs(
         # FLOPs are those of training alone
         cost = forecasts.forecast(entries, job).cost(job) if trains or unit == "seconds" else Cost()
         amount = getattr(cost, unit)
-        if trains == "task" or "tuned" in job.needs:
+        if trains == "task" or job.work.opens_test:
             for name in names:
                 (tuning if trains else test)[name] += amount
         else:
@@ -109,7 +109,7 @@ class Forecasts:
     def forecast(self, entries: Entries, job: Job) -> Forecast:
         """Return the forecast of the model that the job starts from, on the job's task."""
         name = (*entries.contestants_reading(job), "")[0]
-        materials = entries.given.get(name, entries.materials)
+        materials = entries.own_materials.get(name, entries.materials)
         task = job.places.get("task", materials.task.path)
         if (materials.model, task) not in self.by_task:
             if task != materials.task.path:

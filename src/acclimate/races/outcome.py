@@ -19,7 +19,7 @@ from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split, label_of
 from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
-from acclimate.jobs.lock import FORMER, OUTCOME, USE
+from acclimate.jobs.lock import FORMER_USE, OUTCOME, USE
 from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone
 from acclimate.reports.forgetting import LossPaths
@@ -405,8 +405,8 @@ def write_outcome(outcome: Outcome, out: Path) -> None:
 def read_outcome(path: Path) -> Outcome:
     """Return what `write_outcome` wrote. Raises ValueError, naming the entry, if another release wrote the file."""
     values = files.read_object(path, way_out="Give the command of the study once more: it writes the file again")
-    if isinstance(race := values.get("race"), dict) and FORMER in race:
-        raise ValueError(f"{path}: {FORMER} is now called {USE}. {written_before(path.parent)}")
+    if isinstance(race := values.get("race"), dict) and FORMER_USE in race:
+        raise ValueError(f"{path}: {FORMER_USE} is now called {USE}. {written_before(path.parent)}")
     try:
         items = values.pop("items")
         for result in [*values["results"], *([values["chosen"]["result"]] if values["chosen"] else [])]:
@@ -423,7 +423,7 @@ def written_before(run: Path) -> str:
     """Return in sentences what to do with the race in `run`, which version 0.2 wrote."""
     return (
         f"Version 0.2 wrote the race in {run}. Repeat its command, with --budget none if it had no --budget: finished "
-        f"jobs are kept, and {FORMER}/ is replaced by {USE}/"
+        f"jobs are kept, and {FORMER_USE}/ is replaced by {USE}/"
     )
 
 

@@ -21,14 +21,14 @@ from acclimate.reports.table import FROZEN, UNTOUCHED, interval_text
 from acclimate.statistics.significance import interval
 
 
-def fit_simple(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
+def fit_untuned(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str]]:
     """Fit the contestants that are not fine-tuned, and show their scores on dev, the first of a race.
 
     Returns the entries, without those that failed, and of these name -> why.
     """
-    task, simple = entries.materials.task, entries.simple
-    errors = do_all(simple.values(), run, watch=watch)
-    lost = reasons_of({name: [job] for name, job in simple.items()}, errors)
+    task, fits = entries.materials.task, entries.untuned
+    errors = do_all(fits.values(), run, watch=watch)
+    lost = reasons_of({name: [job] for name, job in fits.items()}, errors)
     if lost:
         entries = without_lost(entries, lost)
     if FROZEN in lost and entries.recipe.contestants in (None, (ALL,)):  # nobody asked for it
@@ -36,7 +36,7 @@ def fit_simple(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
         return entries, lost
     gold = [example.label for example in task.examples("dev")]
-    for name, job in entries.simple.items():
+    for name, job in entries.untuned.items():
         fitted = done(job, run)
         scores = [dev_row(name, seed, fitted, gold, task) for seed in (0, 1)]
         points = f"{100 * scores[0].dev:.1f}" if len(gold) < 2 else interval_text(interval(scores, task.metric))
@@ -109,7 +109,7 @@ def rates_in_use(entries: Entries, run: Path) -> dict[str, str]:
     """Return contestant -> in words the peak rates that it is fine-tuned with, of those whose models are there."""
     recipes, rates = [setting.recipe for setting in entries.recipe.settings()], {}
     for name in entries.models:
-        job, given = entries.model(name, entries.seeds[0]), entries.given.get(name, entries.materials).model
+        job, given = entries.model(name, entries.seeds[0]), entries.own_materials.get(name, entries.materials).model
         model = given if job is None else checkpoint_of(job.directory(run))
         assert model is not None
         if job is None or (Path(model) / "config.json").is_file():

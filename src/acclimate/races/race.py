@@ -25,7 +25,7 @@ from acclimate.data.inputs import COLUMNS
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
-from acclimate.jobs.lock import ENCODER, FITTED, FORMER, USE
+from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
@@ -47,7 +47,7 @@ from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.run import CHECKPOINT
 
-PLACES = (USE, ENCODER, FITTED, FORMER)  # directories of models; the last one is that of version 0.2
+PLACES = (USE, ENCODER, FITTED, FORMER_USE)  # directories of models; the last one is that of version 0.2
 ABOUT = "race.json"  # in each of them
 FAMILY = "all contestants, each with the untouched model"
 FAMILY_OF_BASELINE = "all fine-tuned contestants with {}"
@@ -116,7 +116,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
-        check_unchanged(materials.checkpoints, inputs.out, writes=False)
+        check_unchanged(materials.checkpoints, inputs.out, records=False)
         made = design(recipe, materials, budget=limit, probe_only=probe_only)
         return dry_run(made, inputs.out, watch=inputs.watch)
 
@@ -139,8 +139,8 @@ def run_race(
         check_places(out)
         check_unchanged(materials.checkpoints, out)
         made = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
-        if (out / FORMER).is_dir():
-            note = f"Version 0.2 began this race. {FORMER}/ is removed at its end, and {USE}/ has the model to use"
+        if (out / FORMER_USE).is_dir():
+            note = f"Version 0.2 began this race. {FORMER_USE}/ is removed at its end, and {USE}/ has the model to use"
             watch(Progress("use", 0, 0, "steps", {"note": note}))
         return run(made, out, watch=watch)
 
@@ -187,7 +187,7 @@ def design(
             f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
             f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
         )
-    names = [*entries.models, *entries.simple]
+    names = [*entries.models, *entries.untuned]
     return Design(
         name=RACE,
         title=f"Race on {task.name}",
@@ -248,7 +248,7 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
     entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]
-    names = [*entries[0].models, *entries[0].simple]
+    names = [*entries[0].models, *entries[0].untuned]
     return Design(
         name=RACE,
         title=f"Race on {task.name}, by {recipe.folds}-fold cross-validation",
@@ -337,7 +337,7 @@ def _completed(
         if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
     }
     baseline, frozen = found.entries.baseline, found.entries.frozen
-    fitted = {name: result_of(job, out) for name, job in found.entries.simple.items()}
+    fitted = {name: result_of(job, out) for name, job in found.entries.untuned.items()}
     # all of these are there, unless a training on the usual split failed or learnt nothing
     there = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
     simplest = baseline.label if baseline is not None and choice.contestant else ""

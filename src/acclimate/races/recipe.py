@@ -240,7 +240,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
         return tuple(self.contestants)
 
     @property
-    def taken(self) -> tuple[str, ...]:
+    def reserved_names(self) -> tuple[str, ...]:
         """The names that no checkpoint in the race can have."""
         others = (UNTOUCHED, ALONE, FROZEN, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
         return *others, *contestants_of(self.methods), *chains_of(self.methods)

@@ -32,12 +32,12 @@ from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import current_workers
 from acclimate.races.budget import Budget
-from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
+from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested, tested_baseline
 from acclimate.races.design import Search
 from acclimate.races.forecast import round_costs
 from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
-from acclimate.races.preparation import fit_simple, missing_measurements, rates_in_use, reasons_of, without_lost
+from acclimate.races.preparation import fit_untuned, missing_measurements, rates_in_use, reasons_of, without_lost
 from acclimate.races.recipe import ALL, contestants_of
 from acclimate.races.search import (
     DIVERGED,
@@ -129,7 +129,7 @@ class _Race:
         the frozen encoder. Return False if not even the untouched model's shortest fine-tuning fits.
         """
         frozen = self.entries.frozen
-        entries, lost = fit_simple(replace(self.entries, frozen=None), self.run, self.watch)
+        entries, lost = fit_untuned(replace(self.entries, frozen=None), self.run, self.watch)
         self.entries, self.out = replace(entries, frozen=frozen), self.out | lost
         if self.budget is not None:
             self.entries = in_order(self.entries)
@@ -146,7 +146,7 @@ class _Race:
             self.do(self.entries.probes.get(UNTOUCHED, ())[:1])
         if self.entries.frozen is not None and (self.entries.base is None or not self.lengths.contestants):
             with deadline(self.end(), self.watch) as watch:  # a model that is pretrained here is made in round 1
-                alone, lost = fit_simple(replace(self.entries, baseline=None), self.run, watch)
+                alone, lost = fit_untuned(replace(self.entries, baseline=None), self.run, watch)
             self.entries, self.out = replace(self.entries, frozen=alone.frozen), self.out | lost
         return self.lengths.contestants > 0
 
@@ -312,7 +312,7 @@ class _Race:
             candidate.contestant: result_of(tested(self.tuning(candidate, number), task), self.run)
             for candidate in self.chosen
         }
-        alone = len(self.entries.models) == 1 and not self.entries.simple  # which is not called untouched
+        alone = len(self.entries.models) == 1 and not self.entries.untuned  # which is not called untouched
         scores = {name: points(seen["test"]) for name, seen in results.items() if seen is not None}
         shown = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
         note = f"complete: {shown} points on test"
@@ -359,7 +359,7 @@ def only(entries: Entries, names: Iterable[str]) -> Entries:
     gone = {*entries.models} - {*names}
     parts: dict[str, Any] = {
         part: {name: value for name, value in getattr(entries, part).items() if name not in gone}
-        for part in ("models", "further", "probes", "given", *MEASURED)
+        for part in ("models", "further", "probes", "own_materials", *MEASURED)
     }
     return replace(entries, **parts)
 
@@ -385,7 +385,7 @@ def in_order(entries: Entries) -> Entries:
     known = contestants_of(entries.recipe.methods)
     first = {
         UNTOUCHED,
-        *entries.given,
+        *entries.own_materials,
         *(name for name, (_, contestant) in known.items() if contestant.needs != "task"),
     }
     models = {name: entries.models[name] for name in sorted(entries.models, key=lambda name: name not in first)}
@@ -393,23 +393,26 @@ def in_order(entries: Entries) -> Entries:
 
 
 def lengths_of(
-    entries: Entries, run: Path, budget: Budget, *, writes: bool = True, watch: Watch = unwatched
+    entries: Entries, run: Path, budget: Budget, *, records: bool = True, watch: Watch = unwatched
 ) -> Lengths:
     """Return how long fine-tuning and adapting are: as `keep_lengths` wrote it down, else as they fit into the budget.
 
-    writes: False for a dry run
+    records: False for a dry run
     """
     key = _race_of(entries)
-    earlier = decided(run, f"lengths-{key}", lambda: None, writes=False)
+    earlier = decided(run, f"lengths-{key}", lambda: None, records=False)
     if earlier is not None:
         return Lengths(**earlier)
-    tuning = decided(run, f"tuning-length-{key}", lambda: None, writes=False)
+    tuning = decided(run, f"tuning-length-{key}", lambda: None, records=False)
     recipe, task = entries.recipe, entries.materials.task
 
     def decide() -> dict[str, Any]:
         planned = _Race(entries, run, budget, watch).jobs(0)
         tunings = [job for (_, kind), jobs in planned.items() for job in jobs if kind == "tuning"]
         tests = [tested(job, task) for job in tunings[:: len(recipe.settings())]]
+        tests += [job for jobs in entries.probe_tests().values() for job in jobs[:1]]
+        tests += [tested_baseline(entries.baseline, task)] if entries.baseline is not None else []
+        tests += [tested(entries.frozen, task)] if entries.frozen is not None else []
         jobs = [*(job for jobs in planned.values() for job in jobs), *tests]
         costs = round_costs(entries, jobs, budget.unit, watch=watch)
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
@@ -419,7 +422,7 @@ def lengths_of(
         rows = rows_of(recipe, entries.materials, costs.rows)
         return asdict(replace(lengths, rows=rows, budget=budget.stated))
 
-    return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, writes=writes))
+    return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, records=records))
 
 
 def keep_lengths(entries: Entries, run: Path, lengths: Lengths) -> None:
@@ -440,7 +443,7 @@ def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries
     if search.budget is None:
         return search.entries
     entries = in_order(search.entries)
-    lengths = lengths_of(entries, run, search.budget, writes=False)
+    lengths = lengths_of(entries, run, search.budget, records=False)
     if not lengths.contestants:
         return cut_to_rounds(replace(only(entries, [UNTOUCHED]), fine_tunes=False), run, 1)
     cut = only(shortened(entries, lengths), [*entries.models][: lengths.contestants])
@@ -500,7 +503,7 @@ def _race_of(entries: Entries) -> str:
     """Return the key of a decision, 12 hex digits: of recipe, data, and the models with all that makes them. The number
     of rounds does not count, and no setting of what follows the race.
     """
-    materials = {name: entries.given.get(name, entries.materials) for name in entries.models}
+    materials = {name: entries.own_materials.get(name, entries.materials) for name in entries.models}
     models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
     values = settings.to_mapping(entries.recipe)
     for name in ("seeds", "learning_curve", "margin"):

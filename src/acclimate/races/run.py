@@ -35,7 +35,7 @@ from acclimate.races.outcome import (
     test_row,
     write_outcome,
 )
-from acclimate.races.preparation import fit_simple, make_models
+from acclimate.races.preparation import fit_untuned, make_models
 from acclimate.races.report import PAGE, RACE
 from acclimate.races.rounds import race_in_rounds, searched
 from acclimate.races.search import DIVERGED, FineTuned, candidates_of
@@ -173,7 +173,7 @@ def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
         return race_in_rounds(search.entries, out, budget=search.budget, watch=watch)
     if search.entries.fine_tunes:
         return searched(search.entries, out, watch=watch)
-    entries, failed = fit_simple(search.entries, out, watch)
+    entries, failed = fit_untuned(search.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
     return FineTuned(entries, notes=tuple(notes), failed={**failed, **lost})
 
@@ -195,7 +195,7 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
     for name, tests in tuned.entries.probe_tests().items():
         yield _probe(name, tests, search, tuned)
     for name in tuned.failed:
-        encoder = name not in search.entries.simple
+        encoder = name not in search.entries.untuned
         row = probe_row(name) if encoder and not tuned.entries.fine_tunes else name
         yield Cell(row, search.column, {}, {}, materials, facts=search.facts, encoder=encoder, probe=row != name)
 
@@ -278,7 +278,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split, or none where it has none, and fit the baseline.
     Where one of them fails, a note says so.
     """
-    fitted, lost = fit_simple(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
+    fitted, lost = fit_untuned(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
     notes = tuple(f"No {name} is handed over: its fit on the usual split failed ({why})." for name, why in lost.items())
     search = replace(search, entries=replace(fitted, baseline=None, frozen=None))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results

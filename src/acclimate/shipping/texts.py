@@ -31,7 +31,7 @@ from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
 from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
-from acclimate.jobs.lock import ENCODER, FITTED, FORMER, OUTCOME, USE
+from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, OUTCOME, USE
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
 from acclimate.tasks.spans import PASSAGE
@@ -176,19 +176,19 @@ def announce_contestant(place: Path, watch: Watch) -> None:
 
 def refuse_former(directory: Path) -> None:
     """Raises ValueError for a race of version 0.2, and for its winner/."""
-    run = directory.parent if directory.name == FORMER else directory
+    run = directory.parent if directory.name == FORMER_USE else directory
     if not (run / f"race{OUTCOME}").exists():
         return
-    former = run / FORMER
+    former = run / FORMER_USE
     if former.is_dir() and not (run / USE).exists():
         from acclimate.races.outcome import written_before
 
         raise ValueError(
-            f"{former}: {FORMER}/ is now called {USE}/. {written_before(run)}. To predict with the old model, copy "
-            f"{FORMER}/ to a folder of another name"
+            f"{former}: {FORMER_USE}/ is now called {USE}/. {written_before(run)}. To predict with the old model, copy "
+            f"{FORMER_USE}/ to a folder of another name"
         )
-    if directory.name == FORMER:
-        raise ValueError(f"{directory}: {FORMER}/ is now called {USE}/. Give {run / USE}, or {run} itself")
+    if directory.name == FORMER_USE:
+        raise ValueError(f"{directory}: {FORMER_USE}/ is now called {USE}/. Give {run / USE}, or {run} itself")
 
 
 def contestant_directory(run: Path, contestant: str) -> Path:

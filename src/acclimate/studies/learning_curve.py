@@ -39,7 +39,7 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
-from acclimate.races.contestants import SIMPLE, Entries, contents_of, fine_tuned, tested, threshold_of, with_model
+from acclimate.races.contestants import UNTUNED, Entries, contents_of, fine_tuned, tested, threshold_of, with_model
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import looks_of
@@ -90,7 +90,7 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
         )
     task, stated = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
-    if not any(name not in (*SIMPLE, scratch.CONTROL) for name in names):
+    if not any(name not in (*UNTUNED, scratch.CONTROL) for name in names):
         raise ValueError(
             "--learning-curve compares the untouched model with the best adapted one, but no contestant is adapted. "
             "Leave it out, or name one in contestants, such as TAPT"
