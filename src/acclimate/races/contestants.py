@@ -28,6 +28,7 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
+from acclimate.training.plan import Precision
 from acclimate.training.run import PLACES
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 RETRIEVE = "retrieve"
 UNTUNED = (BASELINE, FROZEN)  # contestants that are not fine-tuned
+PROBE_PRECISION: Precision = "float32"  # as a head that begins as a probe is fitted: a process that does both fits once
 # fields of `Entries` with the jobs that measure each model, by its name
 MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
 
@@ -348,8 +350,7 @@ def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.
     """
     task = materials.task
     contents = contents_of(task, "about", "train", "dev")
-    # in float32, as heads that begin as a probe are fitted: so a process that does both fits once
-    probe_settings = {"precision": "float32", **threshold_of(tuning, task)}
+    probe_settings = {"precision": PROBE_PRECISION, **threshold_of(tuning, task)}
     label = f"probe {name}" + (f", {materials.fold}" if materials.fold else "")
     job = Job(label, work.PROBE, probe_settings, contents, {"task": task.path}, alone=True)
     return with_model(job, model, materials)

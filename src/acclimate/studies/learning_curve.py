@@ -39,7 +39,16 @@ from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
-from acclimate.races.contestants import UNTUNED, Entries, contents_of, fine_tuned, tested, threshold_of, with_model
+from acclimate.races.contestants import (
+    PROBE_PRECISION,
+    UNTUNED,
+    Entries,
+    contents_of,
+    fine_tuned,
+    tested,
+    threshold_of,
+    with_model,
+)
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import looks_of
@@ -251,7 +260,7 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """Return the adapted contestant with the best mean on dev: of fine-tunings, or of probes if none was fine-tuned;
     "" if none came to its end and learnt something.
     """
-    names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.given)]
+    names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.own_materials)]
     for rows in ({name: name for name in names}, {probe_row(name): name for name in names}):
         there = [each for each in raced.results if each.row in rows and each.scores and not each.failed and each.learnt]
         if there:
@@ -307,12 +316,12 @@ def _probed(name: str, entries: Entries, sizes: Sequence[int], *, draws: int, se
     task, contents = materials.task, contents_of(materials.task, "about", *SPLITS)
     model_of = {draw: entries.model(UNTOUCHED if name == SOME else name, draw) for draw in range(draws)}
     places, tuning = {"task": task.path}, entries.recipe.finetune  # whose settings the race's probes have too
-    precision, threshold = tuning.plan.precision, {"threshold": "half", **threshold_of(tuning, task)}
+    threshold = {"threshold": "half", **threshold_of(tuning, task)}
     for size in sizes:
         encodings: dict[int, Job] = {}
         fitted: dict[int, Job] = {}
         for draw, model in model_of.items():
-            read = Job(f"states of {name}", ENCODE, {"precision": precision}, contents, places, alone=True)
+            read = Job(f"states of {name}", ENCODE, {"precision": PROBE_PRECISION}, contents, places, alone=True)
             states = with_model(read, model, materials)
             label = f"test probe of {name}, {column(size)}"
             drawn = {"rows": size, "seed": 0, **threshold}
