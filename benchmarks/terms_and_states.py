@@ -93,10 +93,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--tasks", nargs="+", required=True)
     parser.add_argument("--encoders", nargs="+", required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines, columns = [], []
-    for encoder, model in (entry.split("=", 1) for entry in given.encoders):
-        for name, folder in (entry.split("=", 1) for entry in given.tasks):
+    for encoder, model in (entry.split("=", 1) for entry in options.encoders):
+        for name, folder in (entry.split("=", 1) for entry in options.tasks):
             scores = measure(model, Path(folder))
             two = max(("TF-IDF", "frozen"), key=lambda which: scores[which][0])
             three = max(scores, key=lambda which: scores[which][0])
@@ -108,7 +108,7 @@ def main() -> None:
     lines.append(f"| mean | | {' | '.join(f'{mean:.1f}' for mean in means)} |")
     print(lines[-1])
     head = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
-    given.out.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
+    options.out.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -145,10 +145,10 @@ def test_one_trial_serves_all_settings_and_the_next_forecast(
     assert heard[0].partition(" ")[0] == heard[1].partition(" ")[0]
     monkeypatch.setattr(trials.ranks, "world", lambda: 2)
     monkeypatch.setattr(trials.ranks, "agree", lambda value: value)
-    assert not trials.kept({"a": 1}, dict)[1]
+    assert not trials.trial_record({"a": 1}, dict)[1]
     monkeypatch.setattr(trials.ranks, "world", lambda: 1)
-    assert not trials.kept({"a": 1}, dict)[1], "a speed of two processes is none of one"
-    assert trials.kept({"a": 1}, dict)[1]
+    assert not trials.trial_record({"a": 1}, dict)[1], "a speed of two processes is none of one"
+    assert trials.trial_record({"a": 1}, dict)[1]
 
 
 def test_seconds_grow_with_the_load_and_flops_do_not(toy_race: Any, monkeypatch: pytest.MonkeyPatch) -> None:

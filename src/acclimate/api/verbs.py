@@ -613,32 +613,32 @@ def _tell(watch: Watch, stage: str, *notes: str) -> None:
         watch(Progress(stage, 0, 0, "rows", {"note": note}))
 
 
-def _inputs(given: Mapping[str, Any], start: str | None, out: Path, watch: Watch, recipe: RaceRecipe) -> Inputs:
-    """Return what a race of this recipe runs on. given: the arguments of `race`"""
+def _inputs(arguments: Mapping[str, Any], start: str | None, out: Path, watch: Watch, recipe: RaceRecipe) -> Inputs:
+    """Return what a race of this recipe runs on. arguments: the arguments of `race`"""
     from acclimate.cli.verb import EMBEDDED_TASKS, check_models, check_ready
     from acclimate.data.checkpoints import resolve_checkpoints
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED
 
     check_models([start])
-    checkpoints = resolve_checkpoints(given["checkpoints"] or {}, start, reserved_names=recipe.reserved_names)
-    _tell(watch, "model", *([UNSTATED] if given["model"] is None else []))
-    check_ready(given)
-    task, data = given["task"], given["data"]
+    checkpoints = resolve_checkpoints(arguments["checkpoints"] or {}, start, reserved_names=recipe.reserved_names)
+    _tell(watch, "model", *([UNSTATED] if arguments["model"] is None else []))
+    check_ready(arguments)
+    task, data = arguments["task"], arguments["data"]
     if data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):
-        labelled = _stated_files(given, Path(task))
+        labelled = _stated_files(arguments, Path(task))
     else:
-        labelled = _labelled(given)
+        labelled = _labelled(arguments)
     return Inputs(
         out,
         task=labelled,
-        raw=_raw(given),
+        raw=_raw(arguments),
         models=() if start is None else (start,),
         checkpoints=checkpoints,
         data=_path(data),
-        leaks=given.get("leaks", "keep"),
-        rows=given["rows"],
-        labels_per_class=given["labels_per_class"],
+        leaks=arguments.get("leaks", "keep"),
+        rows=arguments["rows"],
+        labels_per_class=arguments["labels_per_class"],
         watch=watch,
     )
 

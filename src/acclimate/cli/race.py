@@ -191,15 +191,15 @@ def race(
         usual = replace(usual, folds=folds)
     if every:
         usual = replace(usual, contestants=(ALL,))
-    stated = session.note(heeded(session.recipe, usual))
-    limit, notes = budget_or_usual(budget, stated, probe_only=probe_only)
+    recipe = session.note(heeded(session.recipe, usual))
+    limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
     refuse_unused(
-        stated,
+        recipe,
         usual,
         curves="" if learning_curve else "--learning-curve",
         pretrains="" if start is None else "--model scratch",
     )
-    own = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=stated.reserved_names)
+    encoders = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=recipe.reserved_names)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
     given: dict[str, Any] = {
@@ -209,13 +209,13 @@ def race(
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": own}
-    _race(session, stated, limit, task=labelled, models=models, **given)
+    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": encoders}
+    _race(session, recipe, limit, task=labelled, models=models, **given)
 
 
 def _race(
     session: Session,
-    stated: Any,
+    recipe: Any,
     budget: str | None,
     probe_only: bool = False,
     curves: bool = False,
@@ -241,7 +241,7 @@ def _race(
         if curves:
             from acclimate.studies.learning_curve import dry_run_for as plan
         with watching(session.console) as watch:
-            left = plan(Inputs(out, **given, watch=watch), stated, budget=budget, probe_only=probe_only)
+            left = plan(Inputs(out, **given, watch=watch), recipe, budget=budget, probe_only=probe_only)
         if session.parameters.get("json"):
             session.give(left.as_document())
         else:
@@ -249,16 +249,16 @@ def _race(
         return
     check_format(out)
     with race.hold_first(out), session.watched() as watch:
-        materials = race.materials_for(Inputs(out, **given, watch=watch), stated)
+        materials = race.materials_for(Inputs(out, **given, watch=watch), recipe)
         session.tell_findings(materials.examination)
         if curves:
             from acclimate.studies import learning_curve
 
-            learning_curve.check(stated, materials, probe_only=probe_only)
-        stated_too: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
-        report = race.run_and_write(stated, materials, out, **stated_too, watch=watch)
+            learning_curve.check(recipe, materials, probe_only=probe_only)
+        race_options: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
+        report = race.run_and_write(recipe, materials, out, **race_options, watch=watch)
         of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
-        followed = learning_curve.follow(stated, materials, out, **of_race, watch=watch) if curves else None
+        followed = learning_curve.follow(recipe, materials, out, **of_race, watch=watch) if curves else None
     session.say(text_of(report))
     _tell_use(session, out)
     if followed is not None:
@@ -309,9 +309,9 @@ def evaluate(
 
     from acclimate.races.recipe import for_model, heeded
 
-    stated = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
+    recipe = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
     given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, stated, None, task=labelled, models=(session.model_or_embedded(model),), **given)
+    _race(session, recipe, None, task=labelled, models=(session.model_or_embedded(model),), **given)
 
 
 def _of_this_version(given: Mapping[str, Any]) -> None:

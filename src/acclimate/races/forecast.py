@@ -103,7 +103,7 @@ class Forecasts:
     def __init__(self, watch: Watch) -> None:
         self.by_task: dict[tuple[str | None, Path], Forecast] = {}
         self.load = trials.busy()
-        self.shown: set[str] = set()
+        self.notes_shown: set[str] = set()
         self.listener = watch
 
     def forecast(self, entries: Entries, job: Job) -> Forecast:
@@ -120,8 +120,8 @@ class Forecasts:
     def watch(self, progress: Progress) -> None:
         """Pass the progress on, unless its note was shown before."""
         note = str(progress.values.get("note", ""))
-        if note.partition(",")[0] not in self.shown:
-            self.shown.add(note.partition(",")[0])
+        if note.partition(",")[0] not in self.notes_shown:
+            self.notes_shown.add(note.partition(",")[0])
             self.listener(progress)
 
 

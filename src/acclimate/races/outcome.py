@@ -441,7 +441,8 @@ def outcomes_in(out: Path) -> list[Path]:
 
 
 def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
-    """Return the cell with the best mean on dev, the first of equals; None if all failed or learnt nothing.
+    """Return the cell with the best mean on dev, the first of equals; None if all failed or are no better than a
+    constant answer.
 
     The test set chooses nothing, and a probe is never chosen.
     """
@@ -467,8 +468,9 @@ def choose(results: Sequence[CellResult], margin: float) -> Use:
     """Return the contestant to use: the best on dev, or a simpler one that is at most `margin` points worse there.
 
     The baseline is the simplest, then the frozen encoder, then the untouched model, then the adaptation with the
-    fewest FLOPs. Equally simple contestants are ranked by dev, then by their order. A contestant is no candidate if it
-    failed, learnt nothing or has no dev score, or if it is a probe. The test set has no influence.
+    fewest FLOPs. Equally simple contestants are ranked by dev, then by their order. Probes are no candidates, nor are
+    contestants that failed, that are no better than a constant answer, or that have no dev score. The test set has no
+    influence.
     """
     candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
     candidates = [each for each in candidates if each.learnt and not each.failed]

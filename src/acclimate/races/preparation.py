@@ -75,13 +75,12 @@ def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     )
     models = {name: job for name, job in entries.models.items() if name not in failed}
     measured = {name: getattr(entries, name) for name in MEASURED}
-    kept_of: dict[str, Any] = {
+    measurements: dict[str, Any] = {
         measure: {name: jobs for name, jobs in by_model.items() if not any(job.name in errors for job in jobs)}
         for measure, by_model in measured.items()
     }
     probes = {name: jobs for name, jobs in entries.probes.items() if name not in failed}
-    kept = replace(entries, models=models, probes=probes, **kept_of)
-    return kept, failed, missing_measurements(entries, errors)
+    return replace(entries, models=models, probes=probes, **measurements), failed, missing_measurements(entries, errors)
 
 
 def missing_measurements(entries: Entries, errors: Mapping[str, Exception]) -> list[str]:
@@ -97,20 +96,20 @@ def missing_measurements(entries: Entries, errors: Mapping[str, Exception]) -> l
 
 def reasons_of(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Exception]) -> dict[str, str]:
     """Return name -> why one of its jobs was not done: the first failure among the jobs that they need."""
-    found = {}
+    reasons = {}
     for name, models in jobs.items():
         needed = with_needs([job for job in models if job is not None])
         if lost := next((each for each in needed if each.name in errors), None):
-            found[name] = f"{lost.label}: {first_line(errors[lost.name])}"
-    return found
+            reasons[name] = f"{lost.label}: {first_line(errors[lost.name])}"
+    return reasons
 
 
 def rates_in_use(entries: Entries, run: Path) -> dict[str, str]:
     """Return contestant -> in words the peak rates that it is fine-tuned with, of those whose models are there."""
     recipes, rates = [setting.recipe for setting in entries.recipe.settings()], {}
     for name in entries.models:
-        job, given = entries.model(name, entries.seeds[0]), entries.own_materials.get(name, entries.materials).model
-        model = given if job is None else checkpoint_of(job.directory(run))
+        job, start = entries.model(name, entries.seeds[0]), entries.own_materials.get(name, entries.materials).model
+        model = start if job is None else checkpoint_of(job.directory(run))
         assert model is not None
         if job is None or (Path(model) / "config.json").is_file():
             rates[name] = finetune.rates_text(recipes, configuration_of(model).hidden_size)

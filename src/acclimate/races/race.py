@@ -117,8 +117,8 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
-        made = design(recipe, materials, budget=limit, probe_only=probe_only)
-        return dry_run(made, inputs.out, watch=inputs.watch)
+        race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
+        return dry_run(race_design, inputs.out, watch=inputs.watch)
 
 
 def run_race(
@@ -138,11 +138,11 @@ def run_race(
     with hold_first(out):
         check_places(out)
         check_unchanged(materials.checkpoints, out)
-        made = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
+        race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         if (out / FORMER_USE).is_dir():
             note = f"Version 0.2 began this race. {FORMER_USE}/ is removed at its end, and {USE}/ has the model to use"
             watch(Progress("use", 0, 0, "steps", {"note": note}))
-        return run(made, out, watch=watch)
+        return run(race_design, out, watch=watch)
 
 
 def check_places(out: Path) -> None:

@@ -95,8 +95,8 @@ def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTu
     race.complete = len(entries.seeds)
     result = race.result()
     names = [name for name, model in entries.models.items() if model is None or result_of(model, run) is not None]
-    kept = {name: getattr(result.entries, name) for name in ("baseline", "frozen", *MEASURED)}
-    return replace(result, entries=replace(only(entries, names), **kept), rounds=None)
+    parts = {name: getattr(result.entries, name) for name in ("baseline", "frozen", *MEASURED)}
+    return replace(result, entries=replace(only(entries, names), **parts), rounds=None)
 
 
 @dataclass

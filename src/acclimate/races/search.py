@@ -106,18 +106,18 @@ class DevScores:
     def trials(
         self,
         candidates: Sequence[Candidate],
-        kept: Sequence[Candidate],
+        chosen: Sequence[Candidate],
         words: tuple[str, str],
         *,
         rung: int,
         seeds: int,
     ) -> list[Trial]:
-        """Return the record of candidates with so many seeds. words: why one was kept, and why not"""
+        """Return the record of candidates with so many seeds. words: why one was chosen, and why not"""
         trials = []
         for candidate in candidates:
             results = [self.result(candidate, seed) for seed in range(seeds)]
             lost = next((result.lost for result in results if result.lost), "")
-            stays = candidate in kept
+            stays = candidate in chosen
             trials.append(
                 Trial(
                     candidate.contestant,

@@ -155,9 +155,8 @@ def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched:
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
-    given = {"task": str(task), "model": checkpoint_of(model)}
-    stated = settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **given})
-    checkpoint = finetune.adapt(stated, out, watch=watch)
+    inputs = {"task": str(task), "model": checkpoint_of(model)}
+    checkpoint = finetune.adapt(settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
     chosen = {"dev": finetune.dev_score(out), "loss": finetune.least_dev_loss(out)}
     chosen["width"] = configuration_of(checkpoint.path).hidden_size
     learnt: Result = files.read_record(out / finetune.LEARNT)
@@ -222,8 +221,8 @@ def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Pa
     """Write the checkpoint of a frozen encoder with the layer of its probe, and return what the probe scored on dev."""
     seen = read_result(fitted)
     checkpoint = finetune.write_frozen(probe.read_layer(fitted), checkpoint_of(model), task, out, watch=watch)
-    kept = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}
-    return kept | {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
+    scores = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}
+    return scores | {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
 def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> Result:

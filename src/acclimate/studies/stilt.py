@@ -167,12 +167,12 @@ def _column(
 ) -> Iterator[Cell]:
     """Yield all cells of a target: alone, after each first task, and alone for more steps."""
     materials = Materials(task=target.task, model=model.where)
-    stated = without_idle_settings(settings_on(recipe, target.name), target.task)
-    alone = finetuning_steps(stated, target.task.sizes["train"])
+    tuning = without_idle_settings(settings_on(recipe, target.name), target.task)
+    alone = finetuning_steps(tuning, target.task.sizes["train"])
     name = model.name if several else ""
 
-    def on_target(words: str, stated: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
-        return fine_tunings(f"fine-tune {model.key} on {words}", stated, firsts, materials, seeds=recipe.seeds)
+    def on_target(words: str, tuning: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
+        return fine_tunings(f"fine-tune {model.key} on {words}", tuning, firsts, materials, seeds=recipe.seeds)
 
     def cell(row: str, tuned: Mapping[int, Job], firsts: Mapping[int, Job] | None = None, **facts: Any) -> Cell:
         costs = {
@@ -184,11 +184,11 @@ def _column(
         return Cell(row, target.name, scored(tuned, target.task, recipe.split), costs, materials, name, about)
 
     def in_one_go(row: str, steps: int, *, shown: bool) -> Cell:
-        longer = replace(stated, epochs=0.0, plan=replace(stated.plan, steps=steps))
+        longer = replace(tuning, epochs=0.0, plan=replace(tuning.plan, steps=steps))
         made = cell(row, on_target(f"{target.name}, {steps} steps", longer), steps=steps)
         return replace(made, shown=shown)
 
-    yield cell(BASELINE, on_target(target.name, stated))
+    yield cell(BASELINE, on_target(target.name, tuning))
     for member in members:
         same = member is target
         if same and not recipe.same_task:
@@ -203,7 +203,7 @@ def _column(
         firsts = fine_tunings(f"fine-tune {model.key} on {words}", before, None, of_first, seeds=recipe.seeds)
         steps = finetuning_steps(before, task.sizes["train"])
         facts = {"first type": member.type, "leaks": member.leaking.get(target.name, 0), "first steps": steps}
-        yield cell(member.name, on_target(f"{member.name}, then {target.name}", stated, firsts), firsts, **facts)
+        yield cell(member.name, on_target(f"{member.name}, then {target.name}", tuning, firsts), firsts, **facts)
         if recipe.more_steps == "each" or (recipe.more_steps == "twice" and same):
             yield in_one_go(_control(member.name), steps + alone, shown=False)
     if recipe.more_steps != "none":

@@ -96,7 +96,7 @@ def speed_of(
     length = in_steps(tokens)
     about = {**about, "tokens": length, "precision": plan.precision, "pieces": plan.piece_tokens}
     about |= {"recompute": plan.recompute}
-    record, earlier = kept(about, lambda: vars(_tried(make(), round(length), plan)))
+    record, earlier = trial_record(about, lambda: vars(_tried(make(), round(length), plan)))
     speed = Speed(**record)
     predicted = length * (PREDICTED if speed.sparse else 1.0)
     a_second = length / (speed.seconds_per_flop * speed.flops(1, length, length**2, predicted=predicted))
@@ -171,7 +171,7 @@ def busy() -> float:
     return max(1.0, (time.perf_counter() - wall) / max(time.thread_time() - processor, 1e-6))
 
 
-def kept(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
+def trial_record(about: Mapping[str, Any], measure: Callable[[], Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
     """Return what was measured for `about` on this machine, and True if it was kept from an earlier time.
 
     about: what decides the speed beside processor, threads, device, processes and the version of PyTorch, plain values
