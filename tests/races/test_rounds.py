@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +15,11 @@ import pytest
 import toys
 from acclimate.core import files
 from acclimate.core.types import Progress, unwatched
+from acclimate.data.materials import Materials
+from acclimate.data.sources import Inputs
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS
-from acclimate.races import work
+from acclimate.races import race, work
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.outcome import Outcome
 from acclimate.races.race import run_race
@@ -151,6 +154,38 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
     outcome = race_in(tmp_path / "run", toy_race, budget=parse_budget("1kFLOP"), watch=watch)
     assert "TF-IDF" in {result.row for result in outcome.results}
     assert any(note.startswith("Nothing is fine-tuned in 1kFLOP: the shortest fine-tuning") for note in told)
+
+
+def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = race.materials_of
+
+    def slow(inputs: Inputs, **stated: Any) -> Materials:
+        if inputs.raw.places():
+            time.sleep(60)
+        return reads(inputs, **stated)
+
+    monkeypatch.setattr(race, "materials_of", slow)
+    task, raw = toys.files_in(toys.write_inputs(tmp_path))
+    told: list[str] = []
+    inputs = Inputs(
+        tmp_path / "run",
+        task=task,
+        raw=raw,
+        models=("embedded",),
+        watch=lambda progress: told.append(progress.values.get("note", "")),
+    )
+    recipe = race.recipe_for("embedded")
+    materials = race.materials_for(inputs, recipe, budget="1s")
+    assert materials.unread
+    assert materials.domain is None
+    [note] = [note for note in told if "raw text" in note]
+    assert note in materials.notes
+
+    named = replace(recipe, contestants=("TAPT", "DAPT", "DAPT+TAPT"))
+    [search] = race.design(named, materials).searches
+    assert [*search.entries.models] == ["untouched", "TAPT"]
+    with pytest.raises(ValueError, match="Give a larger --budget"):
+        race.design(replace(recipe, contestants=("DAPT",)), materials)
 
 
 def test_a_contestant_that_fails_in_a_later_round_is_out_and_the_others_go_on(

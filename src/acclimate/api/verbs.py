@@ -257,7 +257,7 @@ def race(
         check_results(place)
         with races.hold_first(place), emptied_if_refused(place), working(where):
             allow_redone(place)
-            materials = races.materials_for(inputs, chosen)
+            materials = races.materials_for(inputs, chosen, budget=limit)
             _tell(shown, "doctor", *grave(materials.examination))
             if curves:
                 from acclimate.studies import learning_curve as follows

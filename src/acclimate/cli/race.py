@@ -249,7 +249,7 @@ def _race(
         return
     check_format(out)
     with race.hold_first(out), session.watched() as watch:
-        materials = race.materials_for(Inputs(out, **given, watch=watch), recipe)
+        materials = race.materials_for(Inputs(out, **given, watch=watch), recipe, budget=budget)
         session.tell_findings(materials.examination)
         if curves:
             from acclimate.studies import learning_curve

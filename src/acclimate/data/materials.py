@@ -57,6 +57,7 @@ class Materials:
     heldout          text of the domain on which no model adapts, to measure the loss
     general_heldout  general text that is neither trained on nor retrieved, to measure forgetting
     notes            sentences on changes to the files
+    unread           True if there is raw text that was not read, because that takes too long
     examination      the doctor's findings; None for the embedded default
     fold             which fold of a cross-validation the task tests; None: it is no fold
     checkpoints      name -> directory or hub id of an encoder that races as it is
@@ -71,6 +72,7 @@ class Materials:
     heldout: Corpus | None = None
     general_heldout: Corpus | None = None
     notes: tuple[str, ...] = ()
+    unread: bool = False
     examination: Examination | None = None
     fold: Fold | None = None
     folds: tuple[Materials, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,11 +20,13 @@ from types import MappingProxyType
 from typing import Any
 
 from acclimate.core import files, ranks
+from acclimate.core.figures import duration, percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
-from acclimate.data.inputs import COLUMNS
+from acclimate.data.inputs import COLUMNS, Raw
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
+from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
 from acclimate.methods import Method
@@ -37,8 +40,9 @@ from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import probe_facts, with_facts
+from acclimate.races.lengths import ADAPTING
 from acclimate.races.outcome import Outcome, choose, probe_row
-from acclimate.races.recipe import RaceRecipe, SearchRecipe, for_model, with_methods
+from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -73,13 +77,49 @@ def hold_first(out: Path) -> Iterator[None]:
         yield
 
 
-def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
-    """Return what the race runs on. Raises ValueError as `materials_of` does."""
+def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None) -> Materials:
+    """Return what the race runs on. Raises ValueError as `materials_of` does.
+
+    Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
+    that is pretrained here needs it in any case.
+    """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
     about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing), "folds": recipe.folds}
-    materials = materials_of(inputs, **about, finetune=recipe.finetune)
+    about["finetune"] = recipe.finetune
+    limit = parse_budget(budget) if budget else None
+    seconds = math.inf
+    if limit is not None and limit.unit == "seconds" and raw.places() and inputs.model is not None:
+        seconds = ADAPTING * limit.amount
+    try:
+        with deadline(time.monotonic() + seconds, inputs.watch) as watch:
+            materials = materials_of(replace(inputs, watch=watch), **about)
+    except TimeUpError:
+        materials = materials_of(replace(inputs, raw=Raw()), **about)
+        note = (
+            f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
+            f"adapts to it. Give a larger --budget or less text."
+        )
+        inputs.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+        materials = replace(materials, notes=(*materials.notes, note), unread=True)
     return materials.with_checkpoints(checkpoints) if checkpoints else materials
+
+
+def _reading_less(recipe: RaceRecipe, materials: Materials) -> RaceRecipe:
+    """Return the recipe without the named contestants that need text which was not read. Raises ValueError if none of
+    the named ones is left.
+    """
+    if not materials.unread or recipe.contestants in (None, (ALL,), ()):
+        return recipe
+    known = contestants_of(recipe.methods)
+    names = tuple(
+        name
+        for name in recipe.contestants or ()
+        if all(link not in known or known[link][1].needs == "task" for link in recipe.links(name))
+    )
+    if not names and not materials.checkpoints:
+        raise ValueError(materials.notes[-1])
+    return replace(recipe, contestants=names)
 
 
 def run_and_write(
@@ -115,7 +155,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
-        materials = materials_for(replace(inputs, out=Path(place)), recipe)
+        materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
         race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)
@@ -169,7 +209,7 @@ def design(
     contestant cannot race, if the task cannot be probed and nothing else is asked for, or if there is a budget together
     with folds or with probes alone.
     """
-    task = materials.task
+    task, recipe = materials.task, _reading_less(recipe, materials)
     if probe_only and task.kind not in PROBED:
         raise ValueError(f"--probe-only: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out")
     if probe_only and budget is not None:
