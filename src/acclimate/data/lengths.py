@@ -92,7 +92,8 @@ def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
 
 def _loaded(model: str) -> Reader:
     """Return the reader by transformers, which fetches models from the hub and says what is missing."""
-    from acclimate.models.encoder import load_tokenizer, longest_input
+    from acclimate.models.configuration import longest_input
+    from acclimate.models.encoder import load_tokenizer
     from acclimate.models.loading import locate
 
     require_safetensors(locate(model))

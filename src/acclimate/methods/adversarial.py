@@ -73,8 +73,9 @@ from acclimate.methods.perturbation import (
 )
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import classifier_kind
+from acclimate.models.formats import CRF_LAYERS, OutputLayer
 from acclimate.models.heads import masked_logits
-from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
+from acclimate.models.task_layers import crf_of
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece

@@ -73,16 +73,8 @@ from acclimate.methods.method import check_dropout as check_stated
 from acclimate.methods.mlm import RunStart, adapt_with
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import load_masked_language_model, training_flops
-from acclimate.models.gates import (
-    PLACES,
-    GatedPart,
-    gate_shape,
-    gated,
-    heads_moved,
-    masked_weights,
-    output_columns,
-    scale_gradients,
-)
+from acclimate.models.families import PLACES, GatedPart
+from acclimate.models.gates import gate_shape, gated, heads_moved, masked_weights, output_columns, scale_gradients
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import BEFORE
 from acclimate.training.looks import HeldOutLooks

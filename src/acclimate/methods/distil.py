@@ -53,7 +53,8 @@ from acclimate.methods.domain import (
     unmasked,
 )
 from acclimate.methods.method import Contestant, Method
-from acclimate.models.encoder import longest_input, training_flops, word_embeddings
+from acclimate.models.configuration import longest_input
+from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.models.loading import seeded
 from acclimate.training.kernels import block_diagonal
 from acclimate.training.looks import HeldOutLooks

@@ -88,6 +88,7 @@ from acclimate.core.types import (
     Cost,
     Example,
     Label,
+    NotFiniteError,
     Progress,
     Score,
     Split,
@@ -125,35 +126,19 @@ from acclimate.models.classifier import (
     load_with_head,
     register,
 )
-from acclimate.models.encoder import configuration_of, dropout_known, load_tokenizer, longest_input
+from acclimate.models.configuration import configuration_of, dropout_known, longest_input
+from acclimate.models.encoder import load_tokenizer
+from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooling, SequenceLayer, Transitions
 from acclimate.models.loading import identity
 from acclimate.models.lora import LoraAdapters, LoraLayers, require_peft
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
-from acclimate.models.task_layers import (
-    CRF_LAYERS,
-    OF_MENTIONS,
-    OutputLayer,
-    Pooling,
-    SequenceLayer,
-    Transitions,
-    pooling_of,
-)
+from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.chance import by_far, guesses
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.tasks.rows import (
-    SPANS,
-    WORD,
-    cut_off,
-    emptied,
-    encode_rows,
-    encoded,
-    read_at_places,
-    with_labels,
-)
+from acclimate.tasks.rows import SPANS, WORD, cut_off, emptied, encode_rows, encoded, read_at_places, with_labels
 from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold, reached_by_shares
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
-from acclimate.training.gradients import NotFiniteError
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective

@@ -38,7 +38,8 @@ from torch import Tensor
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
-from acclimate.models.gates import GatedPart, gate_shape, gated
+from acclimate.models.families import GatedPart
+from acclimate.models.gates import gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise
 from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows

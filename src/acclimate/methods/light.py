@@ -49,8 +49,9 @@ from acclimate.methods.domain import SMALL, DomainRecipe
 from acclimate.methods.method import Contestant, Method, check_dropout
 from acclimate.methods.mlm import RunStart, adapt_with
 from acclimate.models.encoder import weights_by_part, word_embeddings
+from acclimate.models.families import ADAPTED, BOTTLENECK
 from acclimate.models.heads import has_sparse_head
-from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
+from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss

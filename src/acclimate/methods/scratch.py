@@ -51,11 +51,8 @@ from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.method import Method
 from acclimate.methods.mlm import NO_HEAD, Epochs, Length, Share, with_steps
 from acclimate.methods.perturbation import Radius, SearchReading, StepSize
+from acclimate.models.configuration import Architecture, Shape, Size, dropout_known, shape_of
 from acclimate.models.encoder import (
-    Architecture,
-    Shape,
-    Size,
-    dropout_known,
     family,
     load_masked_language_model,
     load_tokenizer,
@@ -63,7 +60,6 @@ from acclimate.models.encoder import (
     new_encoder,
     random_twin,
     require_room,
-    shape_of,
     training_flops,
 )
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, states_and_masked_logits

@@ -351,7 +351,8 @@ def _require_every_weight(where: str, content: str) -> None:
 
 def require_model(model: str | os.PathLike[str]) -> None:
     """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
-    from acclimate.models.encoder import configuration_of, load_tokenizer
+    from acclimate.models.configuration import configuration_of
+    from acclimate.models.encoder import load_tokenizer
 
     configuration_of(model)
     check_weights(model)

@@ -19,7 +19,7 @@ from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of, finetune, scratch
 from acclimate.methods.baselines import BASELINE, baseline_of
 from acclimate.methods.probe import PROBED
-from acclimate.models.encoder import configuration_of, longest_of_config
+from acclimate.models.configuration import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of

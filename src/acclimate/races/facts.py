@@ -20,7 +20,7 @@ from acclimate.methods.baselines import TfidfRecipe, TfidfSetting
 from acclimate.methods.finetune import WIDTH, FinetuneRecipe, rates_text
 from acclimate.methods.mlm import NO_HEAD
 from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
-from acclimate.models.task_layers import OF_PLACES
+from acclimate.models.formats import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost

@@ -24,7 +24,7 @@ from acclimate.methods import Method, finetune, method_called, mlm
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import ScratchRecipe, positions
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
-from acclimate.models.task_layers import times_hidden
+from acclimate.models.formats import times_hidden
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe

@@ -17,7 +17,7 @@ from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
-from acclimate.models.encoder import configuration_of
+from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold

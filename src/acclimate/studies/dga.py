@@ -34,20 +34,13 @@ from acclimate.data.sources import Inputs, labelled_of
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
 from acclimate.methods.domain import DomainRecipe
-from acclimate.models.encoder import configuration_of
-from acclimate.models.gates import PLACES, heads_known
+from acclimate.models.configuration import configuration_of
+from acclimate.models.families import PLACES
+from acclimate.models.gates import heads_known
 from acclimate.models.loading import resolved
 from acclimate.races import work
 from acclimate.races.compare import Against, Key
-from acclimate.races.contestants import (
-    Adapting,
-    check_adaptations,
-    looks_at,
-    on_domain,
-    starts,
-    tested,
-    with_model,
-)
+from acclimate.races.contestants import Adapting, check_adaptations, looks_at, on_domain, starts, tested, with_model
 from acclimate.races.design import Cell, Design, HeldOutLosses, adaptings_of, fine_tunings, heldout_columns
 from acclimate.races.recipe import (
     HeldOutMasks,

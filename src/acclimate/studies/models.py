@@ -11,7 +11,7 @@ from typing import Any
 from acclimate.core import files
 from acclimate.methods import finetune, scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY
-from acclimate.models.encoder import longest_input
+from acclimate.models.configuration import longest_input
 from acclimate.models.loading import identity, resolved, short_names
 from acclimate.races.outcome import NEAR
 from acclimate.training.plan import Plan

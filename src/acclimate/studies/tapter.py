@@ -32,7 +32,7 @@ from acclimate.data.materials import Materials, built_corpus, corpus_of_split
 from acclimate.data.sources import Inputs, dataset_of
 from acclimate.jobs.job import Job
 from acclimate.methods import finetune, mlm, tapter
-from acclimate.models.encoder import longest_input
+from acclimate.models.configuration import longest_input
 from acclimate.races.compare import Against
 from acclimate.races.contestants import enter, starts
 from acclimate.races.design import Cell, Design, adaptings_of, fine_tunings, heldout_columns, scored

@@ -27,7 +27,8 @@ import torch
 
 from acclimate.core import files, machines, ranks, settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Progress, Watch, unwatched
-from acclimate.models.encoder import configuration_of, longest_of_config, weights_by_part
+from acclimate.models.configuration import configuration_of, longest_of_config
+from acclimate.models.encoder import weights_by_part
 from acclimate.models.heads import has_sparse_head
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss
