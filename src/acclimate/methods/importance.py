@@ -31,13 +31,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
+from acclimate.methods.recipes.dga import How, Over
 from acclimate.models.families import GatedPart
 from acclimate.models.gates import gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
@@ -47,9 +48,6 @@ from acclimate.training.plan import Plan, device, piece_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-How = Literal["paper", "min-max", "rank"]
-Over = Literal["layer", "model"]
 
 
 def head_importance(

@@ -75,6 +75,7 @@ FROM_BEHIND_PADDING = frozenset(
 )
 
 GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
+LoraLayers = Literal["attention", "all"]  # linear layers that have low-rank adapters
 PARTS: tuple[GatedPart, ...] = ("heads", "intermediate", "output", "embeddings")
 
 

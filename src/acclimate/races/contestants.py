@@ -16,15 +16,16 @@ from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
-from acclimate.methods import METHODS, Method, code_of, finetune, scratch
+from acclimate.methods import METHODS, Method, code_of
 from acclimate.methods.baselines import BASELINE, baseline_of
-from acclimate.methods.probe import PROBED
+from acclimate.methods.recipes import finetune, scratch
 from acclimate.models.configuration import configuration_of, longest_of_config
 from acclimate.models.loading import check_weights, identity
 from acclimate.races import work
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import FROZEN, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
@@ -650,9 +651,11 @@ def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTra
     if model is not None:
         check_weights(model)
         return None, configuration_of(model)
+    from acclimate.methods.scratch import new_encoder_configuration
+
     assert materials.general is not None
     base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
-    return base, scratch.new_encoder_configuration(recipe.pretrain)
+    return base, new_encoder_configuration(recipe.pretrain)
 
 
 def _comparable(model: str | None, start: str | None, max_tokens: int) -> bool:

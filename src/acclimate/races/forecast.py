@@ -20,9 +20,9 @@ from acclimate.core import settings
 from acclimate.core.types import Cost, Document, Progress, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
-from acclimate.methods import Method, finetune, method_called, mlm
-from acclimate.methods.probe import PROBED
-from acclimate.methods.scratch import ScratchRecipe, positions
+from acclimate.methods import Method, method_called
+from acclimate.methods.recipes import finetune, mlm
+from acclimate.methods.recipes.scratch import ScratchRecipe, positions
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
 from acclimate.models.formats import times_hidden
 from acclimate.races.contestants import Entries
@@ -30,6 +30,7 @@ from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
+from acclimate.tasks.task import PROBED
 from acclimate.text.corpus import Corpus
 from acclimate.training import trials
 from acclimate.training.plan import Plan

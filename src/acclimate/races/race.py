@@ -28,8 +28,7 @@ from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
-from acclimate.methods.probe import PROBED
-from acclimate.methods.scratch import CONTROL
+from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races import report
 from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
@@ -45,6 +44,7 @@ from acclimate.races.search import FineTuned
 from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import PROBED
 from acclimate.training.run import CHECKPOINT
 
 PLACES = (USE, ENCODER, FITTED, FORMER_USE)  # directories of models; the last one is that of version 0.2
