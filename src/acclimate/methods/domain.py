@@ -18,6 +18,7 @@ import transformers
 from torch import Tensor, nn
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
+from acclimate.models.configuration import transformers_configuration
 from acclimate.models.encoder import encoder_of
 from acclimate.models.heads import hidden_and_masked_logits, inputs_of, rows_of
 from acclimate.models.loading import quiet
@@ -48,7 +49,7 @@ def may_differ(config: PreTrainedConfig) -> bool:
     """True if two passes of a model of this config over the same text differ in training."""
     any_model: Any = transformers.AutoModel  # its class methods are untyped in transformers
     with torch.device("meta"), quiet():
-        return has_dropout(any_model.from_config(config))
+        return has_dropout(any_model.from_config(transformers_configuration(config)))
 
 
 def unmasked(piece: Piece) -> Piece:

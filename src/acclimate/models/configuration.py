@@ -1,22 +1,31 @@
 """What a model's configuration says: its size, the longest row that it reads, and whether its dropout is known.
 
-Nothing here loads weights, so a race is planned with it.
+A race is planned with `usable_configuration`, which checks a model. What it found is kept in core.files.cache(), by the
+content of the model's files. So the next plan imports neither transformers nor torch.
 """
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from os import PathLike
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from acclimate.core.files import DamagedError, cache, read_object, write_json
 from acclimate.core.prompt import FIELD
+from acclimate.core.settings import digest
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.families import positions_read
-from acclimate.models.loading import configuration, reading
+from acclimate.models.loading import check_directory, check_weights, configuration, identity, locate, reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+KEPT, FORMAT = "configurations", 1  # folder in core.files.cache(), and of what is kept there
 Architecture = Literal["bert", "modernbert"]
 Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
 
@@ -92,3 +101,51 @@ def longest_of_config(config: PreTrainedConfig) -> int | None:
 def dropout_known(model: str | PathLike[str]) -> bool:
     """Return True if `set_dropout` knows the model's family (models/dropout.py)."""
     return configuration_of(model).model_type in DROPOUT_FIELDS
+
+
+class Configuration(SimpleNamespace):
+    """The fields of a config of transformers, under all names that its class has for them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+
+def usable_configuration(model: str | PathLike[str]) -> PreTrainedConfig:
+    """Return the config of a model that can be raced. For a directory it is a `Configuration`.
+
+    Raises ValueError as `check_weights`, `configuration_of` and `load_tokenizer` do.
+    """
+    where = locate(model)
+    if not Path(where).is_dir():
+        return configuration_of(model)
+    check_directory(Path(where))
+    conditions = {"model": identity(where), "format": FORMAT}
+    conditions |= {package: version(package) for package in ("acclimate", "torch", "transformers")}
+    path = cache() / KEPT / f"{digest(conditions)[:16]}.json"
+    with suppress(DamagedError):
+        if path.is_file():
+            return cast("PreTrainedConfig", Configuration(**read_object(path, names=("fields",))["fields"]))
+    from acclimate.models.encoder import load_tokenizer
+
+    check_weights(where)
+    config = configuration_of(where)
+    load_tokenizer(where)
+    names = {*config.to_dict(), *config.attribute_map}
+    content = json.dumps(
+        {"of": conditions, "fields": {name: getattr(config, name, None) for name in names}}, default=str
+    )
+    with suppress(OSError):  # a model is checked without a cache, too
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, json.loads(content))
+    return cast("PreTrainedConfig", Configuration(**json.loads(content)["fields"]))
+
+
+def transformers_configuration(config: PreTrainedConfig) -> PreTrainedConfig:
+    """Return the config as an object of transformers, from which a model can be made."""
+    if not isinstance(config, Configuration):
+        return config
+    from transformers import CONFIG_MAPPING
+
+    config_class: Any = CONFIG_MAPPING[config.model_type]
+    made: PreTrainedConfig = config_class.from_dict(config.to_dict())
+    return made

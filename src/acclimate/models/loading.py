@@ -208,9 +208,7 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
     """
     where = locate(model)
     if Path(where).is_dir():
-        require_usable(Path(where))
-        check_unchanged(Path(where))
-        check_sizes(Path(where))
+        check_directory(Path(where))
     else:
         require_fetchable(where)
         _check_cached(where)
@@ -236,6 +234,16 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
             f"{where}: there is no such directory here{nearest_folder(Path(where))}, and no model of that name with "
             f"safetensors weights could be fetched from the hub. Try again, or {WAY_OUT}"
         ) from error
+
+
+def check_directory(directory: Path) -> None:
+    """Raise ValueError if no encoder can be loaded from its files as they are, and DamagedError as `check_unchanged`.
+
+    No library is imported, and no weights are read.
+    """
+    require_usable(directory)
+    check_unchanged(directory)
+    check_sizes(directory)
 
 
 def _check_cached(hub_id: str) -> None:

@@ -73,11 +73,14 @@ def hold_first(out: Path) -> Iterator[None]:
         yield
 
 
-def materials_for(inputs: Inputs, recipe: RaceRecipe) -> Materials:
-    """Return what the race runs on. Raises ValueError as `materials_of` does."""
+def materials_for(inputs: Inputs, recipe: RaceRecipe, *, trains: bool = True) -> Materials:
+    """Return what the race runs on. Raises ValueError as `materials_of` does.
+
+    trains: False for a dry run, which does not show what the race could detect
+    """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
-    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing), "folds": recipe.folds}
+    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing) * trains, "folds": recipe.folds}
     materials = materials_of(inputs, **about, finetune=recipe.finetune)
     return materials.with_checkpoints(checkpoints) if checkpoints else materials
 
@@ -115,7 +118,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
-        materials = materials_for(replace(inputs, out=Path(place)), recipe)
+        materials = materials_for(replace(inputs, out=Path(place)), recipe, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
         race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)

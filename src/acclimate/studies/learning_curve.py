@@ -165,7 +165,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     if raced is not None and raced.only_probed and not probe_only:
         raced = None  # the race itself is still to come
     with TemporaryDirectory() as place:
-        materials = materials_for(replace(inputs, out=Path(place)), recipe)
+        materials = materials_for(replace(inputs, out=Path(place)), recipe, trains=False)
         check(recipe, materials, probe_only=probe_only)
         race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
