@@ -93,8 +93,9 @@ def _explain_name(folder: Path) -> None:
 def hub_answers() -> bool:
     """Return True if the Hugging Face hub answers within HURRY seconds. With HF_HUB_OFFLINE set it is not asked."""
     import huggingface_hub as hub
+    from huggingface_hub import constants
 
-    if hub.constants.HF_HUB_OFFLINE:
+    if constants.HF_HUB_OFFLINE:
         return False
     answers: list[bool] = []
     failed = failures()
