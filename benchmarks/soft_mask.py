@@ -22,7 +22,8 @@ from transformers import PreTrainedModel
 
 from acclimate.core.types import Stream
 from acclimate.methods.dga import MaskReading, SoftMask
-from acclimate.methods.importance import Over, head_importance, normalised
+from acclimate.methods.importance import head_importance, normalised
+from acclimate.methods.recipes.dga import Over
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.gates import gate_shape, heads_moved, masked_weights
 from acclimate.models.loading import resolved

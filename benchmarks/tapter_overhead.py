@@ -23,7 +23,8 @@ from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.streams import masked_stream
 from acclimate.text.vectors.of_vocabulary import VocabularyVectors, vocabulary_vectors
-from acclimate.text.vectors.vectors import Skipgram, open_vectors
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.vectors import open_vectors
 from acclimate.training.loop import Step, adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective
 from acclimate.training.plan import Plan, device

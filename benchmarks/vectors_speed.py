@@ -21,8 +21,9 @@ from page import head, spread, table, tell, write
 
 from acclimate.core.types import Progress
 from acclimate.text.vectors.files import END, open_bin
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.vectors.training import lines_of_words
-from acclimate.text.vectors.vectors import FROM_NOTHING, Skipgram, train_vectors
+from acclimate.text.vectors.vectors import FROM_NOTHING, train_vectors
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 from skipgram_loss import skipgram_loss

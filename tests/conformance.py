@@ -35,17 +35,10 @@ from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.tlm import JointLoss
 from acclimate.methods.token_contrast import TokenAlignment, TokenAwareContrast, with_anchors
 from acclimate.models.classifier import PROBLEM_TYPES
+from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer
 from acclimate.models.joint_head import new_joint_head
 from acclimate.models.light import add_adapters
-from acclimate.models.task_layers import (
-    OutputLayer,
-    PooledClassifiers,
-    Pooling,
-    SequenceLayer,
-    SequenceTaggers,
-    set_layer,
-    set_pooling,
-)
+from acclimate.models.task_layers import PooledClassifiers, SequenceTaggers, set_layer, set_pooling
 from acclimate.tasks.rows import EDGES
 from acclimate.text.rows import RANDOM_NEXT, TYPES
 from acclimate.training.checkpoint import LOG, resumable

@@ -31,7 +31,8 @@ from acclimate.methods.baselines import TfidfRecipe, baseline_of
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import labels_of, load_finetuned
 from acclimate.models.encoder import save_model
-from acclimate.models.task_layers import OF_MENTIONS, OF_PLACES, PooledClassifiers, Pooling, pooling_of, set_pooling
+from acclimate.models.formats import OF_MENTIONS, OF_PLACES, Pooling
+from acclimate.models.task_layers import PooledClassifiers, pooling_of, set_pooling
 from acclimate.races import work
 from acclimate.races.contestants import job_of, tested_baseline
 from acclimate.races.outcome import Facts, Trial, test_row, write_outcome

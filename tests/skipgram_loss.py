@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from acclimate.text.vectors.files import open_bin
-from acclimate.text.vectors.training import Skipgram, lines_of_words, negative_distribution, retention
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.training import lines_of_words, negative_distribution, retention
 from acclimate.text.vectors.vectors import Vectors
 
 _PIECE = 4096  # pairs

@@ -20,7 +20,8 @@ import pytest
 
 from acclimate.core import files
 from acclimate.tasks.metrics import METRICS
-from acclimate.text.vectors.vectors import Skipgram, train_vectors
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.vectors import train_vectors
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 

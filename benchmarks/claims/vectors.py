@@ -12,7 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from acclimate.text.vectors.vectors import Skipgram, train_vectors
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.vectors import train_vectors
 
 SETTINGS = Skipgram(dim=100, epochs=2, min_count=5, buckets=200_000, lower=True, threads=1)
 

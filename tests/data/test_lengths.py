@@ -8,7 +8,8 @@ from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from acclimate.data import lengths
 from acclimate.data.examination import Lengths, Pieces
-from acclimate.models.encoder import load_tokenizer, longest_input, save_model
+from acclimate.models.configuration import longest_input
+from acclimate.models.encoder import load_tokenizer, save_model
 from families import FAMILIES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

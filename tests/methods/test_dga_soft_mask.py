@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from acclimate.methods.dga import SoftMask
-from acclimate.models.gates import PARTS, gate_shape
+from acclimate.models.families import PARTS
+from acclimate.models.gates import gate_shape
 from acclimate.training.loop import train
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.plan import Plan

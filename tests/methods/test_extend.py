@@ -17,7 +17,8 @@ from acclimate.methods import extend, mlm
 from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, new_encoder, save_model
 from acclimate.models.loading import EMBEDDED, head_drawn
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.vectors.vectors import Skipgram, open_vectors
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.vectors import open_vectors
 from acclimate.training.plan import Plan
 from toys import PLAIN, TOPICS, text
 

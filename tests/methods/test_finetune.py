@@ -23,6 +23,7 @@ from acclimate.core.types import Checkpoint, label_of, unwatched
 from acclimate.methods import finetune, task_loss
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.mlm import with_steps
+from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.encoder import load_tokenizer
@@ -104,11 +105,11 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
 
     constant = constant_on_dev(task, tuning.looked_at.examples)
     assert tuning.looks.constant == constant
-    assert finetune.looked_at(replace(recipe, dev_sample=0), task) == task.sizes["dev"]
-    assert finetune.looked_at(finetune.FinetuneRecipe(), task) == task.sizes["dev"], "no larger than 1,000"
+    assert looked_at(replace(recipe, dev_sample=0), task) == task.sizes["dev"]
+    assert looked_at(finetune.FinetuneRecipe(), task) == task.sizes["dev"], "no larger than 1,000"
     few = round(0.8 * task.sizes["dev"])
-    assert finetune.looked_at(replace(recipe, dev_sample=few), task) == task.sizes["dev"], "a fifth is not worth it"
-    assert finetune.looked_at(replace(recipe, dev_sample=few - 10), task) == few - 10
+    assert looked_at(replace(recipe, dev_sample=few), task) == task.sizes["dev"], "a fifth is not worth it"
+    assert looked_at(replace(recipe, dev_sample=few - 10), task) == few - 10
     finetune.adapt(recipe, tmp_path / "run")
     assert len(finetune.predicted_dev(tmp_path / "run")) == task.sizes["dev"]
 

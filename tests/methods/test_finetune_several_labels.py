@@ -14,6 +14,7 @@ import toys
 from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, Tuning
+from acclimate.methods.recipes.finetune import check_heeded, without_idle_settings
 from acclimate.methods.task_loss import outputs_and_loss
 from acclimate.models.scale import output_layer
 from acclimate.training.plan import Plan
@@ -87,9 +88,9 @@ def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_
 
 def test_a_threshold_means_nothing_for_numbers_and_base_rates_nothing_for_one_label(toy_task):
     task = toy_task("score")
-    finetune.check_heeded(FinetuneRecipe(), [task])  # what a preset says is no statement of the user's
+    check_heeded(FinetuneRecipe(), [task])  # what a preset says is no statement of the user's
     with pytest.raises(ValueError, match=r"finetune.threshold = 'dev' means nothing on toy score"):
-        finetune.check_heeded(toys.papers(threshold="dev"), [task])
-    assert finetune.without_idle_settings(toys.papers(threshold="dev"), task).threshold == "half"
+        check_heeded(toys.papers(threshold="dev"), [task])
+    assert without_idle_settings(toys.papers(threshold="dev"), task).threshold == "half"
     with pytest.raises(ValueError, match=r"finetune.base_rates = True means nothing on toy sequence"):
-        finetune.check_heeded(toys.papers(base_rates=True, threshold="dev"), [toy_task("sequence")])
+        check_heeded(toys.papers(base_rates=True, threshold="dev"), [toy_task("sequence")])

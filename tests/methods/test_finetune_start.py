@@ -22,6 +22,7 @@ from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.rows import encoded
+from acclimate.tasks.task import PROBED
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.gradients import NotFiniteError
 from acclimate.training.plan import Plan
@@ -81,7 +82,7 @@ def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_its_encoder_
     recipe = FinetuneRecipe(str(encoder), task.path, least_steps=24, epochs=1.0, plan=plan, looks=4, lora_rank=rank)
     done = finetune.adapt(replace(recipe, rate_by_width=False, retry=False), tmp_path / "run")
     model, tokenizer, labels = finetune.load_tested(done, task)
-    if kind in probe.PROBED and kind != "tokens":
+    if kind in PROBED and kind != "tokens":
         assert pooling_of(model.config) == probe.probe(str(encoder), task).layer.read_out
     dev = task.examples("dev")
     rows = encoded(task, "dev", dev, tokenizer)

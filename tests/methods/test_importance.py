@@ -10,7 +10,8 @@ import torch
 
 from acclimate.methods.domain import divergence, hidden_states
 from acclimate.methods.importance import head_importance, normalised, row_gradients
-from acclimate.models.gates import PARTS, gate_shape, gated
+from acclimate.models.families import PARTS
+from acclimate.models.gates import gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.pieces import pad, together
 from conformance import toy_rows

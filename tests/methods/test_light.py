@@ -35,7 +35,7 @@ from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encode_rows
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
-from acclimate.text.vectors.vectors import Skipgram
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
 from conformance import toy_rows

@@ -15,10 +15,12 @@ from safetensors.torch import load_file
 from acclimate.core import files, settings
 from acclimate.core.types import Document
 from acclimate.methods import mlm, tapter
+from acclimate.methods.recipes.tapter import METHOD
 from acclimate.methods.tapter import spread_of
 from acclimate.models.encoder import load_masked_language_model, word_embeddings
 from acclimate.text.corpus import write_corpus
-from acclimate.text.vectors.vectors import Skipgram, open_vectors
+from acclimate.text.vectors.skipgram import Skipgram
+from acclimate.text.vectors.vectors import open_vectors
 from acclimate.text.words import ENGLISH
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan
@@ -209,7 +211,7 @@ def test_vectors_that_are_not_there_are_named(recipe, tmp_path):
 
 
 def test_permuted_vectors_are_a_contestant_that_differs_from_tapter_in_the_vectors_alone(recipe, tmp_path):
-    contestant = tapter.METHOD.contestant("TAPTER permuted")
+    contestant = METHOD.contestant("TAPTER permuted")
     assert contestant.settings == {"permuted": True}
     with_meaning = tapter.adapt(recipe, tmp_path / "tapter")
     without = tapter.adapt(replace(recipe, **contestant.settings), tmp_path / "permuted")

@@ -17,6 +17,7 @@ from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example, S
 from acclimate.data.retrieve import CLAIM
 from acclimate.methods import finetune, mlm, tlm
 from acclimate.methods.finetune import dev_score, predicted_dev
+from acclimate.methods.recipes.tlm import raced
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tlm import JointLoss, StageInputs
 from acclimate.models.classifier import load_finetuned
@@ -435,4 +436,4 @@ def test_a_stated_k_is_that_of_the_retrieval(recipe, tmp_path):
     with pytest.raises(ValueError, match=r"k = 7, but .* was retrieved with k = 5"):
         tlm.adapt(of_5, tmp_path / "out")
     assert tlm._inputs(replace(of_5, k=5))[1]["corpus"] == corpus.hash
-    assert tlm.raced(of_5).k == 0  # the race has retrieved
+    assert raced(of_5).k == 0  # the race has retrieved

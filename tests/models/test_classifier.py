@@ -22,7 +22,8 @@ from acclimate.models.classifier import (
     load_classifier,
     load_finetuned,
 )
-from acclimate.models.encoder import dropout_known, save_model
+from acclimate.models.configuration import dropout_known
+from acclimate.models.encoder import save_model
 from acclimate.models.scale import Scale, fold, folded, output_layer
 
 LABELS = ("no", "yes", "perhaps")

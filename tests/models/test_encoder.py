@@ -21,9 +21,8 @@ from transformers import (
 from transformers.utils import logging
 
 from acclimate.models.classifier import load_classifier, load_finetuned
+from acclimate.models.configuration import SIZES, Shape, shape_of
 from acclimate.models.encoder import (
-    SIZES,
-    Shape,
     encoder_of,
     family,
     load_masked_language_model,
@@ -32,7 +31,6 @@ from acclimate.models.encoder import (
     new_encoder,
     random_twin,
     save_model,
-    shape_of,
 )
 
 LABELS = ("optimize", "signal", "stats")

@@ -7,7 +7,8 @@ from torch import nn
 
 from acclimate.methods.domain import hidden_states
 from acclimate.models.encoder import encoder_of
-from acclimate.models.gates import PARTS, PLACES, gate_shape, gated, masked_weights, scale_gradients
+from acclimate.models.families import PARTS, PLACES
+from acclimate.models.gates import gate_shape, gated, masked_weights, scale_gradients
 from acclimate.training.pieces import pack, pad, together
 from conformance import toy_rows
 from families import FAMILIES, mpnet

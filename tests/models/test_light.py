@@ -9,15 +9,8 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertTok
 
 from acclimate.core.prompt import prompt_length
 from acclimate.models.classifier import load_classifier, load_finetuned
-from acclimate.models.encoder import (
-    load_masked_language_model,
-    longest_input,
-    longest_of_config,
-    random_twin,
-    require_room,
-    save_model,
-    word_embeddings,
-)
+from acclimate.models.configuration import longest_input, longest_of_config
+from acclimate.models.encoder import load_masked_language_model, random_twin, require_room, save_model, word_embeddings
 from acclimate.models.joint_head import as_classifier, new_joint_head
 from acclimate.models.light import Adapter, adapters_of, add_adapters, add_prompt, prompt_ids
 

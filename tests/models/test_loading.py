@@ -14,7 +14,7 @@ import torch
 from huggingface_hub import errors
 
 from acclimate.core import files
-from acclimate.models.encoder import configuration_of
+from acclimate.models.configuration import configuration_of
 from acclimate.models.loading import check_weights, reading
 
 ASKED = """

@@ -8,9 +8,10 @@ import torch
 from transformers import AutoModel
 
 from acclimate.models.classifier import classifier_kind, kind_in, labels_of, load_classifier, load_finetuned
+from acclimate.models.formats import OF_PLACES
 from acclimate.models.loading import quiet
 from acclimate.models.scale import output_layer
-from acclimate.models.task_layers import OF_PLACES, ConditionalRandomField, crf_of, pooled
+from acclimate.models.task_layers import ConditionalRandomField, crf_of, pooled
 from families import FAMILIES, VOCABULARY
 
 LABELS = ("O", "B", "I")

@@ -10,6 +10,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.methods import finetune, tapter
+from acclimate.methods.recipes.finetune import rate_of, rates_text
 from acclimate.races import facts
 from acclimate.races.recipe import RaceRecipe, for_model, heeded
 from acclimate.training.plan import Plan
@@ -31,7 +32,7 @@ def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
 
     def used(*stated: str) -> list[float]:
         recipe = heeded(partial(settings.override, assignments=stated), for_model())
-        return [round(finetune.rate_of(setting.recipe, 128), 9) for setting in recipe.settings()]
+        return [round(rate_of(setting.recipe, 128), 9) for setting in recipe.settings()]
 
     assert used() == [1.08e-3]
     assert used("finetune.plan.rate=3e-3") == [3e-3]
@@ -48,10 +49,10 @@ def test_a_stated_rate_is_used_as_it_is_for_an_encoder_of_any_width():
 
 def test_the_rate_in_use_is_told_with_what_was_stated():
     robust, papers = finetune.FinetuneRecipe(), finetune.PAPERS
-    assert finetune.rates_text([robust], 128) == "peak rate 0.00108, which is 3e-05 times (768 / 128)²"
-    assert finetune.rates_text([robust], 768) == finetune.rates_text([papers], 128) == "peak rate 3e-05"
+    assert rates_text([robust], 128) == "peak rate 0.00108, which is 3e-05 times (768 / 128)²"
+    assert rates_text([robust], 768) == rates_text([papers], 128) == "peak rate 3e-05"
     faster = replace(papers, plan=replace(papers.plan, rate=1e-3))
-    assert finetune.rates_text([papers, faster], 128) == "peak rates 3e-05 and 0.001"
+    assert rates_text([papers, faster], 128) == "peak rates 3e-05 and 0.001"
 
 
 def test_a_rate_counts_as_stated_in_a_plan_of_either_form():
@@ -72,7 +73,7 @@ def test_the_page_has_no_formula_for_a_result_without_the_width(monkeypatch):
     monkeypatch.setattr(facts, "read_log", lambda directory: [{"rate": 1e-5}, {"rate": 2e-5}])
     robust = finetune.FinetuneRecipe()
     assert facts._rate_text(robust, {}, Path()) == "largest rate 2e-05"
-    assert facts._rate_text(robust, {"width": 128}, Path()) == finetune.rates_text([robust], 128)
+    assert facts._rate_text(robust, {"width": 128}, Path()) == rates_text([robust], 128)
     assert facts._rate_text(finetune.PAPERS, {}, Path()) == "peak rate 3e-05"
 
 

@@ -24,7 +24,8 @@ from acclimate.core import files
 from acclimate.core.types import Example
 from acclimate.methods.probe import load_encoder
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import configuration_of, load_masked_language_model
+from acclimate.models.configuration import configuration_of
+from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.formats import own_parts, own_weights, refuse_transformers
 from acclimate.models.loading import identity
 from acclimate.models.sentence_modules import sentence_modules

@@ -16,7 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from acclimate.methods.importance import How, Over, normalised
+from acclimate.methods.importance import normalised
+from acclimate.methods.recipes.dga import How, Over
 
 DRAWS = 1000  # random orders, and draws of noise, from which chance is computed
 HEAVILY, MODERATELY = (0.8, torch.inf), (0.6, 0.8)  # I^norm of protected heads, from and to (section 4.3)

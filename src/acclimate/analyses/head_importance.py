@@ -35,7 +35,8 @@ from acclimate.analyses.head_agreement import (
 from acclimate.analyses.head_plots import WIDE, heat_map, scale
 from acclimate.analyses.texts import ids_of, longest_row, sample_texts
 from acclimate.core.types import Batch, Watch, counted, unwatched
-from acclimate.methods.importance import How, Over, head_importance, normalised
+from acclimate.methods.importance import head_importance, normalised
+from acclimate.methods.recipes.dga import How, Over
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer
 from acclimate.models.gates import gate_shape
 from acclimate.models.loading import resolved, short_names

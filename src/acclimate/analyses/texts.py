@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from acclimate.models.encoder import longest_input
+from acclimate.models.configuration import longest_input
 from acclimate.tasks.tables import table_rows
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents

@@ -208,6 +208,10 @@ class Progress:
     values: dict[str, Any] = field(default_factory=dict)
 
 
+class NotFiniteError(ValueError):
+    """A loss or gradient is not finite. The weights are still those of the step before."""
+
+
 Watch = Callable[[Progress], None]
 
 

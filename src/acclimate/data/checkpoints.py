@@ -112,7 +112,7 @@ def notes_on(checkpoints: Mapping[str, str], start: str | None) -> list[str]:
 
 def check_lengths(checkpoints: Mapping[str, str], max_tokens: int) -> None:
     """Raises ValueError if a checkpoint reads fewer tokens than the examples of the task have."""
-    from acclimate.models.encoder import longest_input
+    from acclimate.models.configuration import longest_input
 
     for name, model in checkpoints.items():
         longest = longest_input(model)

@@ -18,6 +18,8 @@ from unicodedata import category
 import numpy as np
 
 from acclimate.core.files import read_object
+from acclimate.core.prompt import FIELD, prompt_length
+from acclimate.core.types import Example
 from acclimate.data.examination import Finding, Lengths, Pieces
 from acclimate.models.directory import (
     RESTORE,
@@ -29,6 +31,8 @@ from acclimate.models.directory import (
 )
 from acclimate.models.families import positions_read
 from acclimate.reports.page import share
+from acclimate.tasks.rows import windows
+from acclimate.tasks.task import Kind
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -48,11 +52,15 @@ TextOrPair = tuple[str, str | None]  # a text, and the second one of a pair
 
 @dataclass(frozen=True)
 class Reader:
-    """A model's tokenizer, the length that the model can read (None: unknown), and the id of the unknown token."""
+    """A model's tokenizer, the length that the model can read (None: unknown), and the id of the unknown token.
+
+    prompt: tokens that the tokenizer puts behind each row (core/prompt.py)
+    """
 
     tokenizer: Tokenizer
     reads: int | None
     unknown: int | None
+    prompt: int = 0
 
 
 def reader(model: str) -> Reader:
@@ -76,7 +84,7 @@ def reader(model: str) -> Reader:
         require_bounded(str(directory), tokenizer.normalizer)
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        return Reader(tokenizer, positions_read(config), _unknown(directory, tokenizer))
+        return Reader(tokenizer, positions_read(config), _unknown(directory, tokenizer), int(config.get(FIELD, 0)))
     return _loaded(model)
 
 
@@ -92,7 +100,8 @@ def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
 
 def _loaded(model: str) -> Reader:
     """Return the reader by transformers, which fetches models from the hub and says what is missing."""
-    from acclimate.models.encoder import load_tokenizer, longest_input
+    from acclimate.models.configuration import longest_input
+    from acclimate.models.encoder import load_tokenizer
     from acclimate.models.loading import locate
 
     require_safetensors(locate(model))
@@ -102,7 +111,7 @@ def _loaded(model: str) -> Reader:
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
-    return Reader(backend, longest_input(model), tokenizer.unk_token_id)
+    return Reader(backend, longest_input(model), tokenizer.unk_token_id, prompt_length(tokenizer))
 
 
 def bounded_sample(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOrPair]:
@@ -159,6 +168,20 @@ def lengths(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], 
         float(np.maximum(tokens - most, 0).sum() / max(tokens.sum(), 1)),
         _suggested(tokens, limit, by.reads),
     )
+
+
+def row_lengths(examples: Sequence[Example], kind: Kind, max_tokens: int, by: Reader) -> np.ndarray:
+    """Return the tokens of each row that tasks/rows.py::encode_rows makes of examples of any kind but "span"."""
+    paired = kind != "tokens" and any(example.pair for example in examples)
+    texts = [(example.text, example.pair or "") if paired else example.text for example in examples]
+    special = by.tokenizer.num_special_tokens_to_add(paired)
+    room = max_tokens + by.prompt - special
+    counts = [len(encoding) for encoding in by.tokenizer.encode_batch(texts, add_special_tokens=False)]
+    if kind == "tokens":
+        cut = [window.stop - window.start for count in counts for window, _ in windows(count, room)]
+    else:
+        cut = [min(count, room) for count in counts]
+    return np.array(cut) + special
 
 
 def _spread(counts: np.ndarray) -> tuple[int, int, int]:

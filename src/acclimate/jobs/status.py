@@ -25,7 +25,7 @@ from acclimate.jobs.job import (
 )
 
 State = Literal["done", "running", "failed", "diverged", "waiting"]
-DIVERGED = "NotFiniteError"  # as training/gradients.py, which loads torch, calls it
+DIVERGED = "NotFiniteError"  # as core/types.py calls it
 SHOWN = 20  # jobs of each state that are listed by name
 
 

@@ -4,41 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from acclimate.methods import (
-    adversarial,
-    dga,
-    distil,
-    extend,
-    finetune,
-    light,
-    mlm,
-    scratch,
-    sequence_contrast,
-    stilt,
-    tapter,
-    tlm,
-    token_contrast,
-)
 from acclimate.methods.method import Contestant, First, Method, file_of, fingerprint, loaded
+from acclimate.methods.recipes import METHODS
 
-METHODS: dict[str, Method] = {
-    method.name: method
-    for method in (
-        mlm.METHOD,
-        tapter.METHOD,
-        dga.METHOD,
-        light.METHOD,
-        distil.METHOD,
-        sequence_contrast.METHOD,
-        token_contrast.METHOD,
-        adversarial.METHOD,
-        scratch.METHOD,
-        extend.METHOD,
-        tlm.METHOD,
-        stilt.METHOD,
-        finetune.METHOD,
-    )
-}
 _here: dict[str, Method] = {}  # methods without a file, such as those of a notebook, which this process alone knows
 
 

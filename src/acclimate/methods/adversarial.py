@@ -48,48 +48,27 @@ Deviations of SMART
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import divergence
-from acclimate.methods.method import Method
-from acclimate.methods.perturbation import (
-    Ascents,
-    NoiseScale,
-    Perturbation,
-    Radius,
-    SearchReading,
-    StepSize,
-    row_of_tokens,
-    rows_in,
-    symmetric,
-)
+from acclimate.methods.perturbation import Perturbation, row_of_tokens, rows_in, symmetric
+from acclimate.methods.recipes.adversarial import ASCENT, PASSES, AdversarialRecipe, SearchReading
 from acclimate.methods.task_loss import TaskLoss, outputs_of, target_in_rows
 from acclimate.models.classifier import classifier_kind
 from acclimate.models.heads import masked_logits
-from acclimate.models.task_layers import CRF_LAYERS, OutputLayer, crf_of
+from acclimate.models.task_layers import crf_of
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-PASSES = 2.0  # passes of a step, forward and backward: over the text, and over the perturbed text
-ASCENT = 2 / 3  # of a pass: forward, and backward to the input without gradients of the weights
-SETTINGS = {  # SMART's settings of a fine-tuning, with their defaults
-    "smart_step": 1e-3,
-    "smart_noise": 1e-5,
-    "smart_radius": 1e-5,
-    "smart_ascents": 1,
-}
 
 
 class AdversarialLoss(Objective):
@@ -160,25 +139,6 @@ def _shares(piece: Piece, positions_M: Tensor, predicted_M: Tensor) -> Tensor:
     return predicted_M / counts_R[row_M].clamp(min=1)
 
 
-@dataclass(frozen=True)
-class AdversarialRecipe(mlm.MlmRecipe):
-    """ALUM from a checkpoint: the settings of mlm, and those of the perturbation."""
-
-    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 10.0
-    """Weight of the adversarial loss beside masked language modelling, alpha, above 0; the paper: 10."""
-    step: StepSize = 1e-3
-    """Length of a step of the search for the perturbation, eta, above 0, times the gradient divided by its largest
-    number in the row; as released: times the gradient. The paper: 1e-3."""
-    noise: NoiseScale = 1e-5
-    """Standard deviation of the noise that the search starts from, sigma, above 0; the paper: 1e-5."""
-    radius: Radius = 0.0
-    """The most by which a number of the input is changed, epsilon; 0: 1e-5, or 1 as released. The paper's 1e-5 changes
-    next to nothing; try 1e-3 with `step` 1e-1."""
-    ascents: Ascents = 1  # number of steps of the search, K, at least 1; the paper: 1
-    reading: SearchReading = "paper"
-    """What is perturbed and how: as the "paper" describes it, or as the "released" code does it."""
-
-
 def adapt(
     recipe: AdversarialRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
 ) -> Checkpoint:
@@ -199,11 +159,6 @@ def adapt(
         )
 
     return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
-
-
-def passes(recipe: AdversarialRecipe) -> float:
-    """Passes through the encoder a step."""
-    return PASSES + recipe.ascents * ASCENT
 
 
 def _of_labels(a_BC: Tensor, b_BC: Tensor, piece: Piece) -> Tensor:
@@ -289,28 +244,3 @@ class SmartLoss(Objective):
 
     def flops(self, batch: Batch) -> float:
         return (PASSES + self.perturbation.ascents * ASCENT) * self.task.flops(batch)
-
-
-class Smoothed(Protocol):
-    """A recipe with SMART's settings."""
-
-    @property
-    def smart(self) -> float: ...
-    @property
-    def tag_layer(self) -> OutputLayer: ...
-
-
-def check_smart(recipe: Smoothed) -> None:
-    """Raises ValueError for settings of SMART without SMART, and for SMART with a CRF."""
-    for name, default in SETTINGS.items():
-        value = getattr(recipe, name)
-        if value != default and not recipe.smart:
-            raise ValueError(f"{name} = {value} is for SMART, but smart is 0. Set smart to 1, or leave {name} out")
-    if recipe.smart and recipe.tag_layer in CRF_LAYERS:
-        raise ValueError(
-            f"smart = {recipe.smart} compares the tags of words, but with tag_layer = '{recipe.tag_layer}' whole "
-            "sentences are predicted. Set tag_layer to linear or bilstm, or leave smart out"
-        )
-
-
-METHOD = Method("adversarial", AdversarialRecipe, adapt, passes=passes)

@@ -42,7 +42,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
-from scipy import sparse
 
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
@@ -258,11 +257,15 @@ class Features:
 
     @cached_property
     def merge(self) -> Any:
+        from scipy import sparse
+
         places = (np.arange(len(self.terms)), self.column_T)
         return sparse.csr_array((self.value_T, places), shape=(len(self.terms), self.width))
 
     def __call__(self, examples: Sequence[Example]) -> Any:
         """Return the sparse rows of these texts, (R, F)."""
+        from scipy import sparse
+
         if not self.terms:
             return sparse.csr_array((len(examples), 1))
         return self.compared(sparse.csr_array(self.vectorizer.transform(_texts(examples))) @ self.merge, examples)
@@ -271,6 +274,8 @@ class Features:
         """Return the rows, (R, width); of pairs with the cosine of the two texts behind them, (R, width + 1)."""
         if not self.paired:
             return rows
+        from scipy import sparse
+
         firsts = self.vectorizer.transform([example.text for example in examples])
         seconds = self.vectorizer.transform([example.pair or "" for example in examples])
         cosine_R1 = firsts.multiply(seconds).sum(axis=1)
@@ -279,6 +284,8 @@ class Features:
 
 def features_of(examples: Sequence[Example], longest: int) -> tuple[Features, Any]:
     """Return the features of these training texts, and their rows, (R, F)."""
+    from scipy import sparse
+
     texts, paired = _texts(examples), any(example.pair for example in examples)
     vectorizer = _vectorizer(longest)
     terms_of = vectorizer.build_analyzer()

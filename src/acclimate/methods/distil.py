@@ -29,20 +29,17 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import (
-    SMALL,
-    DomainRecipe,
     Frozen,
     appended,
     by_row,
@@ -52,8 +49,9 @@ from acclimate.methods.domain import (
     row_means,
     unmasked,
 )
-from acclimate.methods.method import Contestant, Method
-from acclimate.models.encoder import longest_input, training_flops, word_embeddings
+from acclimate.methods.recipes.distil import DistilledText, DistilRecipe
+from acclimate.models.configuration import longest_input
+from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.models.loading import seeded
 from acclimate.training.kernels import block_diagonal
 from acclimate.training.looks import HeldOutLooks
@@ -64,8 +62,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 DISTILLATION = "distillation"  # of `Batch.tokens`: 1 at a distillation token, 0 elsewhere
-
-DistilledText = Literal["unmasked", "masked"]
 
 
 class Student(nn.Module):
@@ -192,20 +188,6 @@ def embedded_as(model: PreTrainedModel, vector_D: Tensor, where_LW: Tensor) -> I
         hook.remove()
 
 
-@dataclass(frozen=True)
-class DistilRecipe(DomainRecipe):
-    """KD or AdaptedDeiT, with the settings of DGA's section 4.2."""
-
-    teacher: Literal["kd", "deit"] = "kd"
-    """What is matched with the frozen model: the last hidden state of every token (KD), or a distillation token with
-    the mean of its row (AdaptedDeiT)."""
-    text: DistilledText = "unmasked"
-    """The text on which student and teacher are compared. "masked": the text of language modelling, at about 1.3
-    instead of 2.3 times the cost of mlm."""
-    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
-    """Weight of the distillation loss beside masked language modelling, above 0; the paper: 1."""
-
-
 def adapt(
     recipe: DistilRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
 ) -> Checkpoint:
@@ -230,24 +212,3 @@ def adapt(
             f"Set max_tokens to at most {most - 1}"
         )
     return mlm.adapt_with(recipe, out, objective, mark=with_distillation_token, watch=watch, looks=looks)
-
-
-def passes(recipe: DistilRecipe) -> float:
-    """Passes through the encoder a step: a teacher's has no backward pass, and the student has another for unmasked
-    text.
-    """
-    return 1 / 3 + (2.0 if recipe.text == "unmasked" else 1.0)
-
-
-METHOD = Method(
-    name="distil",
-    recipe=DistilRecipe,
-    adapt=adapt,
-    contestants=(
-        Contestant("KD", "domain", {"teacher": "kd"}, small=DistilRecipe(**SMALL)),
-        Contestant("AdaptedDeiT", "domain", {"teacher": "deit"}, small=DistilRecipe(**SMALL)),
-    ),
-    passes=passes,
-    behind=lambda recipe: int(recipe.teacher == "deit"),  # the distillation token
-    looks_at_heldout=True,
-)

@@ -9,9 +9,7 @@ positions, N tokens of a batch, V vocabulary.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,41 +18,17 @@ import transformers
 from torch import Tensor, nn
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
-from acclimate.methods import mlm
-from acclimate.models.dropout import set_dropout
+from acclimate.models.configuration import transformers_configuration
 from acclimate.models.encoder import encoder_of
 from acclimate.models.heads import hidden_and_masked_logits, inputs_of, rows_of
 from acclimate.models.loading import quiet
 from acclimate.training.objective import masked_cross_entropy
 from acclimate.training.pieces import Piece
-from acclimate.training.plan import Plan
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 PREDICTED = ("labels", TAGS)  # fields of `Batch.tokens` that are NOT_PREDICTED where nothing is predicted
-
-
-@dataclass(frozen=True)
-class DomainRecipe(mlm.MlmRecipe):
-    """Masked language modelling with section 4.2's settings as defaults: 2,500 steps of 256 sequences of 164 tokens at
-    rate 1e-4. What that section leaves open is as in the released code: 10% warm-up, no decay, 15% of sub-words masked.
-    """
-
-    max_tokens: mlm.Length = 164  # longest sequence in tokens, special ones included; the paper: 164
-    epochs: mlm.Epochs = 0.0  # passes over the corpus; 0: plan.steps sets the length, 2,500 in the paper
-    plan: Plan = field(default_factory=lambda: Plan(steps=2_500, batch=256, rate=1e-4, warmup=0.1, weight_decay=0.0))
-    """Steps, batch, rate, precision: 2,500 steps of 256 sequences at 1e-4 in the paper"""
-
-
-# for a small encoder that a race pretrains
-SMALL: dict[str, Any] = {
-    "max_tokens": 128,
-    "whole_words": True,
-    "plan": Plan(steps=300, batch=16, rate=1e-3, warmup=0.06),
-}
-SMALL_NOISY: dict[str, Any] = {**SMALL, "dropout": 0.1}  # two passes over a text have to differ
-NOISY: dict[str, Any] = {"dropout": 0.1, "attention_dropout": 0.1}  # likewise, for a model of BERT's or RoBERTa's size
 
 
 def has_dropout(model: PreTrainedModel) -> bool:
@@ -71,23 +45,11 @@ def check_passes_differ(model: PreTrainedModel) -> None:
         )
 
 
-def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> None:
-    """Raises ValueError where two passes of a model of this config and recipe would not differ, and names the settings.
-
-    group: prefix of the settings' names in the error, such as "dga."
-    """
-    changed = copy.deepcopy(config)
-    set_dropout(changed, attention=recipe.attention_dropout, hidden=recipe.dropout)
+def may_differ(config: PreTrainedConfig) -> bool:
+    """True if two passes of a model of this config over the same text differ in training."""
     any_model: Any = transformers.AutoModel  # its class methods are untyped in transformers
     with torch.device("meta"), quiet():
-        noisy = has_dropout(any_model.from_config(changed))
-    if not noisy:
-        dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-        stated = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
-        raise ValueError(
-            f"compares passes over a text that differ by dropout alone, but "
-            f"{' and '.join(stated) or 'the model has no dropout'}. Set {group}dropout=0.1"
-        )
+        return has_dropout(any_model.from_config(transformers_configuration(config)))
 
 
 def unmasked(piece: Piece) -> Piece:

@@ -29,17 +29,16 @@ Readings
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from acclimate.core import files, ranks
-from acclimate.core.settings import Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
-from acclimate.methods.method import Method
+from acclimate.methods.recipes.extend import ExtendRecipe
 from acclimate.methods.tapter import VECTORS, train_on
 from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, word_embeddings
 from acclimate.models.extension import add_rows, with_backend
@@ -58,37 +57,13 @@ from acclimate.text.new_words import (
     woken,
 )
 from acclimate.text.vectors.of_vocabulary import fit_map, piece_texts
-from acclimate.text.vectors.vectors import Skipgram, Vectors, open_vectors
+from acclimate.text.vectors.vectors import Vectors, open_vectors
 from acclimate.training.run import finished, write_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 WORDS = "new_words.json"
-
-
-@dataclass(frozen=True)
-class ExtendRecipe:
-    """More words for a model's vocabulary."""
-
-    model: str = ""  # checkpoint to extend: a local directory or a hub id
-    corpus: Path = Path()  # texts to find words in: raw text on the command line, or a corpus that was written before
-    words: Annotated[int, Range(least=1)] = 1000  # most words to add, at least 1; ignored where word_list is given
-    least: Annotated[int, Range(least=1)] = 10
-    """A word of the corpus is added only if it occurs at least this number of times."""
-    word_list: Path = Path()
-    """Text file with one word or term a line; these are added instead of words found in the corpus."""
-    start: Literal["pieces", "vectors"] = "pieces"
-    """How the embedding of a new word starts: as the mean of the embeddings of its pieces, or as its mapped fastText
-    vector."""
-    vectors: str = ""  # a fastText .bin or .vec for start=vectors; "": trained on corpus and vectors_corpus
-    vectors_corpus: Path = Path()  # more text to train vectors on, beside `corpus`
-    skipgram: Skipgram = field(default_factory=lambda: Skipgram(lower=True, threads=1))  # how vectors are trained
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        if self.start == "pieces" and (self.vectors or self.vectors_corpus != Path()):
-            raise ValueError("vectors are given, but start = pieces takes none. Set start=vectors, or leave them out")
 
 
 def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -248,6 +223,3 @@ def _write(out: Path, report: dict[str, Any], words: Sequence[NewWord], cutter: 
             for place, word in enumerate(words)
         ]
         files.write_json(out / WORDS, {**report, "words": rows})
-
-
-METHOD = Method("extend", ExtendRecipe, adapt)

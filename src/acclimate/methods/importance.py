@@ -31,14 +31,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import divergence, hidden_states, row_means, unmasked
-from acclimate.models.gates import GatedPart, gate_shape, gated
+from acclimate.methods.recipes.dga import How, Over
+from acclimate.models.families import GatedPart
+from acclimate.models.gates import gate_shape, gated
 from acclimate.models.heads import keeps_rows_apart
 from acclimate.training.gradients import noise
 from acclimate.training.pieces import Piece, pack, pad, pieces_of_rows
@@ -46,9 +48,6 @@ from acclimate.training.plan import Plan, device, piece_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-How = Literal["paper", "min-max", "rank"]
-Over = Literal["layer", "model"]
 
 
 def head_importance(

@@ -35,28 +35,24 @@ Deviations
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from acclimate.core.prompt import FIELD
-from acclimate.core.settings import Range
 from acclimate.core.types import Batch, Checkpoint, Progress, Watch, unwatched
-from acclimate.methods.domain import SMALL, DomainRecipe
-from acclimate.methods.method import Contestant, Method, check_dropout
 from acclimate.methods.mlm import RunStart, adapt_with
+from acclimate.methods.recipes.light import LightRecipe
 from acclimate.models.encoder import weights_by_part, word_embeddings
 from acclimate.models.heads import has_sparse_head
-from acclimate.models.light import ADAPTED, BOTTLENECK, adapters_of, add_adapters, add_prompt, prompt_ids
+from acclimate.models.light import adapters_of, add_adapters, add_prompt, prompt_ids
 from acclimate.models.loading import drawn_weights
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class LightLoss(MaskedLanguageLoss):
@@ -112,18 +108,6 @@ class LightLoss(MaskedLanguageLoss):
         return super().flops(batch) - 2.0 * (body * len(batch.ids) + head * predicted)
 
 
-@dataclass(frozen=True)
-class LightRecipe(DomainRecipe):
-    """Adapters or a prompt, with section 4.2's settings as defaults."""
-
-    kind: Literal["adapter", "prompt"] = "adapter"
-    """What is trained while the model itself stays frozen: adapters in its layers, or a prompt behind its rows."""
-    bottleneck: Annotated[int, Range(above=0)] = 64  # numbers between an adapter's two layers, above 0; the paper: 64
-    prompt_tokens: Annotated[int, Range(above=0)] = 100  # tokens of a prompt, above 0; the paper: 100
-    prompt_rate: Annotated[float, Range(above=0)] = 0.3
-    """A prompt's learning rate in place of the plan's, above 0; Lester et al.: .3."""
-
-
 def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None) -> Checkpoint:
     """Train and write `out/checkpoint`; a run that was stopped goes on, one that ended is returned as it is.
 
@@ -147,56 +131,3 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: He
         note = "transformers alone loads this checkpoint without its adapters"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))
     return done
-
-
-def passes(recipe: LightRecipe) -> float:
-    """Passes through the encoder a step."""
-    return 2 / 3  # frozen weights get no gradient
-
-
-def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
-    """Raises ValueError for a family whose places for adapters are not known, and for a model that has adapters or a
-    prompt of another size.
-    """
-    check_dropout(recipe, config, group)
-    if recipe.kind == "adapter" and config.model_type not in ADAPTED:
-        raise ValueError(
-            f"where adapters belong in a '{config.model_type}' is not known. Known: {', '.join(ADAPTED)}. Take a model "
-            f"of these"
-        )
-    setting, part, field = {
-        "adapter": ("bottleneck", "adapters", BOTTLENECK),
-        "prompt": ("prompt_tokens", "a prompt", FIELD),
-    }[recipe.kind]
-    size, wanted = int(getattr(config, field, 0)), getattr(recipe, setting)
-    if size not in (0, wanted):
-        raise ValueError(
-            f"{group}{setting} = {wanted}, but the model has {part} of {size} already. Set {group}{setting}={size}"
-        )
-
-
-def prompt(recipe: LightRecipe) -> int:
-    """Return the number of prompt tokens behind each row."""
-    return recipe.prompt_tokens if recipe.kind == "prompt" else 0
-
-
-METHOD = Method(
-    name="light",
-    recipe=LightRecipe,
-    adapt=adapt,
-    contestants=(
-        Contestant(
-            "adapter",
-            "domain",
-            {"kind": "adapter"},
-            unread=("prompt_tokens", "prompt_rate"),
-            small=LightRecipe(**SMALL),
-        ),
-        Contestant("prompt", "domain", {"kind": "prompt"}, unread=("bottleneck",), small=LightRecipe(**SMALL)),
-    ),
-    passes=passes,
-    check=check,
-    behind=prompt,
-    prompt=prompt,
-    looks_at_heldout=True,
-)

@@ -5,6 +5,7 @@ Who may race, what is checked beforehand, what a stage costs and what the comman
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -72,6 +73,18 @@ class First:
     do: Callable[..., Path]
     seconds: Callable[[Mapping[str, Any], int], float]
     then: Mapping[str, Any] = field(default_factory=dict)
+
+
+def deferred(module: str, name: str) -> Callable[..., Any]:
+    """Return the function `name` of a module that is imported once it is called.
+
+    So the value of a method of this package is read without the code that trains, which loads torch.
+    """
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*arguments, **options)
+
+    return call
 
 
 def _one(recipe: Any) -> float:

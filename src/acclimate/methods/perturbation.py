@@ -24,14 +24,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from acclimate.core.settings import Range, check_ranges
+from acclimate.core.settings import check_ranges
 from acclimate.core.types import Batch
+from acclimate.methods.recipes.adversarial import Ascents, NoiseScale, Radius, SearchReading, StepSize
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import rows_of
 from acclimate.training.pieces import Piece
@@ -40,11 +41,6 @@ from acclimate.training.plan import device
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-SearchReading = Literal["paper", "released"]
-StepSize = Annotated[float, Range(above=0)]
-NoiseScale = Annotated[float, Range(above=0, hint=": at a delta of 0 s is at its least, and g is 0")]
-Radius = Annotated[float, Range(least=0, hint=", where 0 stands for the reading's default")]
-Ascents = Annotated[int, Range(least=1)]
 Distance = Callable[[Tensor, Tensor], Tensor]  # (f(x), f(x + delta)) -> a sum over the piece
 
 NOISE = "noise"  # of `Batch.rows`: a number a row, by which a row that recurs gets other noise each time

@@ -67,12 +67,14 @@ from acclimate.core.types import (
 from acclimate.methods.baselines import above_chance
 from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
 from acclimate.models.encoder import load_tokenizer
+from acclimate.models.formats import OF_PLACES, Pooling, times_hidden
 from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, identity, load_weights, reading
-from acclimate.models.task_layers import OF_PLACES, Pooling, mean_of, pooled, times_hidden
+from acclimate.models.task_layers import mean_of, pooled
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
 from acclimate.tasks.tags import fallback
+from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import keep_some_freed_memory
@@ -94,10 +96,6 @@ POOLED_FAMILIES = ("albert", "bert", "ernie")  # whose classifiers in transforme
 CHECKED = 4  # rows on which a head that begins as a probe is compared with it
 FITS_KEPT = 16
 WEIGHTS, ABOUT = "probe.safetensors", "probe.json"  # files of a fitted layer
-PROBED = ("sequence", "multilabel", "score", "tokens")  # kinds of task; a span's ends are no label of a state
-
-
-NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
 
 
 @dataclass(frozen=True, eq=False)

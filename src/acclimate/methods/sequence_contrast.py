@@ -26,38 +26,25 @@ Deviations
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.dga import contrast
-from acclimate.methods.domain import (
-    NOISY,
-    SMALL_NOISY,
-    DomainRecipe,
-    check_noise,
-    check_passes_differ,
-    hidden_states,
-    masked_pass,
-    row_means,
-    unmasked,
-)
-from acclimate.methods.method import Contestant, Method
-from acclimate.methods.method import check_dropout as check_stated
+from acclimate.methods.domain import check_passes_differ, hidden_states, masked_pass, row_means, unmasked
+from acclimate.methods.recipes.sequence_contrast import SequenceContrastRecipe
 from acclimate.models.encoder import training_flops
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import VIEWS, MaskedLanguageLoss, Objective
 from acclimate.training.pieces import Piece
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 
 class SequenceContrast(Objective):
@@ -134,19 +121,6 @@ def predicted_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
 CONTRASTS: dict[str, type[SequenceContrast]] = {"simcse": SimCse, "infoword": InfoWord}
 
 
-@dataclass(frozen=True)
-class SequenceContrastRecipe(DomainRecipe):
-    """SimCSE or InfoWord, with the settings of DGA's section 4.2."""
-
-    contrast: Literal["simcse", "infoword"] = "simcse"
-    """What is compared: a text with itself under other dropout (SimCSE), or a masked text with the tokens that were
-    masked in it (InfoWord)."""
-    temperature: Annotated[float, Range(above=0)] = 0.05
-    """Temperature of the contrastive loss, tau, above 0: cosines are divided by it; the paper: .05."""
-    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
-    """Weight of the contrastive loss beside masked language modelling, above 0; the paper: 1."""
-
-
 def adapt(
     recipe: SequenceContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
 ) -> Checkpoint:
@@ -161,30 +135,3 @@ def adapt(
         return CONTRASTS[recipe.contrast](start.model, temperature=recipe.temperature, weight=recipe.weight)
 
     return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
-
-
-def passes(recipe: SequenceContrastRecipe) -> float:
-    """Passes through the encoder a step."""
-    return 3.0 if recipe.contrast == "simcse" else 2.0
-
-
-def check(recipe: SequenceContrastRecipe, config: PreTrainedConfig, group: str) -> None:
-    """Raises ValueError where SimCSE's two passes of a model of this config would be one and the same."""
-    check_stated(recipe, config, group)
-    if recipe.contrast == "simcse":
-        check_noise(recipe, config, group)
-
-
-_SMALL, _USUAL = SequenceContrastRecipe(**SMALL_NOISY), SequenceContrastRecipe(**NOISY)
-METHOD = Method(
-    name="sequence_contrast",
-    recipe=SequenceContrastRecipe,
-    adapt=adapt,
-    contestants=(
-        Contestant("SimCSE", "domain", {"contrast": "simcse"}, small=_SMALL, usual=_USUAL),
-        Contestant("InfoWord", "domain", {"contrast": "infoword"}, small=_SMALL, usual=_USUAL),
-    ),
-    passes=passes,
-    check=check,
-    looks_at_heldout=True,
-)

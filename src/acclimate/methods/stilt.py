@@ -23,94 +23,25 @@ Deviations
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
 
-from acclimate.core.settings import AboveZero, BatchSize, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import check_heeded, without_idle_settings
-from acclimate.methods.method import Method
-from acclimate.methods.mlm import Epochs
+from acclimate.methods.recipes.finetune import FinetuneRecipe, check_heeded, without_idle_settings
+from acclimate.methods.recipes.stilt import Intermediate, StiltRecipe  # noqa: F401  users find both here
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.loading import identity
 from acclimate.tasks.prepared import Prepared, open_prepared
-from acclimate.training.plan import Plan
 from acclimate.training.run import finished, write_checkpoint
 
 STAGE = "stage-{}"  # directory of a stage, counted from 1
 
 
-@dataclass(frozen=True)
-class Intermediate:
-    """Settings of the intermediate tasks that differ from the target's; None: the target's."""
-
-    choose: Literal["best", "last"] | None = None
-    """Which weights go on to the next task: those of the best look at dev, or of the last step."""
-    looks: Positive | None = None  # number of times that dev is scored
-    dropout: Dropout | None = None  # dropout of hidden states and before the output layer, 0 to 1
-    epochs: Epochs | None = None  # passes over the training rows
-    steps: Positive | None = None  # number of steps, instead of epochs
-    batch: BatchSize | None = None  # rows of one optimiser step
-    rate: AboveZero | None = None  # peak learning rate
-    warmup: Annotated[float | None, Range(least=0, most=1)] = None
-    """Share of the steps over which the rate rises from 0."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "intermediate.")
-        if self.steps is not None and self.epochs is not None:
-            raise ValueError(
-                f"intermediate.steps = {self.steps} and intermediate.epochs = {self.epochs:g} both set the length "
-                f"of the run. Leave one of them out"
-            )
-
-    def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
-        """Return the target's settings, changed by these."""
-        stated = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
-        planned = {name: stated.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in stated}
-        if "steps" in planned:
-            stated["epochs"] = 0.0
-        elif stated.get("epochs"):
-            planned["steps"] = Plan().steps
-            stated |= target.besides["epochs"]
-        if stated.get("choose") == "last":
-            stated["averaged"] = 1
-        return replace(target, **stated, plan=replace(target.plan, **planned))
-
-
-@dataclass(frozen=True)
-class StiltRecipe:
-    """A chain of fine-tunings, one after the other."""
-
-    model: str = ""  # checkpoint to start from: a local directory or a hub id
-    tasks: tuple[Path, ...] = ()
-    """Two or more directories that tasks.prepared.prepare wrote, in the order of training; the target comes last."""
-    intermediate: Intermediate = field(default_factory=Intermediate)
-    """Settings that differ on the tasks before the target; none: the same as in `finetune`."""
-    finetune: finetune.FinetuneRecipe = finetune.PAPERS
-    """Settings of all fine-tunings; model, task and head are left out."""
-
-    def __post_init__(self) -> None:
-        check_chained(self.finetune)
-
-
-def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> finetune.FinetuneRecipe:
+def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> FinetuneRecipe:
     """Return the settings with which a task is fine-tuned on. last: True for the target."""
     return without_idle_settings(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
-
-
-def check_chained(recipe: finetune.FinetuneRecipe) -> None:
-    """Raises ValueError for settings of fine-tuning that the chain itself fills in."""
-    if recipe.head == "kept":
-        raise ValueError(
-            "finetune.head = 'kept': the tasks of a chain share the encoder, but each has a new head. Leave it "
-            "out; acclimate adapt finetune head=kept goes on with a checkpoint's head"
-        )
-    if recipe.model or recipe.task != Path():
-        name = "model" if recipe.model else "task"
-        raise ValueError(f"finetune.{name} is decided by the chain. State model=MODEL and tasks=[...] by themselves")
 
 
 def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -160,6 +91,3 @@ def _named(watch: Watch, task: str) -> Watch:
         watch(replace(progress, stage=f"{progress.stage} on {task}"))
 
     return named
-
-
-METHOD = Method("stilt", StiltRecipe, adapt)

@@ -20,13 +20,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Example, Label, Watch, counted, unwatched
+from acclimate.methods.recipes.finetune import Tagging
 from acclimate.models.classifier import ENDS, SPAN, TOKENS, classifier_kind
 from acclimate.models.encoder import training_flops, weights_by_part
 from acclimate.models.heads import Read, keeps_rows_apart, output_by_row, rows_of
@@ -38,7 +39,6 @@ from acclimate.tasks.spans import best_answers
 from acclimate.tasks.tags import (
     LETTERS,
     OUTSIDE,
-    Scheme,
     all_tags,
     converted,
     entities,
@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 LAYER = re.compile(r"\.layers?\.(\d+)\.")  # of the name of a weight, in all families that are known here
 AfterPiece = Callable[[Tensor, Piece], None]
-Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
 
 
 def _cross_entropy(logits_BC: Tensor, label_B: Tensor) -> Tensor:

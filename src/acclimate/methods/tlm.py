@@ -34,10 +34,10 @@ Deviations
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.torch import load_file, save
@@ -45,29 +45,16 @@ from torch import Tensor, nn
 
 from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
-from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
 from acclimate.methods.finetune import DevLooks, Look, training_rows
-from acclimate.methods.method import Contestant, Method
-from acclimate.methods.mlm import Length, Share
+from acclimate.methods.recipes.tlm import TlmRecipe
 from acclimate.methods.scratch import learned_tokenizer, note_frequencies
 from acclimate.methods.task_loss import LOSSES, TaskLoss, loss_targets, predict_and_measure, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
-from acclimate.models.encoder import (
-    dropout_known,
-    load_masked_language_model,
-    load_tokenizer,
-    longest_input,
-    new_encoder,
-    training_flops,
-)
-from acclimate.models.heads import (
-    has_sparse_head,
-    hidden_and_masked_logits,
-    keeps_rows_apart,
-    states_and_masked_logits,
-)
+from acclimate.models.configuration import dropout_known, longest_input
+from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, training_flops
+from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
 from acclimate.models.loading import identity
 from acclimate.models.scale import fold
@@ -80,17 +67,16 @@ from acclimate.text.words import word_starts_in_rows
 from acclimate.training.checkpoint import finish, read_log, spent
 from acclimate.training.objective import Objective, masked_cross_entropy
 from acclimate.training.pieces import Piece
-from acclimate.training.plan import Plan, device
+from acclimate.training.plan import device
 from acclimate.training.run import CHECKPOINT, finished, run, write_checkpoint
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 JOINT, SECOND = "joint", "finetune"  # directories of the stages within a run
 HEAD = "classifier.safetensors"  # stage 1's, beside its checkpoint
 COST = "joint.json"
 RETRIEVAL = "retrieval.json"  # what data/retrieve.py records beside a corpus that it retrieved
-WITHOUT_CORPUS: Mapping[str, Any] = {"rho_1": 0, "external_only": False}  # settings with which no corpus is read
 
 
 class JointLoss(Objective):
@@ -144,80 +130,6 @@ class JointLoss(Objective):
 def _is_internal(*fields: Mapping[str, object]) -> bool:
     """True if the batch or piece has labels or tags."""
     return any("label" in field or TAGS in field for field in fields)
-
-
-@dataclass(frozen=True)
-class TlmRecipe:
-    """TLM. The defaults are BERT-base and the steps of the small scale (Table B.1; the rest as released)."""
-
-    # the data
-    task: Path = Path()  # the labelled data (the paper's internal data): a directory that tasks.prepared.prepare wrote
-    corpus: Path = Path()
-    """The retrieved text (the paper's external data): raw text or a written corpus; not used where rho_1 is 0."""
-    k: Count = 0
-    """Documents that are retrieved for each training text, the paper's K. A race and `study tlm` retrieve as many;
-    `adapt tlm` refuses a corpus that `data retrieve` wrote with another k, or that it did not write. 0: not stated; a
-    race and the study have retrieval.k."""
-
-    # the encoder
-    model: str = ""  # checkpoint to start from, a directory or a hub id (Table 8); "": random weights, as in the paper
-    tokenizer: str = ""  # directory or hub id whose vocabulary is used; "": learn one from corpus and task
-    vocabulary: Positive = 30_522  # number of word pieces at most, where they are learnt; BERT: 30,522
-    lower: bool = True  # lower-case and drop accents, where the vocabulary is learnt
-    layers: Positive = 12  # layers of the new encoder; BERT-base: 12
-    hidden: Positive = 768  # width of the new encoder, a multiple of `heads`; BERT-base: 768
-    heads: Positive = 12  # attention heads of a layer; BERT-base: 12
-    initializer_range: AboveZero = 0.02  # deviation of the random weights; BERT: .02; about 1/sqrt(`hidden`) if narrow
-    dropout: Dropout = 0.1  # dropout of hidden states, 0 to 1
-    attention_dropout: Dropout = 0.1  # dropout of attention, 0 to 1
-
-    # stage 1
-    rho_1: Count = 99
-    """Batches of retrieved text for each batch of the task; 0: the task's rows only; the paper: 1 to 999 by task."""
-    rho_2: Annotated[float, Range(least=0)] = 20.0
-    """Weight of masked language modelling on the task's rows, at least 0; the paper: 20, 100 or 1000 by task."""
-    external_only: bool = False  # train on retrieved text alone: the paper's rho_1 = infinity (Table 5)
-    normalise: bool = False  # divide the loss of a batch of the task by rho_2 + 1, as the released code does
-    max_tokens: Length = 128
-    """Longest row of retrieved text in tokens; longer documents are cut into several rows, nothing is dropped."""
-    internal_tokens: Annotated[int | None, Range(least=3)] = None
-    """Tokens at which a row of the task is cut off; None: the task's max_tokens."""
-    masking: Share = 0.15  # share of the tokens that are predicted, above 0 and at most 1; the paper: .15
-    whole_words: bool = False
-    """True: a word is masked with all its tokens or not at all; false: tokens are masked one by one."""
-    plan: Plan = field(default_factory=lambda: Plan(steps=150_000, batch=256, rate=1e-4, warmup=0.0667))
-    """Steps, batch, rate, precision of stage 1: 150,000 steps of 256 at 1e-4 in the paper's small scale"""
-
-    # stage 2
-    stage_2: bool = True
-    """Fine-tune after stage 1. False: the checkpoint is the model and classifier of stage 1 (Table 7)."""
-    finetune: finetune.FinetuneRecipe = field(
-        default_factory=lambda: replace(
-            finetune.PAPERS,
-            looks=30,
-            epochs=0.0,
-            plan=Plan(steps=30_000, batch=32, rate=2e-5, warmup=0.1, weight_decay=0.0),
-        )
-    )  # settings of stage 2; model and task are filled in
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-        if self.model and self.tokenizer:
-            raise ValueError("model comes with a tokenizer. Leave tokenizer out, or model")
-        if self.external_only and not self.stage_2:
-            raise ValueError(
-                "external_only trains no classifier, so there is nothing without stage 2. Set stage_2=true"
-            )
-
-    @property
-    def reads_corpus(self) -> bool:
-        return any(getattr(self, name) != value for name, value in WITHOUT_CORPUS.items())
-
-    @property
-    def batches(self) -> tuple[int, int]:
-        """External and internal batches of stage 1."""
-        internal = 0 if self.external_only else self.plan.steps // (self.rho_1 + 1)
-        return self.plan.steps - internal, internal
 
 
 def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -467,18 +379,6 @@ def _cost(recipe: TlmRecipe, task: Prepared, out: Path, parameters: int) -> dict
     }
 
 
-def unsuited(kind: str, config: PreTrainedConfig | None) -> str:
-    """Return why TLM cannot race on a task of this kind: the joint loss has no head for questions. "" if it can."""
-    return "cannot do a task of kind 'span'" if kind == "span" else ""
-
-
-def raced(recipe: TlmRecipe) -> TlmRecipe:
-    """Return the recipe of stage 1 alone: in a race, stage 2 is the fine-tuning that every contestant gets, and what is
-    retrieved is a job before it.
-    """
-    return replace(recipe, k=0, stage_2=True, finetune=TlmRecipe().finetune)
-
-
 def new_model(recipe: TlmRecipe) -> PreTrainedModel:
     """Return an encoder of the recipe's size with random weights."""
     return new_encoder(
@@ -492,39 +392,3 @@ def new_model(recipe: TlmRecipe) -> PreTrainedModel:
         hidden_dropout=recipe.dropout,
         attention_dropout=recipe.attention_dropout,
     )
-
-
-_SMALL = TlmRecipe(
-    vocabulary=4_000,
-    layers=2,
-    hidden=128,
-    heads=2,
-    masking=0.3,
-    dropout=0.0,
-    attention_dropout=0.0,
-    initializer_range=0.08,
-    rho_1=3,
-    normalise=True,
-    plan=Plan(steps=500, batch=24, rate=3e-3, warmup=0.1),
-)
-
-METHOD = Method(
-    name="tlm",
-    recipe=TlmRecipe,
-    adapt=adapt,
-    contestants=(
-        Contestant(
-            "TLM",
-            "general",
-            small=_SMALL,
-            usual=_SMALL,  # TLM starts from random weights there too
-        ),
-    ),
-    unsuited=unsuited,
-    starts=lambda recipe: bool(recipe.model),
-    new_model=new_model,
-    encoder=train_jointly,
-    raced=raced,
-    modelling="external",
-    without_corpus=WITHOUT_CORPUS,
-)

@@ -38,20 +38,19 @@ from __future__ import annotations
 
 import copy
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from acclimate.core.settings import Range
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
-from acclimate.methods.domain import SMALL, DomainRecipe, Frozen, by_row, masked_pass, unmasked
-from acclimate.methods.method import Contestant, Method
+from acclimate.methods.domain import Frozen, by_row, masked_pass, unmasked
+from acclimate.methods.recipes.token_contrast import TokenContrastRecipe
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
 from acclimate.training.looks import HeldOutLooks
@@ -192,31 +191,6 @@ def unit(states: Tensor) -> Tensor:
     return nn.functional.normalize(states.float(), dim=-1)
 
 
-@dataclass(frozen=True)
-class TokenContrastRecipe(DomainRecipe):
-    """TaCL or TaCO, with the settings of DGA's section 4.2 and each contrast's."""
-
-    contrast: Literal["tacl", "taco"] = "tacl"
-    """What is compared: masked tokens with a frozen model's states of them (TaCL), or what context adds to tokens of a
-    row (TaCO)."""
-    temperature: Annotated[float | None, Range(above=0)] = None
-    """Temperature of the contrastive loss, tau, above 0: cosines are divided by it. None: .01 for tacl, .07 for taco,
-    as their authors have it."""
-    weight: Annotated[float, Range(above=0, hint=", or take the method mlm")] = 1.0
-    """Weight of the contrastive loss beside masked language modelling, above 0; the authors: 1."""
-    window: Annotated[int, Range(least=2)] = 5
-    """Of taco: a positive is less than this number of tokens away, at least 2; the authors: 5."""
-    anchors: Annotated[int, Range(least=1)] = 16  # of taco: number of tokens of a row that are compared, at least 1
-    negatives: Annotated[int, Range(least=1)] = 50
-    """For taco: K, number of negatives of an anchor, each from another row; fewer where a step has fewer rows; the
-    authors: 50."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.contrast == "taco" and self.plan.batch < 2:
-            raise ValueError("taco compares rows of a step with each other, but plan.batch = 1. Set it to at least 2")
-
-
 def adapt(
     recipe: TokenContrastRecipe, out: Path, *, watch: Watch = unwatched, looks: HeldOutLooks | None = None
 ) -> Checkpoint:
@@ -235,27 +209,3 @@ def adapt(
         return mlm.adapt_with(recipe, out, aware, watch=watch, looks=looks)
     mark = partial(with_anchors, anchors=recipe.anchors, window=recipe.window, seed=recipe.plan.seed)
     return mlm.adapt_with(recipe, out, alignment, mark=mark, watch=watch, looks=looks)
-
-
-def passes(recipe: TokenContrastRecipe) -> float:
-    """Passes through the encoder a step; a teacher has no backward pass."""
-    return 4 / 3 if recipe.contrast == "tacl" else 1.0
-
-
-METHOD = Method(
-    name="token_contrast",
-    recipe=TokenContrastRecipe,
-    adapt=adapt,
-    contestants=(
-        Contestant(
-            "TaCL",
-            "domain",
-            {"contrast": "tacl"},
-            unread=("window", "anchors", "negatives"),
-            small=TokenContrastRecipe(**SMALL),
-        ),
-        Contestant("TaCO", "domain", {"contrast": "taco"}, small=TokenContrastRecipe(**SMALL)),
-    ),
-    passes=passes,
-    looks_at_heldout=True,
-)

@@ -24,15 +24,12 @@ import transformers
 from torch import nn
 
 from acclimate.models.dropout import set_dropout
+from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer, Transitions
 from acclimate.models.loading import configuration, load_weights, reading, seeded
 from acclimate.models.task_layers import (
     ENDING,
-    OutputLayer,
     PooledClassifiers,
-    Pooling,
-    SequenceLayer,
     SequenceTaggers,
-    Transitions,
     layer_of,
     pooling_of,
     sequence_layer_of,

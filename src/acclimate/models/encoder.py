@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -17,9 +16,9 @@ from torch import nn
 from acclimate.core import machines
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
+from acclimate.models.configuration import Architecture, Shape, longest_of_config
 from acclimate.models.directory import require_bounded, require_vocabulary
-from acclimate.models.dropout import DROPOUT_FIELDS, set_dropout
-from acclimate.models.families import positions_read
+from acclimate.models.dropout import set_dropout
 from acclimate.models.formats import save_weights
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
@@ -27,34 +26,7 @@ from acclimate.models.loading import configuration, load_weights, quiet, reading
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-Architecture = Literal["bert", "modernbert"]
-Size = Literal["", "tiny", "mini", "small", "medium", "base", "large"]
 
-
-@dataclass(frozen=True)
-class Shape:
-    """The size of an encoder. intermediate: width of the feed-forward layers; None: `new_encoder`'s default."""
-
-    layers: int
-    hidden: int
-    heads: int
-    intermediate: int | None = None
-
-
-# Devlin et al. (2019), section 3, for base and large; Turc et al. (2019), "Well-Read Students Learn Better", the rest.
-_BERT = {
-    "tiny": Shape(2, 128, 2),
-    "mini": Shape(4, 256, 4),
-    "small": Shape(4, 512, 8),
-    "medium": Shape(8, 512, 8),
-    "base": Shape(12, 768, 12),
-    "large": Shape(24, 1024, 16),
-}
-# Warner et al. (2024), "Smarter, Better, Faster, Longer", table 4, has base and large; the smaller ones are BERT's.
-SIZES: dict[Architecture, dict[str, Shape]] = {
-    "bert": _BERT,
-    "modernbert": {**_BERT, "base": Shape(22, 768, 12, 1152), "large": Shape(28, 1024, 16, 2624)},
-}
 _NEW = {  # classes of transformers, of a config and of a model
     "bert": ("BertConfig", "BertForMaskedLM"),
     "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
@@ -216,29 +188,6 @@ def new_configuration(
     return config
 
 
-def shape_of(
-    size: Size, architecture: Architecture, *, layers: int | None, hidden: int | None, heads: int | None
-) -> Shape:
-    """Return the shape of this size. If `size` is empty, the stated numbers, and BERT-base's for those that are None.
-
-    Raises ValueError if a stated number contradicts the size.
-    """
-    stated = {
-        name: value for name, value in (("layers", layers), ("hidden", hidden), ("heads", heads)) if value is not None
-    }
-    if not size:
-        return replace(_BERT["base"], **stated)
-    named = SIZES[architecture][size]
-    for name, value in stated.items():
-        if value != getattr(named, name):
-            raise ValueError(
-                f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
-                f"stated too. Leave one of them out, or state layers={named.layers} hidden={named.hidden} "
-                f"heads={named.heads}"
-            )
-    return named
-
-
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, directory: str | Path) -> None:
     """Write model and tokenizer as safetensors and JSON, which the Auto classes of transformers load or refuse.
 
@@ -272,25 +221,6 @@ def family(model: PreTrainedModel) -> str:
     return str(model.config.model_type)
 
 
-def configuration_of(model: str | PathLike[str]) -> PreTrainedConfig:
-    """Return the config of a checkpoint directory or hub id. Raises ValueError if it cannot be read."""
-    with reading(model) as where:
-        return configuration(where)
-
-
-def longest_input(model: str | PathLike[str]) -> int | None:
-    """Return the number of tokens that a model can read at once; None if its config does not say."""
-    return longest_of_config(configuration_of(model))
-
-
-def longest_of_config(config: PreTrainedConfig) -> int | None:
-    """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
-    prompt = int(getattr(config, FIELD, 0))
-    fields = ("model_type", "max_position_embeddings", "pad_token_id")
-    positions = positions_read({name: getattr(config, name) for name in fields if hasattr(config, name)})
-    return None if positions is None else positions - prompt
-
-
 def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") -> None:
     """Raise ValueError if the model cannot read rows of this many tokens and its prompt (models/light.py) after them.
 
@@ -302,11 +232,6 @@ def require_room(model: PreTrainedModel, tokens: int, name: str = "max_tokens") 
         raise ValueError(
             f"{name} = {tokens}, but the model reads at most {longest} tokens{beside}. Lower {name} to {longest}"
         )
-
-
-def dropout_known(model: str | PathLike[str]) -> bool:
-    """Return True if `set_dropout` knows the model's family (models/dropout.py)."""
-    return configuration_of(model).model_type in DROPOUT_FIELDS
 
 
 def training_flops(model: PreTrainedModel, lengths: np.ndarray, *, predicted: int) -> float:

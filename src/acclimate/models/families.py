@@ -1,5 +1,7 @@
 """Whether a config.json is that of a text encoder with a masked language model, and how many tokens it reads.
 
+The names that a family has for the parts of a layer are here too: the parts that gates and adapters change.
+
 transformers is imported only to say what a model is that is refused.
 """
 
@@ -7,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from acclimate.models.formats import family_in
 
@@ -70,6 +73,72 @@ FROM_BEHIND_PADDING = frozenset(
     xlm-roberta-xl xmod
     """.split()  # noqa: SIM905
 )
+
+GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
+LoraLayers = Literal["attention", "all"]  # linear layers that have low-rank adapters
+PARTS: tuple[GatedPart, ...] = ("heads", "intermediate", "output", "embeddings")
+
+
+@dataclass(frozen=True)
+class ModuleNames:
+    """A family's names of the layers in the encoder, and of the linear maps in a layer."""
+
+    layers: str
+    into_heads: tuple[str, ...]
+    out_of_heads: str
+    first: str  # of the two feed-forward maps
+    second: str
+    relative: tuple[str, ...] = ()  # maps of relative positions into heads, which some models of the family have
+
+
+_BERT_NAMES = ModuleNames(
+    layers="encoder.layer",
+    into_heads=("attention.self.query", "attention.self.key", "attention.self.value"),
+    out_of_heads="attention.output.dense",
+    first="intermediate.dense",
+    second="output.dense",
+)
+PLACES: dict[str, ModuleNames] = {
+    "bert": _BERT_NAMES,
+    "camembert": _BERT_NAMES,
+    "deberta-v2": replace(
+        _BERT_NAMES,
+        into_heads=("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
+        relative=("attention.self.pos_query_proj", "attention.self.pos_key_proj"),
+    ),
+    "distilbert": ModuleNames(
+        layers="transformer.layer",
+        into_heads=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+        out_of_heads="attention.out_lin",
+        first="ffn.lin1",
+        second="ffn.lin2",
+    ),
+    "electra": _BERT_NAMES,
+    # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward matrix has two rows a neuron
+    "modernbert": ModuleNames("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
+    "mpnet": replace(
+        _BERT_NAMES,
+        into_heads=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
+        out_of_heads="attention.attn.o",
+    ),
+    "roberta": _BERT_NAMES,
+    "xlm-roberta": _BERT_NAMES,
+}
+BOTTLENECK = "adapter_bottleneck"  # of config.json
+_BERT_ADAPTERS = ("encoder.layer", ("attention.output.dropout", "output.dropout"))
+# family -> its layers, and in a layer the modules whose output goes through an adapter
+ADAPTER_PLACES: dict[str, tuple[str, tuple[str, str]]] = {
+    "bert": _BERT_ADAPTERS,
+    "camembert": _BERT_ADAPTERS,
+    "deberta": _BERT_ADAPTERS,
+    "deberta-v2": _BERT_ADAPTERS,
+    "distilbert": ("transformer.layer", ("attention.out_lin", "ffn.dropout")),
+    "electra": _BERT_ADAPTERS,
+    "modernbert": ("layers", ("attn.out_drop", "mlp")),
+    "roberta": _BERT_ADAPTERS,
+    "xlm-roberta": _BERT_ADAPTERS,
+}
+ADAPTED = tuple(ADAPTER_PLACES)  # families that can have adapters
 
 
 def require_encoder_config(config: Mapping[str, Any], where: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from acclimate.core.files import read_object, write_json
 
@@ -29,6 +29,13 @@ WEIGHTS, OWN_WEIGHTS = "model.safetensors", f"model.{VARIANT}.safetensors"
 ENCODER = "0_Transformer"  # folder of a shipment, by the name that sentence-transformers uses
 PREDICT = "acclimate predict"
 ENCODE = "acclimate race --model"  # of an encoder with adapters
+Pooling = Literal["pooler", "first", "mean", "mentions", "mentions-mean", "starts", "pair"]
+OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "mentions-mean", "starts")  # read where two mentions stand
+OF_PLACES: tuple[Pooling, ...] = (*OF_MENTIONS, "pair")  # and where two texts stand
+SequenceLayer = Literal["linear", "bilstm", "mlp"]
+OutputLayer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
+Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
+CRF_LAYERS: tuple[OutputLayer, ...] = ("crf", "bilstm-crf")
 # field of a config -> its value in transformers' classes; any other value is ours
 _OWN_FIELDS: dict[str, Any] = {
     "text_pooling": "pooler",
@@ -36,6 +43,11 @@ _OWN_FIELDS: dict[str, Any] = {
     "tag_layer": "linear",
     "adapter_bottleneck": 0,
 }
+
+
+def times_hidden(pooling: Pooling) -> int:
+    """Return how many times as wide as the encoder what is read of a text is."""
+    return 4 if pooling == "pair" else 2 if pooling in OF_MENTIONS else 1
 
 
 def own_parts(config: PreTrainedConfig) -> str:

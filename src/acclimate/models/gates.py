@@ -24,9 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,63 +33,14 @@ from torch.utils.hooks import RemovableHandle
 
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.encoder import encoder_of, family
+from acclimate.models.families import PLACES, GatedPart, ModuleNames
 from acclimate.models.heads import rows_of
 from acclimate.models.loading import configuration, reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
-PARTS: tuple[GatedPart, ...] = ("heads", "intermediate", "output", "embeddings")
-
 Change = Callable[[Tensor, Tensor], Tensor]  # (values (L, W, G, K), factors that broadcast to them) -> values
-
-
-@dataclass(frozen=True)
-class ModuleNames:
-    """A family's names of the layers in the encoder, and of the linear maps in a layer."""
-
-    layers: str
-    into_heads: tuple[str, ...]
-    out_of_heads: str
-    first: str  # of the two feed-forward maps
-    second: str
-    relative: tuple[str, ...] = ()  # maps of relative positions into heads, which some models of the family have
-
-
-_BERT = ModuleNames(
-    layers="encoder.layer",
-    into_heads=("attention.self.query", "attention.self.key", "attention.self.value"),
-    out_of_heads="attention.output.dense",
-    first="intermediate.dense",
-    second="output.dense",
-)
-PLACES: dict[str, ModuleNames] = {
-    "bert": _BERT,
-    "camembert": _BERT,
-    "deberta-v2": replace(
-        _BERT,
-        into_heads=("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"),
-        relative=("attention.self.pos_query_proj", "attention.self.pos_key_proj"),
-    ),
-    "distilbert": ModuleNames(
-        layers="transformer.layer",
-        into_heads=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
-        out_of_heads="attention.out_lin",
-        first="ffn.lin1",
-        second="ffn.lin2",
-    ),
-    "electra": _BERT,
-    # W_q, W_k and W_v are one matrix, one below the other; the first feed-forward matrix has two rows a neuron
-    "modernbert": ModuleNames("layers", ("attn.Wqkv",), "attn.Wo", "mlp.Wi", "mlp.Wo"),
-    "mpnet": replace(
-        _BERT,
-        into_heads=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
-        out_of_heads="attention.attn.o",
-    ),
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-}
 
 
 @contextmanager

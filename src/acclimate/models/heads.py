@@ -25,7 +25,8 @@ from torch.utils.hooks import RemovableHandle
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.task_layers import OF_PLACES, pooling_of
+from acclimate.models.formats import OF_PLACES
+from acclimate.models.task_layers import pooling_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

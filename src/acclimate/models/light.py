@@ -23,28 +23,14 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from acclimate.core.prompt import FIELD, prompt_length
+from acclimate.models.families import ADAPTED, ADAPTER_PLACES, BOTTLENECK
 from acclimate.models.loading import seeded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-BOTTLENECK = "adapter_bottleneck"  # of config.json
 SPREAD = 1e-3  # of new adapters' weights: they begin as next to nothing (Houlsby et al., 3.6, and their code)
 NEVER = -1e4  # a logit below all others; half precision can hold it
-_BERT = ("encoder.layer", ("attention.output.dropout", "output.dropout"))
-# family -> its layers, and in a layer the modules whose output goes through an adapter
-_PLACES: dict[str, tuple[str, tuple[str, str]]] = {
-    "bert": _BERT,
-    "camembert": _BERT,
-    "deberta": _BERT,
-    "deberta-v2": _BERT,
-    "distilbert": ("transformer.layer", ("attention.out_lin", "ffn.dropout")),
-    "electra": _BERT,
-    "modernbert": ("layers", ("attn.out_drop", "mlp")),
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-}
-ADAPTED = tuple(_PLACES)  # families that can have adapters
 
 
 def add_adapters(model: PreTrainedModel, bottleneck: int, *, seed: int) -> None:
@@ -65,9 +51,9 @@ def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
     Raises ValueError for a family that ADAPTED does not list.
     """
     family = model.config.model_type
-    if family not in _PLACES:
+    if family not in ADAPTER_PLACES:
         raise ValueError(f"acclimate cannot put adapters into a '{family}'. It can into: {', '.join(ADAPTED)}")
-    layers, places = _PLACES[family]
+    layers, places = ADAPTER_PLACES[family]
     for layer in attrgetter(layers)(model.base_model):
         for name in places:
             place = attrgetter(name)(layer)

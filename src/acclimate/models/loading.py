@@ -93,8 +93,9 @@ def _explain_name(folder: Path) -> None:
 def hub_answers() -> bool:
     """Return True if the Hugging Face hub answers within HURRY seconds. With HF_HUB_OFFLINE set it is not asked."""
     import huggingface_hub as hub
+    from huggingface_hub import constants
 
-    if hub.constants.HF_HUB_OFFLINE:
+    if constants.HF_HUB_OFFLINE:
         return False
     answers: list[bool] = []
     failed = failures()
@@ -208,9 +209,7 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
     """
     where = locate(model)
     if Path(where).is_dir():
-        require_usable(Path(where))
-        check_unchanged(Path(where))
-        check_sizes(Path(where))
+        check_directory(Path(where))
     else:
         require_fetchable(where)
         _check_cached(where)
@@ -236,6 +235,16 @@ def reading(model: str | os.PathLike[str]) -> Iterator[str]:
             f"{where}: there is no such directory here{nearest_folder(Path(where))}, and no model of that name with "
             f"safetensors weights could be fetched from the hub. Try again, or {WAY_OUT}"
         ) from error
+
+
+def check_directory(directory: Path) -> None:
+    """Raise ValueError if no encoder can be loaded from its files as they are, and DamagedError as `check_unchanged`.
+
+    No library is imported, and no weights are read.
+    """
+    require_usable(directory)
+    check_unchanged(directory)
+    check_sizes(directory)
 
 
 def _check_cached(hub_id: str) -> None:
@@ -351,7 +360,8 @@ def _require_every_weight(where: str, content: str) -> None:
 
 def require_model(model: str | os.PathLike[str]) -> None:
     """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
-    from acclimate.models.encoder import configuration_of, load_tokenizer
+    from acclimate.models.configuration import configuration_of
+    from acclimate.models.encoder import load_tokenizer
 
     configuration_of(model)
     check_weights(model)

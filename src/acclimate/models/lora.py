@@ -14,17 +14,17 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from acclimate.models.families import LoraLayers
 from acclimate.models.loading import seeded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-LoraLayers = Literal["attention", "all"]
 ADAPTER = "default"  # PEFT's name of the one adapter of a layer
 
 

@@ -45,7 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 import transformers
@@ -53,6 +53,15 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from acclimate.models.dropout import DROPOUT_FIELDS
+from acclimate.models.formats import (
+    CRF_LAYERS,
+    OF_PLACES,
+    OutputLayer,
+    Pooling,
+    SequenceLayer,
+    Transitions,
+    times_hidden,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -133,10 +142,6 @@ def both_ways(lstm: nn.LSTM, hidden_BTD: Tensor, mask_BT: Tensor | None) -> tupl
         return padded_BTD, last_2BD.transpose(0, 1).flatten(1)
 
 
-Pooling = Literal["pooler", "first", "mean", "mentions", "mentions-mean", "starts", "pair"]
-OF_MENTIONS: tuple[Pooling, ...] = ("mentions", "mentions-mean", "starts")  # read where two mentions stand
-OF_PLACES: tuple[Pooling, ...] = (*OF_MENTIONS, "pair")  # and where two texts stand
-SequenceLayer = Literal["linear", "bilstm", "mlp"]
 _FIELDS = {"text_pooling": "pooler", "sequence_layer": "linear"}  # of config.json, and what they are where missing
 
 
@@ -163,11 +168,6 @@ def set_pooling(config: PreTrainedConfig, pooling: Pooling, layer: SequenceLayer
             setattr(config, field, value)
         elif hasattr(config, field):
             delattr(config, field)
-
-
-def times_hidden(pooling: Pooling) -> int:
-    """Return how many times as wide as the encoder what is read of a text is."""
-    return 4 if pooling == "pair" else 2 if pooling in OF_MENTIONS else 1
 
 
 def mean_of(states_BTD: Tensor, mask_BT: Tensor | None) -> Tensor:
@@ -245,9 +245,6 @@ def _class_for(kind: Any) -> Any:
 PooledClassifiers = FamilyClasses(_class_for)
 
 
-OutputLayer = Literal["linear", "bilstm", "crf", "bilstm-crf"]
-Transitions = Literal["any", "scheme"]  # what a CRF may predict: any tag after any, or what the tags' scheme allows
-CRF_LAYERS: tuple[OutputLayer, ...] = ("crf", "bilstm-crf")
 ENDING = "ForTagSequences"  # how the names of the classes end
 # of config.json, and what they are where they are missing
 _TAGGER_FIELDS: dict[str, Any] = {"tag_layer": "linear", "tag_transitions": "any", "tag_transitions_rate": 1.0}

@@ -16,15 +16,16 @@ from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
-from acclimate.methods import METHODS, Method, code_of, finetune, scratch
+from acclimate.methods import METHODS, Method, code_of
 from acclimate.methods.baselines import BASELINE, baseline_of
-from acclimate.methods.probe import PROBED
-from acclimate.models.encoder import configuration_of, longest_of_config
-from acclimate.models.loading import check_weights, identity
+from acclimate.methods.recipes import finetune, scratch
+from acclimate.models.configuration import longest_of_config, transformers_configuration, usable_configuration
+from acclimate.models.loading import identity
 from acclimate.races import work
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
 from acclimate.reports.table import FROZEN, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import has_threshold
 from acclimate.text.corpus import Corpus
 from acclimate.training.looks import HeldOutLooks
@@ -648,18 +649,21 @@ def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTra
     """Return the job that pretrains the start model (None if a model is given), and its config."""
     model = materials.model
     if model is not None:
-        check_weights(model)
-        return None, configuration_of(model)
+        config = usable_configuration(model)
+        users = any(METHODS.get(method.name) is not method for method in recipe.methods.values())
+        return None, transformers_configuration(config) if users else config
+    from acclimate.methods.scratch import new_encoder_configuration
+
     assert materials.general is not None
     base = job_of("pretrain", work.PRETRAIN, recipe.pretrain, {"corpus": materials.general})
-    return base, scratch.new_encoder_configuration(recipe.pretrain)
+    return base, new_encoder_configuration(recipe.pretrain)
 
 
 def _comparable(model: str | None, start: str | None, max_tokens: int) -> bool:
     """Return True if the model's losses per token can be compared with those of the model that the race starts from."""
     if model is None or start is None or not same_tokenizer(model, start):
         return False
-    longest = longest_of_config(configuration_of(model))
+    longest = longest_of_config(usable_configuration(model))
     return longest is None or max_tokens <= longest
 
 

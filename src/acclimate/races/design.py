@@ -15,7 +15,7 @@ from acclimate.core.types import SUB_WORDS, Split
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import RESULT, Job
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.compare import Against, Key, Mean
 from acclimate.races.contestants import Entries, fine_tuned, heldout_losses, tested
 from acclimate.races.recipe import RaceRecipe

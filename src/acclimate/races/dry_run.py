@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.types import Cost, Watch, unwatched
@@ -216,9 +215,11 @@ def _as_workers_compute() -> Iterator[int]:
     if not isinstance(workers, Processes):
         yield 1
         return
-    before = torch.get_num_threads()
+    torch = sys.modules.get("torch")  # if it is loaded later, its threads are those that the environment states
+    before = torch.get_num_threads() if torch is not None else 0
     limit_threads(workers.threads)
     try:
         yield workers.slots
     finally:
-        torch.set_num_threads(before)
+        if torch is not None:
+            torch.set_num_threads(before)

@@ -17,10 +17,9 @@ from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
 from acclimate.methods import method_called
 from acclimate.methods.baselines import TfidfRecipe, TfidfSetting
-from acclimate.methods.finetune import WIDTH, FinetuneRecipe, rates_text
-from acclimate.methods.mlm import NO_HEAD
-from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
-from acclimate.models.task_layers import OF_PLACES
+from acclimate.methods.recipes.finetune import WIDTH, FinetuneRecipe, rates_text
+from acclimate.methods.recipes.mlm import NO_HEAD
+from acclimate.models.formats import OF_PLACES
 from acclimate.models.word_embeddings import Distances
 from acclimate.races import work
 from acclimate.races.compare import mean_cost
@@ -49,6 +48,7 @@ from acclimate.reports.table import (
     over_adaptations,
 )
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 from acclimate.training.checkpoint import read_log, spent
 from acclimate.training.run import CHECKPOINT, environment, versions
 

@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from acclimate.core import settings
-from acclimate.core.types import Cost, Document, Progress, Split, Watch, unwatched
+from acclimate.core.types import Cost, Document, Example, Progress, Split, Watch, unwatched
+from acclimate.data import lengths as text_lengths
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
-from acclimate.methods import Method, finetune, method_called, mlm
-from acclimate.methods.probe import PROBED
-from acclimate.methods.scratch import ScratchRecipe, positions
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
-from acclimate.models.task_layers import times_hidden
+from acclimate.methods import Method, method_called
+from acclimate.methods.recipes import finetune, mlm
+from acclimate.methods.recipes.scratch import ScratchRecipe, positions
+from acclimate.models.formats import times_hidden
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
+from acclimate.tasks.task import PROBED
 from acclimate.text.corpus import Corpus
 from acclimate.training import trials
 from acclimate.training.plan import Plan
@@ -133,7 +134,7 @@ class Forecast:
 
     def __init__(self, recipe: RaceRecipe, materials: Materials, load: float, watch: Watch) -> None:
         self.recipe, self.materials, self.load, self.watch = recipe, materials, load, watch
-        self.tokenizer = load_tokenizer(materials.model) if materials.model is not None else None
+        self.reader = text_lengths.reader(materials.model) if materials.model is not None else None
         self.lengths: dict[tuple[Any, ...], RowLengths] = {}
         self.corpus_rows: dict[Path, float] = {}
         self.probed_models: set[str] = (
@@ -154,6 +155,8 @@ class Forecast:
 
     def _model(self) -> PreTrainedModel:
         """Return the given model, or one of the size to be pretrained."""
+        from acclimate.models.encoder import load_masked_language_model, new_encoder
+
         if self.materials.model is not None:
             return load_masked_language_model(self.materials.model)
         recipe = self.recipe.pretrain
@@ -241,13 +244,23 @@ class Forecast:
             task = self.materials.task
             examples = task.examples(split)
             sampled = examples[:: max(1, len(examples) // SAMPLED_ROWS)]
-            if self.tokenizer is not None:
-                lengths = encode_rows(sampled, self.tokenizer, task.max_tokens, task.kind).lengths
+            if self.reader is not None:
+                lengths = self._row_lengths(sampled, self.reader)
             else:
                 sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_PER_TOKEN for each in sampled]
                 lengths = np.minimum(np.round(sizes), task.max_tokens)
             self.lengths[split,] = RowLengths.measured(lengths, len(lengths) / len(sampled) * len(examples))
         return self.lengths[split,]
+
+    def _row_lengths(self, examples: Sequence[Example], reader: text_lengths.Reader) -> np.ndarray:
+        """Return the tokens of each row that the examples come to."""
+        task = self.materials.task
+        if task.kind != "span":
+            return text_lengths.row_lengths(examples, task.kind, task.max_tokens, reader)
+        from acclimate.models.encoder import load_tokenizer
+
+        assert self.materials.model is not None
+        return encode_rows(examples, load_tokenizer(self.materials.model), task.max_tokens, task.kind).lengths
 
     def _segments(self, corpus: Corpus, longest: int, behind: int) -> RowLengths:
         """Return the lengths of the segments that documents are cut into, by a sample of the documents.
@@ -257,9 +270,9 @@ class Forecast:
         key = (corpus.path, longest, behind)
         if key not in self.lengths:
             texts = [document.text for document in sample(corpus)]
-            if self.tokenizer is not None:
-                ids = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-                counts = [len(of) for of in ids]
+            if self.reader is not None:
+                encoded = self.reader.tokenizer.encode_batch(texts, add_special_tokens=False)
+                counts = [len(encoding) for encoding in encoded]
             else:
                 counts = [round(len(text) / CHARACTERS_PER_TOKEN) for text in texts]
             room = longest - 2

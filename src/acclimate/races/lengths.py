@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.steps import finetuning_steps, steps_of_epochs
-from acclimate.methods import mlm
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.recipes import mlm
+from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.recipe import RaceRecipe, contestants_of
 from acclimate.reports.table import UNTOUCHED
 from acclimate.training.plan import Plan

@@ -11,8 +11,8 @@ from acclimate.core.figures import metric_text
 from acclimate.core.types import Progress, Watch
 from acclimate.jobs.job import Job, first_line, result_of, with_needs
 from acclimate.jobs.run import LackingError, do_all, done
-from acclimate.methods import finetune
-from acclimate.models.encoder import configuration_of
+from acclimate.methods.recipes import finetune
+from acclimate.models.configuration import configuration_of
 from acclimate.races.contestants import MEASURED, Entries
 from acclimate.races.outcome import dev_row
 from acclimate.races.recipe import ALL

@@ -31,8 +31,7 @@ from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
-from acclimate.methods.probe import PROBED
-from acclimate.methods.scratch import CONTROL
+from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races import report
 from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
@@ -49,6 +48,7 @@ from acclimate.races.search import FineTuned
 from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.task import PROBED
 from acclimate.training.run import CHECKPOINT
 
 PLACES = (USE, ENCODER, FITTED, FORMER_USE)  # directories of models; the last one is that of version 0.2
@@ -77,15 +77,19 @@ def hold_first(out: Path) -> Iterator[None]:
         yield
 
 
-def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None) -> Materials:
+def materials_for(
+    inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, trains: bool = True
+) -> Materials:
     """Return what the race runs on. Raises ValueError as `materials_of` does.
 
     Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
     that is pretrained here needs it in any case.
+
+    trains: False for a dry run, which does not show what the race could detect
     """
     raw, checkpoints = inputs.raw, inputs.checkpoints
     racing = [*recipe.names(domain=raw.domain is not None, general=raw.general is not None), *checkpoints]
-    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing), "folds": recipe.folds}
+    about: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": len(racing) * trains, "folds": recipe.folds}
     about["finetune"] = recipe.finetune
     limit = parse_budget(budget) if budget else None
     seconds = math.inf
@@ -155,7 +159,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None
     with TemporaryDirectory() as place:
-        materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget)
+        materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
         race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)

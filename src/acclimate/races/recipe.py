@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, T
 
 from acclimate.core.settings import SEEDS, AboveZero, BatchSize, Count, Range, check_no_more, check_ranges
 from acclimate.data import retrieve
-from acclimate.methods import METHODS, Contestant, Method, baselines, finetune, scratch
+from acclimate.methods import METHODS, Contestant, Method, baselines
 from acclimate.methods.method import check_names, load_method
-from acclimate.methods.probe import NOT_OF_A_STATE, PROBED
+from acclimate.methods.recipes import finetune, scratch
 from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
+from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]

@@ -25,7 +25,7 @@ from typing import Any
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import listed, percent, points
 from acclimate.core.steps import finetuning_steps
-from acclimate.core.types import Progress, Watch, unwatched
+from acclimate.core.types import NotFiniteError, Progress, Watch, unwatched
 from acclimate.data.materials import Fold
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_of, with_needs
@@ -52,7 +52,6 @@ from acclimate.races.search import (
 )
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNTOUCHED
-from acclimate.training.gradients import NotFiniteError
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
 SLOWER = 1.05  # times the last round that the next one may take

@@ -18,14 +18,14 @@ from typing import Literal
 
 import numpy as np
 
+from acclimate.core.types import NotFiniteError
 from acclimate.jobs.job import Job, result_of
-from acclimate.methods import finetune
+from acclimate.methods.recipes import finetune
 from acclimate.races.contestants import Entries, tested, tested_baseline
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNTOUCHED
-from acclimate.training.gradients import NotFiniteError
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The functions of jobs: each reads directories, calls a method, writes to `out`, and returns JSON values.
 
 A result holds no times, so a study that was killed and continued writes the same results. Seconds are in `clock.json`.
+The functions import what trains, because a race is planned with their names alone.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
-from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
-from acclimate.models.encoder import configuration_of
+from acclimate.methods import baselines, method_called
+from acclimate.methods.recipes.finetune import FinetuneRecipe
+from acclimate.methods.recipes.scratch import ScratchRecipe
+from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
@@ -45,15 +48,19 @@ def pretrain(
 
     general: a second corpus, whose rows are mixed with those of `corpus`
     """
+    from acclimate.methods import scratch
+
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
     places |= {"general": str(general)} if general is not None else {}
     places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
-    stated = settings.from_mapping(scratch.ScratchRecipe, {**recipe, **places})
+    stated = settings.from_mapping(ScratchRecipe, {**recipe, **places})
     return _trained(out, scratch.adapt(stated, out, watch=watch))
 
 
 def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
     """Write a model of the same architecture and vocabulary with random weights."""
+    from acclimate.methods import scratch
+
     checkpoint = scratch.untrained(checkpoint_of(model), out, seed=seed)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
@@ -142,6 +149,8 @@ def heldout(
     *, out: Path, watch: Watch, corpus: Path, model: str | Path, max_tokens: int, whole_words: bool = True
 ) -> Result:
     """Return the MLM loss on held-out text, of the domain or general: methods/mlm.py::HeldOutLoss."""
+    from acclimate.methods import mlm
+
     found = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch)
     return {name: value for name, value in found._asdict().items() if value is not None}
 
@@ -155,8 +164,10 @@ def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched:
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
+    from acclimate.methods import finetune
+
     inputs = {"task": str(task), "model": checkpoint_of(model)}
-    checkpoint = finetune.adapt(settings.from_mapping(finetune.FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
+    checkpoint = finetune.adapt(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
     chosen = {"dev": finetune.dev_score(out), "loss": finetune.least_dev_loss(out)}
     chosen["width"] = configuration_of(checkpoint.path).hidden_size
     learnt: Result = files.read_record(out / finetune.LEARNT)
@@ -165,6 +176,8 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
 
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
+    from acclimate.methods import finetune
+
     return {
         "looks": files.read_record(finetune.last_attempt(out) / finetune.DEV),
         "predicted_dev": files.read_record(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
@@ -173,11 +186,15 @@ def seen_on_dev(out: Path) -> Result:
 
 def test(*, out: Path, watch: Watch, by: str, task: Path, tuned: Path) -> Result:
     """Score a fine-tuned checkpoint on the test set, once; the look is recorded under the name `by`."""
+    from acclimate.methods import finetune
+
     return finetune.test(Checkpoint(tuned / CHECKPOINT), open_prepared(task), by=by, watch=watch)
 
 
 def test_together(*, out: Path, watch: Watch, by: str, task: Path, first: Path, second: Path) -> Result:
     """Score an ensemble of two fine-tuned checkpoints on the test set, once, and on dev."""
+    from acclimate.methods import finetune
+
     checkpoints = [Checkpoint(tuned / CHECKPOINT) for tuned in (first, second)]
     return finetune.test_ensemble(checkpoints, open_prepared(task), by=by, watch=watch)
 
@@ -192,6 +209,8 @@ def probed(
     threshold: Threshold = "half",
 ) -> Result:
     """Fit a probe of the frozen encoder on the training rows, and score it on dev."""
+    from acclimate.methods import probe
+
     prepared = open_prepared(task)
     found = probe.probe(checkpoint_of(model), prepared, precision=precision, threshold=threshold, watch=watch)
     probe.write_layer(found.layer, out)
@@ -211,6 +230,8 @@ def test_probe(
     *, out: Path, watch: Watch, by: str, task: Path, model: str | Path, fitted: Path, precision: Precision
 ) -> Result:
     """Score a fitted probe on the test set, once; the look is recorded under the name `by`."""
+    from acclimate.methods import probe
+
     layer, prepared = probe.read_layer(fitted), open_prepared(task)
     seen = read_result(fitted)
     tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
@@ -219,6 +240,8 @@ def test_probe(
 
 def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Path) -> Result:
     """Write the checkpoint of a frozen encoder with the layer of its probe, and return what the probe scored on dev."""
+    from acclimate.methods import finetune, probe
+
     seen = read_result(fitted)
     checkpoint = finetune.write_frozen(probe.read_layer(fitted), checkpoint_of(model), task, out, watch=watch)
     scores = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}

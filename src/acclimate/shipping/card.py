@@ -19,8 +19,9 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Example, Score
 from acclimate.data.examination import Leak
 from acclimate.jobs.job import DIRECTORY, JOB, WALL
+from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.loading import EMBEDDED, HUB_ID, MADE_FROM, origin
-from acclimate.models.task_layers import OF_MENTIONS, pooling_of
+from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions

@@ -34,9 +34,10 @@ from transformers import (
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, Batch, Example, Label, Watch, counted, unwatched
+from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.light import bottleneck_of
 from acclimate.models.loading import quiet
-from acclimate.models.task_layers import OF_MENTIONS, layer_of, pooling_of, sequence_layer_of
+from acclimate.models.task_layers import layer_of, pooling_of, sequence_layer_of
 from acclimate.tasks.metrics import RANKS
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import WORD, encode_rows

@@ -29,7 +29,8 @@ from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score,
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
-from acclimate.models.encoder import configuration_of, load_tokenizer
+from acclimate.models.configuration import configuration_of
+from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import PREDICT
 from acclimate.models.loading import EMBEDDED, FOLDER, SAFE_ENDINGS, origin
 from acclimate.races.outcome import path_of, read_outcome

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
-from acclimate.models.task_layers import OF_MENTIONS, pooling_of
+from acclimate.models.formats import OF_MENTIONS
+from acclimate.models.task_layers import pooling_of
 from acclimate.shipping.check import Loaded
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import split_words

@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import special
 
 from acclimate.core.types import Label, Score
 from acclimate.statistics.significance import Comparison
@@ -83,6 +82,8 @@ class PowerDesign:
 
         It can be larger than 1 less the score, and then no possible improvement is detected with this power.
         """
+        from scipy import special
+
         items, seeds = items or self.items, seeds or self.seeds
         for name, number in (("items", items), ("seeds", seeds)):
             if number < 2:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from acclimate.core.types import Score
 from acclimate.statistics.adaptation import (
@@ -248,6 +247,8 @@ def improvement(difference: float, components: Components, seeds: int) -> tuple[
     alone = one_run + float(components.items)
     if alone == 0:
         return None, 0.0, 1.0
+    from scipy import special
+
     error, freedom = float(np.sqrt(components.variance)), min(float(components.freedom), NORMAL)
     ratio = float(np.clip(difference / error, -NORMAL, NORMAL))
     ends = (error * noncentrality(ratio, freedom, tail) for tail in (1 - LEVEL / 2, LEVEL / 2))

@@ -51,7 +51,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special  # not scipy.stats, which takes six tenths of a second to load
 
 from acclimate.core.types import Score
 from acclimate.tasks.task import Metric, Values
@@ -224,6 +223,8 @@ def residual_of(shares_Sn: Values) -> Values:
 
 def p_value(difference: npt.ArrayLike, variance: Components | Total) -> Values:
     """(...,) the two-sided p of Student's t; 1 where the difference is 0, and 0 where it is not but nothing varies."""
+    from scipy import special
+
     error = np.sqrt(variance.variance)
     ratio = np.divide(np.abs(difference), error, out=np.full_like(error, np.inf), where=error > 0)
     return np.where(np.asarray(difference) == 0, 1.0, 2.0 * special.stdtr(variance.freedom, -ratio))
@@ -231,6 +232,8 @@ def p_value(difference: npt.ArrayLike, variance: Components | Total) -> Values:
 
 def half_width(variance: Components | Total, *, level: float = LEVEL) -> Values:
     """(...,) half the width of a difference's (1 - level) interval, which is the difference whose p is `level`."""
+    from scipy import special
+
     return np.asarray(-special.stdtrit(variance.freedom, level / 2) * np.sqrt(variance.variance))
 
 
@@ -244,6 +247,8 @@ def bounds(
 
     freedom  degrees of freedom to take in place of the components'; for one summand of a weighted sum, those of the sum
     """
+    from scipy import special
+
     quantile = -special.stdtrit(components.freedom if freedom is None else freedom, level / 2)
     if least < 0:
         inside = np.clip(mean, -1 + NEAR_1, 1 - NEAR_1)
@@ -274,7 +279,8 @@ def noncentrality(ratio: float, freedom: float, tail: float) -> float:
     It is the root of an integral over log u, on which the trapezoid rule converges exponentially. (SciPy 1.17 has
     special.nctdtrinc, which does not return for some ordinary values.)
     """
-    from scipy.optimize import brentq  # takes .2 s, and a dry run needs none of it
+    from scipy import special
+    from scipy.optimize import brentq
 
     # log u has about mean 0 and standard deviation sqrt(2 / freedom); its left tail falls as exp(freedom / 2 log u)
     log_u = np.linspace(-80.0, 40.0, 2_001) / np.sqrt(freedom)

@@ -26,7 +26,8 @@ from acclimate.core.types import SPLITS
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
-from acclimate.methods import baselines, finetune
+from acclimate.methods import baselines
+from acclimate.methods.recipes import finetune
 from acclimate.races import work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import enter, tested_baseline

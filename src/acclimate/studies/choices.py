@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from acclimate.core.settings import Count, check_ranges
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
-from acclimate.methods import finetune
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.recipes import finetune
+from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.compare import Against
 from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.recipe import Seeds

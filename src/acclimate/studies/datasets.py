@@ -15,7 +15,7 @@ from acclimate.core.types import Example, Split
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.published import CATALOGUES
 from acclimate.data.sources import Inputs, dataset_of
-from acclimate.methods.finetune import PAPERS, FinetuneRecipe, without_idle_settings
+from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named

@@ -32,22 +32,17 @@ from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, labelled_of
 from acclimate.jobs.job import Job
-from acclimate.methods import METHODS, dga, distil, finetune, light, mlm, sequence_contrast, token_contrast
-from acclimate.methods.domain import DomainRecipe
-from acclimate.models.encoder import configuration_of
-from acclimate.models.gates import PLACES, heads_known
+from acclimate.methods import METHODS, dga
+from acclimate.methods.recipes import distil, finetune, light, mlm, sequence_contrast, token_contrast
+from acclimate.methods.recipes.dga import DgaRecipe
+from acclimate.methods.recipes.domain import DomainRecipe
+from acclimate.models.configuration import configuration_of
+from acclimate.models.families import PLACES
+from acclimate.models.gates import heads_known
 from acclimate.models.loading import resolved
 from acclimate.races import work
 from acclimate.races.compare import Against, Key
-from acclimate.races.contestants import (
-    Adapting,
-    check_adaptations,
-    looks_at,
-    on_domain,
-    starts,
-    tested,
-    with_model,
-)
+from acclimate.races.contestants import Adapting, check_adaptations, looks_at, on_domain, starts, tested, with_model
 from acclimate.races.design import Cell, Design, HeldOutLosses, adaptings_of, fine_tunings, heldout_columns
 from acclimate.races.recipe import (
     HeldOutMasks,
@@ -147,7 +142,7 @@ class DgaStudyRecipe:
     # the dropout of BERT and RoBERTa: two passes over a text have to differ
     adapt: DomainRecipe = field(default_factory=lambda: DomainRecipe(dropout=0.1, attention_dropout=0.1))
     """Settings that all methods adapt with."""
-    dga: dga.DgaRecipe = field(default_factory=dga.DgaRecipe)
+    dga: DgaRecipe = field(default_factory=DgaRecipe)
     """Further settings of DGA. A setting of `adapt` is refused here, and in the next four groups."""
     light: light.LightRecipe = field(default_factory=light.LightRecipe)  # further settings of adapter and prompt
     distil: distil.DistilRecipe = field(default_factory=distil.DistilRecipe)  # further settings of KD and AdaptedDeiT

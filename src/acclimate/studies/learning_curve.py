@@ -34,8 +34,9 @@ from acclimate.core.types import SPLITS, Split, Watch, unwatched
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import DIRECTORY, JOB, Job, Result, Work, decided
-from acclimate.methods import probe, scratch
-from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods import probe
+from acclimate.methods.recipes import scratch
+from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.models.encoder import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
@@ -71,6 +72,7 @@ from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, shares_of, with_fewer
 from acclimate.tasks.rows import encoded, places_of, with_labels
 from acclimate.tasks.splitting import nested_subsets
+from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK
 from acclimate.training.plan import Precision, device
@@ -112,7 +114,7 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
             f"each size cannot tell what adapting is worth in labels. Set seeds={FEWEST_DRAWS}, or "
             f"learning_curve.finetune=no"
         )
-    if task.kind not in probe.PROBED and stated.finetune != "yes":
+    if task.kind not in PROBED and stated.finetune != "yes":
         raise ValueError(
             f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
             f"--learning-curve out"
@@ -139,7 +141,7 @@ def follow(
     if not best_adapted(raced, race.searches[0].entries):
         return StudyEnd("Learning curves: none, as no adapted contestant learnt anything.")
     tunes = _tunes(race, raced, out, limit)
-    if not tunes and materials.task.kind not in probe.PROBED:
+    if not tunes and materials.task.kind not in PROBED:
         return StudyEnd(f"Learning curves: none. {FEW}")
     outcome = run(design(race, out, out, raced=raced, tunes=tunes), out, watch=watch)
     text = write_page(page(outcome), NAME, out)
@@ -163,7 +165,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     if raced is not None and raced.only_probed and not probe_only:
         raced = None  # the race itself is still to come
     with TemporaryDirectory() as place:
-        materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget)
+        materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check(recipe, materials, probe_only=probe_only)
         race = race_design(recipe, materials, budget=limit, probe_only=probe_only)
         curves = design(race, out, Path(place), raced=raced, tunes=recipe.learning_curve.finetune == "yes")
@@ -190,7 +192,7 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
     sizes = sizes_of(task, stated.shares)
     best = (best_adapted(raced, entries) if raced else "") or SOME
     cells: list[Cell] = []
-    if task.kind in probe.PROBED:
+    if task.kind in PROBED:
         for name in (UNTOUCHED, best):
             cells += _probed(name, entries, sizes, draws=stated.draws, seed=stated.seed)
     if tunes:
@@ -389,8 +391,8 @@ def encode(*, out: Path, watch: Watch, task: Path, model: str | Path, precision:
     """Write the states of train, dev and test by each read-out to STATES, and the labels of train; no label of test."""
     begun = time.perf_counter()
     where, prepared = checkpoint_of(model), open_prepared(task)
-    if prepared.kind not in probe.PROBED:
-        raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed; these can: {', '.join(probe.PROBED)}")
+    if prepared.kind not in PROBED:
+        raise ValueError(f"a task of kind '{prepared.kind}' cannot be probed; these can: {', '.join(PROBED)}")
     tokenizer = load_tokenizer(where)
     encoder, has_pooler = probe.load_encoder(where)
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature

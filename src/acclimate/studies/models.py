@@ -9,9 +9,10 @@ from statistics import fmean
 from typing import Any
 
 from acclimate.core import files
-from acclimate.methods import finetune, scratch
+from acclimate.methods import scratch
 from acclimate.methods.baselines import BASELINE, DICTIONARY
-from acclimate.models.encoder import longest_input
+from acclimate.methods.recipes import finetune
+from acclimate.models.configuration import longest_input
 from acclimate.models.loading import identity, resolved, short_names
 from acclimate.races.outcome import NEAR
 from acclimate.training.plan import Plan

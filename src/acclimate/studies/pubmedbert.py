@@ -41,8 +41,11 @@ from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
-from acclimate.methods import extend, finetune, scratch
-from acclimate.methods.finetune import without_idle_settings
+from acclimate.methods import extend, scratch
+from acclimate.methods.recipes import finetune
+from acclimate.methods.recipes.extend import ExtendRecipe
+from acclimate.methods.recipes.finetune import without_idle_settings
+from acclimate.methods.recipes.scratch import ScratchRecipe
 from acclimate.races import work
 from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
@@ -117,8 +120,8 @@ class PubmedbertStudyRecipe:
     heldout_masks: HeldOutMasks = "words"
     """Masks of the losses on held-out text: of whole words, in nats a word, which models with different vocabularies
     have in common; or with "both" of pieces too, in further columns, where the models mask pieces."""
-    scratch: scratch.ScratchRecipe = field(
-        default_factory=lambda: scratch.ScratchRecipe(
+    scratch: ScratchRecipe = field(
+        default_factory=lambda: ScratchRecipe(
             vocabulary=8_000,
             layers=2,
             hidden=128,
@@ -130,7 +133,7 @@ class PubmedbertStudyRecipe:
             plan=Plan(batch=64, rate=2e-3, warmup=0.1),
         )
     )  # settings of every pretraining; each model trains on `scratch.tokens` tokens
-    extend: extend.ExtendRecipe = field(default_factory=extend.ExtendRecipe)
+    extend: ExtendRecipe = field(default_factory=ExtendRecipe)
     """How words are added to the general vocabulary."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
     """Settings of fine-tuning that are tried on dev."""
@@ -285,7 +288,7 @@ def _masks_pieces(recipe: PubmedbertStudyRecipe) -> bool:
 def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
     """Write the model with words of the corpus added to its vocabulary."""
     given = {"corpus": str(corpus), "model": work.checkpoint_of(model)}
-    checkpoint = extend.adapt(settings.from_mapping(extend.ExtendRecipe, {**recipe, **given}), out, watch=watch)
+    checkpoint = extend.adapt(settings.from_mapping(ExtendRecipe, {**recipe, **given}), out, watch=watch)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
@@ -298,11 +301,11 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     stated = recipe.scratch
     on_domain = {"corpus": texts["domain"], **({"dev": texts["heldout"]} if "heldout" in texts else {})}
 
-    def pretrained(label: str, recipe: scratch.ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
+    def pretrained(label: str, recipe: ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
         # settings that are not read, since a vocabulary or a model is given, are at their defaults
         unread = (*LEARNING, *(SHAPE if "model" in needs else ())) if needs else ()
         usual: dict[str, Any] = {
-            setting.name: setting.default for setting in fields(scratch.ScratchRecipe) if setting.name in unread
+            setting.name: setting.default for setting in fields(ScratchRecipe) if setting.name in unread
         }
         job = job_of(f"pretrain, {label}", PRETRAIN, replace(recipe, **usual), corpora)
         return replace(job, needs=needs)
@@ -332,7 +335,7 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
     return models
 
 
-def _scaled(stated: scratch.ScratchRecipe, times: float) -> scratch.ScratchRecipe:
+def _scaled(stated: ScratchRecipe, times: float) -> ScratchRecipe:
     """Return the settings for so many times the length: of tokens, or of steps where tokens do not set the length."""
     if stated.tokens:
         return replace(stated, tokens=int(stated.tokens * times))

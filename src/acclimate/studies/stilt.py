@@ -34,9 +34,9 @@ from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
-from acclimate.methods import finetune
-from acclimate.methods.finetune import FinetuneRecipe, without_idle_settings
-from acclimate.methods.stilt import Intermediate, check_chained
+from acclimate.methods.recipes import finetune
+from acclimate.methods.recipes.finetune import FinetuneRecipe, without_idle_settings
+from acclimate.methods.recipes.stilt import Intermediate, check_chained
 from acclimate.races.compare import Against, Contrast, Key, Mean
 from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.outcome import CellResult, Outcome

@@ -31,8 +31,8 @@ from acclimate.data.inputs import gather
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split
 from acclimate.data.sources import Inputs, dataset_of
 from acclimate.jobs.job import Job
-from acclimate.methods import finetune, mlm, tapter
-from acclimate.models.encoder import longest_input
+from acclimate.methods.recipes import finetune, mlm, tapter
+from acclimate.models.configuration import longest_input
 from acclimate.races.compare import Against
 from acclimate.races.contestants import enter, starts
 from acclimate.races.design import Cell, Design, adaptings_of, fine_tunings, heldout_columns, scored
@@ -45,7 +45,7 @@ from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.references import normalised_words
-from acclimate.text.vectors.vectors import Skipgram
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.training.plan import Plan
 
 GLANCED = 64  # dev examples of the first stage that are scored where its dev set chooses nothing

@@ -38,6 +38,8 @@ from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
+from acclimate.methods.recipes.finetune import FinetuneRecipe
+from acclimate.methods.recipes.tlm import METHOD, TlmRecipe, unsuited
 from acclimate.races import work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
@@ -74,9 +76,9 @@ FIGURE_1 = "Figure 1: mean score by FLOP"
 FOLDER = RECIPES / "tlm"
 
 
-def _of_a_race() -> tlm.TlmRecipe:
+def _of_a_race() -> TlmRecipe:
     """Return a race's settings of TLM for a small encoder."""
-    raced: tlm.TlmRecipe = RaceRecipe().tlm
+    raced: TlmRecipe = RaceRecipe().tlm
     return replace(raced, finetune=FINETUNING_OF_SMALL)
 
 
@@ -113,7 +115,7 @@ class TlmStudyRecipe:
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
-    tlm: tlm.TlmRecipe = field(default_factory=_of_a_race)
+    tlm: TlmRecipe = field(default_factory=_of_a_race)
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
@@ -145,7 +147,7 @@ class TlmVariant:
     """
 
     name: str
-    tlm: tlm.TlmRecipe | None
+    tlm: TlmRecipe | None
     retrieval: retrieve.RetrieveRecipe
     second: bool = False
 
@@ -250,7 +252,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
             for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
                 retrieval = _retrieval(variant, most, seed, sources) if variant.tlm.reads_corpus else None
                 seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
-                drawn.append(adapted(f"stage 1{here}, seed {seed}", tlm.METHOD, seeded, retrieval, materials))
+                drawn.append(adapted(f"stage 1{here}, seed {seed}", METHOD, seeded, retrieval, materials))
         firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
         if variant.tlm is None or variant.tlm.stage_2:
             stage_2 = _of_model(recipe) if variant.tlm is None else variant.tlm.finetune
@@ -272,7 +274,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
     return TlmColumn(materials, tuple(cells), losses)
 
 
-def of_table_b1(dataset: str, scale: Scale) -> tlm.TlmRecipe:
+def of_table_b1(dataset: str, scale: Scale) -> TlmRecipe:
     """Return the settings of a dataset of the paper at a scale, from the recipes that come with acclimate.
 
     Raises ValueError for a dataset that has none: GLUE's have one scale, and others are not in the paper.
@@ -288,19 +290,19 @@ def of_table_b1(dataset: str, scale: Scale) -> tlm.TlmRecipe:
             f"{dataset} has no settings at the {scale} scale: {', '.join(known)} have all three, those of "
             f"GLUE 'small'. Leave scales out, to train it with tlm and retrieval"
         )
-    return settings.from_toml(tlm.TlmRecipe, file)
+    return settings.from_toml(TlmRecipe, file)
 
 
-def _stated(recipe: TlmStudyRecipe, dataset: str) -> tlm.TlmRecipe:
+def _stated(recipe: TlmStudyRecipe, dataset: str) -> TlmRecipe:
     """Return the settings of every variant but for what is varied."""
     return of_table_b1(dataset, recipe.scales[0]) if recipe.scales and recipe.vary != SCALE else recipe.tlm
 
 
-def _of_model(recipe: TlmStudyRecipe) -> finetune.FinetuneRecipe:
+def _of_model(recipe: TlmStudyRecipe) -> FinetuneRecipe:
     """Return the settings with which the given model is fine-tuned: Table A.1's where scales are those of the paper."""
     if not recipe.scales:
         return recipe.tlm.finetune
-    stated = settings.from_toml(finetune.FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
+    stated = settings.from_toml(FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
     return replace(stated, model="")
 
 
@@ -393,7 +395,7 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
         raise ValueError("TLM retrieves from general text: give --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
     materials = materials_of(inputs, seeds=race.seeds, comparisons=on_test)
-    if joint and (why := tlm.unsuited(materials.task.kind, None)):
+    if joint and (why := unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Take another method for this task")
     return materials
 

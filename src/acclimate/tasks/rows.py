@@ -251,7 +251,7 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
         pieces = np.asarray(encoded["input_ids"][number], dtype=np.int64)
         offsets = np.asarray(encoded["offset_mapping"][number], dtype=np.int64).reshape(-1, 2)
         word = _first_pieces(text, offsets)
-        for window, centre in _windows(len(pieces), room):
+        for window, centre in windows(len(pieces), room):
             kept = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
             kept[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[centre]
             ids.append(np.concatenate([before, pieces[window], after]))
@@ -296,8 +296,11 @@ def _first_pieces(words: Sequence[str], offsets: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def _windows(pieces: int, room: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the pieces of each window, and those of them that it predicts: each piece is predicted by one window."""
+def windows(pieces: int, room: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the pieces of each window, and those of them that it predicts: each piece is predicted by one window.
+
+    room: pieces that a window holds at most
+    """
     if pieces <= room:
         yield slice(0, pieces), slice(0, pieces)
         return

@@ -20,6 +20,8 @@ from acclimate.core.types import SPLITS, Example, Label, Split
 from acclimate.tasks.tags import words_of
 
 Kind = Literal["tokens", "sequence", "multilabel", "score", "span"]
+PROBED: tuple[Kind, ...] = ("sequence", "multilabel", "score", "tokens")  # a span's ends are no label of a state
+NOT_OF_A_STATE = "a linear layer on the state of a text, or of a word, does not say where an answer begins and ends"
 Values = npt.NDArray[np.float64]
 
 

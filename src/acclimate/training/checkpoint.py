@@ -6,6 +6,8 @@ before.json       the cost of what a method computed from the text before the fi
 state-<steps>/    weights and the optimiser's state as safetensors, the step as JSON; the newest two are kept, and if
                   the newest is damaged the one before it is used. Removed once the run's result is written
 stable-<steps>/   the state before the rate falls, from which a plan with more steps goes on; it stays
+
+Functions import torch where they need it, so that a log is read without it.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
-from torch import Tensor
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Cost, Stream
-from acclimate.training.loop import Step, adamw, train
-from acclimate.training.objective import Objective
 from acclimate.training.plan import Plan, device, loss_scaler
-from acclimate.training.shards import cut_like, end, gathered, unsharded
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from acclimate.training.loop import Step
+    from acclimate.training.objective import Objective
 
 AGAIN = "again"  # a directory: the second attempt of a run that learnt nothing (methods/finetune.py)
 LOG = "log.jsonl"
@@ -72,6 +74,9 @@ def resumable(
     It yields only the steps that are still to do. So the caller must write to a file what it keeps of a step before
     the step is saved, unless that is a function of the weights. Call `finish` once the run's result is written.
     """
+    from acclimate.training.loop import adamw, train
+    from acclimate.training.shards import end
+
     directory.mkdir(parents=True, exist_ok=True)
     every = settings.from_environment("ACCLIMATE_SAVE_SECONDS", SAVE_SECONDS) if save_seconds is None else save_seconds
     objective.to(device())  # first, because the optimiser's state is loaded to where the weights lie
@@ -290,6 +295,10 @@ def save(
     plan    if given, the state before its rate falls is kept as `stable-*`, and later states record the plan's length
     scaler  of the loss, with precision float16
     """
+    from safetensors.torch import save_file
+
+    from acclimate.training.shards import gathered, unsharded
+
     optimised = {
         f"optimiser.{key}.{name}": gathered(value)
         for name, parameter in objective.named_parameters()
@@ -369,10 +378,14 @@ def _tensors_of(objective: Objective) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in tensors.items() if not name.startswith(made_anew)}
 
 
-@torch.no_grad()
 def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) -> None:
+    import torch
+    from safetensors import safe_open
+
+    from acclimate.training.shards import cut_like, unsharded
+
     parameters = dict(objective.named_parameters())
-    with safe_open(path, framework="pt") as file, unsharded(objective):
+    with torch.no_grad(), safe_open(path, framework="pt") as file, unsharded(objective):
         places = _tensors_of(objective)
         for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
             kind, _, rest = key.partition(".")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from acclimate.core import ranks
-from acclimate.core.types import Batch
+from acclimate.core.types import Batch, NotFiniteError
 from acclimate.training.kernels import arithmetic, attends_by_row
 from acclimate.training.objective import VIEWS, Objective, cut
 from acclimate.training.pieces import Layout, in_order, pack, pad, together
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 WAY_OUT = "Lower the rate, lengthen the warm-up, or look at these texts; the last saved state is from before."
 OF_FIRST = "No weight has moved yet: look at these texts, and at the weights of {}, which may be damaged."
-
-
-class NotFiniteError(ValueError):
-    """A loss or gradient is not finite. The weights are still those of the step before."""
 
 
 def layouts_of(objective: Objective, batch: Batch, plan: Plan, where: torch.device) -> list[Layout]:

@@ -18,11 +18,11 @@ from acclimate.core.types import HELDOUT_LOOKS, HELDOUT_SEGMENTS, SUB_WORDS, Bat
 from acclimate.models.loading import head_drawn
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches
-from acclimate.training.loop import Step
-from acclimate.training.objective import MaskedLanguageLoss, measure
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from acclimate.training.loop import Step
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class LossPath:
         out: Path,
         watch: Watch,
     ) -> None:
+        from acclimate.training.objective import MaskedLanguageLoss
+
         self.objective, self.out = MaskedLanguageLoss(model), out
         self.head = not head_drawn(model)
         self.every = looks.every
@@ -88,6 +90,8 @@ class LossPath:
         return self._look(step.number)
 
     def _look(self, step: int) -> dict[str, float]:
+        from acclimate.training.objective import measure
+
         found = {name: measure(self.objective, batches)["mlm"] for name, batches in self.batches.items()}
         self.losses[step] = found
         if ranks.is_first():

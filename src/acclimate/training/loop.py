@@ -29,8 +29,8 @@ import torch
 from torch.distributed._composable.replicate import replicate
 
 from acclimate.core import machines, ranks
-from acclimate.core.types import Cost, Stream
-from acclimate.training.gradients import NotFiniteError, accumulate, config_of, layouts_of, name_texts, way_out
+from acclimate.core.types import Cost, NotFiniteError, Stream
+from acclimate.training.gradients import accumulate, config_of, layouts_of, name_texts, way_out
 from acclimate.training.kernels import kernels
 from acclimate.training.objective import Objective
 from acclimate.training.optimiser import AdamW, gradient_by_rows, word_embeddings

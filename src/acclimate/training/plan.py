@@ -1,15 +1,16 @@
-"""How to optimise: steps, batch, rate and precision."""
+"""How to optimise: steps, batch, rate and precision. Functions import torch, so that a race is planned without it."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-import torch
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from acclimate.core.settings import AboveZero, BatchSize, Count, Positive, Range, check_ranges
+
+if TYPE_CHECKING:
+    import torch
 
 COUPLED = 4_096  # tokens of a piece on a CPU whose rows are compared with each other
 
@@ -96,6 +97,8 @@ def device() -> torch.device:
 
     So a Mac's GPU ("mps") has to be asked for. Raises ValueError for a device that is not there.
     """
+    import torch
+
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     chosen = os.environ.get("ACCLIMATE_DEVICE") or ("cuda" if there["cuda"] else "cpu")
     if not there.get(chosen):
@@ -112,6 +115,8 @@ def autocast_type(precision: Precision, where: torch.device) -> torch.dtype | No
     "auto" takes bfloat16 where the device multiplies it in hardware; emulated it is slower than float32. A CUDA device
     without it (V100, T4) gets float16; a Mac's GPU gets float32, in which it is exact.
     """
+    import torch
+
     if precision != "auto":
         return {"float32": None, "bfloat16": torch.bfloat16, "float16": torch.float16}[precision]
     if where.type == "cuda":
@@ -127,6 +132,8 @@ def loss_scaler(plan: Plan, where: torch.device) -> torch.amp.GradScaler | None:
 
     Raises ValueError for a plan that shards: each process would see infinite gradients in its part alone.
     """
+    import torch
+
     if autocast_type(plan.precision, where) is not torch.float16:
         return None
     if plan.shard:

@@ -18,21 +18,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
-from acclimate.models.encoder import save_model
 from acclimate.models.loading import EMBEDDED, PROVENANCE, origin
 from acclimate.models.sentence_modules import OMITTED, adapters_obstacle, is_classifier, sentence_modules
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
-from acclimate.training.loop import Step
-from acclimate.training.objective import Objective, measure
 from acclimate.training.plan import Plan, device
-from acclimate.training.shards import unsharded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from acclimate.training.loop import Step
+    from acclimate.training.objective import Objective
 
 CHECKPOINT = "checkpoint"
 RUN = "run.json"
@@ -68,6 +66,8 @@ def run(
 
     Where the loss jumps, the watch gets the size of the spike at each such step, and a note at the first of all.
     """
+    from acclimate.training.shards import unsharded
+
     jumped = False
     for step in resumable(objective, stream, plan, directory, until=until):
         values: dict[str, Any] = {name: getattr(step, name) for name in REPORTED}
@@ -104,6 +104,8 @@ def write_checkpoint(
     Equal runs give equal bytes, because nothing in it depends on the clock or on where files lie: the recipe is written
     without the places of its inputs, which `sources` names by their content.
     """
+    from acclimate.models.encoder import save_model
+
     path = out / CHECKPOINT
     if ranks.is_first():
         with files.new_directory(path) as temporary:
@@ -231,6 +233,8 @@ def _version(package: str) -> str:
 
 def environment() -> dict[str, str]:
     """Return the processor, system, threads and device of this process."""
+    import torch
+
     return {
         "machine": platform.machine(),
         "system": platform.system(),
@@ -281,6 +285,8 @@ class LossCurve:
     def _look(self, step: int) -> dict[str, float]:
         if not self.batches:
             return {}
+        from acclimate.training.objective import measure
+
         losses = measure(self.objective, self.batches, self.plan)
         self.losses[step] = losses
         if ranks.is_first():

@@ -8,29 +8,29 @@ Where one thread computes, a trial counts the processor time of the program, so 
 not change it. The time that the system takes to hand out memory is left out: a trial is the first to touch its memory,
 which on a virtual machine can take longer than the step itself, while a training keeps its memory from step to step.
 With several threads a trial measures seconds and divides them by the load of the machine. The cache holds speeds of an
-idle machine; a forecast multiplies them by the present load.
+idle machine; a forecast multiplies them by the present load. It also holds the device and the threads that PyTorch
+computes with here, so that a speed that is known is found without importing torch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from acclimate.core import files, machines, ranks, settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Progress, Watch, unwatched
-from acclimate.models.encoder import configuration_of, longest_of_config, weights_by_part
-from acclimate.models.heads import has_sparse_head
-from acclimate.training.loop import adamw, train
-from acclimate.training.objective import MaskedLanguageLoss
+from acclimate.models.configuration import longest_of_config, usable_configuration
 from acclimate.training.plan import Plan, device
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ SHORT = 0.1  # processor seconds, below which the system may not tell which were
 SPENT = 0.4  # seconds that the larger step may take; with twice as many forecasts spread as far
 SPIN = 0.25  # seconds in which `busy` computes
 PREDICTED = 0.15  # of the tokens
-KEPT = "speeds"  # folder in core.files.cache()
+KEPT, PYTORCH = "speeds", "pytorch"  # folders in core.files.cache()
+# what decides the device and the threads of PyTorch, beside its version and the processors of this machine
+ENVIRONMENT = ("ACCLIMATE_DEVICE", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_THREAD_LIMIT")
+GPUS = Path("/proc/driver/nvidia/gpus")  # a folder for each
 FORMAT = 9  # of a kept result: raise it where what a trial measures, or a field of it, changes
 
 
@@ -108,6 +111,11 @@ def speed_of(
 
 def _tried(model: PreTrainedModel, length: int, plan: Plan) -> Speed:
     """Return the speed of the model in one small and one larger step. The model is changed, so it is thrown away."""
+    from acclimate.models.encoder import weights_by_part
+    from acclimate.models.heads import has_sparse_head
+    from acclimate.training.loop import adamw, train
+    from acclimate.training.objective import MaskedLanguageLoss
+
     objective, plan = MaskedLanguageLoss(model), replace(plan, steps=1, compile=False)
     optimiser = adamw(objective, plan)
     sizes = (*weights_by_part(model), model.config.num_hidden_layers, model.config.hidden_size, has_sparse_head(model))
@@ -142,6 +150,8 @@ def random_rows(rows: int, length: int, vocabulary: int) -> Batch:
 @contextlib.contextmanager
 def clock() -> Iterator[Callable[[], float]]:
     """Yield a function that returns, after the block, the seconds that it would take on this machine when idle."""
+    import torch
+
     alone = device().type == "cpu" and torch.get_num_threads() == 1
     load = 1.0 if alone or device().type != "cpu" else busy()
     wall, own, both = time.perf_counter(), _own(), time.process_time()
@@ -163,7 +173,7 @@ def _own() -> float:
 
 def busy() -> float:
     """Return how many times as long a computation takes here now as on the machine when idle, at least 1."""
-    if device().type != "cpu":
+    if computing()["device"] != "cpu":
         return 1.0
     wall, processor = time.perf_counter(), time.thread_time()
     while time.perf_counter() - wall < SPIN:
@@ -176,30 +186,61 @@ def trial_record(about: Mapping[str, Any], measure: Callable[[], Mapping[str, An
 
     about: what decides the speed beside processor, threads, device, processes and the version of PyTorch, plain values
     """
-    where = device()
-    machine = {
-        "machine": [platform.node(), platform.machine(), machines.processors()],
-        "device": torch.cuda.get_device_name(where) if where.type == "cuda" else where.type,
-        "threads": torch.get_num_threads(),
+    conditions = {
+        "machine": _machine(),
+        **computing(),
         "processes": ranks.world(),  # they share the machine, and each step
-        "torch": torch.__version__,
+        "torch": version("torch"),
         "format": FORMAT,
+        **about,
     }
-    conditions = {**machine, **about}
-    path = files.cache() / KEPT / f"{settings.digest(conditions)[:16]}.json"
-    record: dict[str, Any] | None = None
-    if ranks.is_first() and path.exists():
-        with contextlib.suppress(files.DamagedError):
-            record = files.read_object(path, names=("measured",))["measured"]
-    record = ranks.agree(record)  # all processes of torchrun measure, or none
+    record = ranks.agree(_kept(KEPT, conditions) if ranks.is_first() else None)  # all of torchrun measure, or none
     if record is not None:
         return record, True
     measured = dict(measure())
-    with contextlib.suppress(OSError):  # a forecast works without a cache
-        if ranks.is_first():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            files.write_json(path, {"of": conditions, "measured": measured})
+    if ranks.is_first():
+        _keep(KEPT, conditions, measured)
     return measured, False
+
+
+def computing() -> dict[str, Any]:
+    """Return the device that PyTorch computes on and the number of its threads.
+
+    They are kept under all that decides them. So a process that has not loaded torch reads what an earlier one found.
+    """
+    environment = {name: os.environ.get(name) for name in ENVIRONMENT}
+    gpus = sorted(gpu.name for gpu in GPUS.iterdir()) if GPUS.is_dir() else []
+    conditions = {"machine": _machine(), "torch": version("torch"), "environment": environment, "gpus": gpus}
+    record = _kept(PYTORCH, conditions)
+    if record is not None and "torch" not in sys.modules:
+        return record
+    import torch
+
+    where = device()
+    name = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
+    found = {"device": name, "threads": torch.get_num_threads()}
+    if record is None:
+        _keep(PYTORCH, conditions, found)
+    return found
+
+
+def _machine() -> list[str | int]:
+    return [platform.node(), platform.machine(), machines.processors()]
+
+
+def _kept(folder: str, conditions: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what was kept under these conditions; None if there is nothing that can be read."""
+    path = files.cache() / folder / f"{settings.digest(conditions)[:16]}.json"
+    with contextlib.suppress(files.DamagedError):
+        return dict(files.read_object(path, names=("measured",))["measured"]) if path.exists() else None
+    return None
+
+
+def _keep(folder: str, conditions: Mapping[str, Any], measured: Mapping[str, Any]) -> None:
+    path = files.cache() / folder / f"{settings.digest(conditions)[:16]}.json"
+    with contextlib.suppress(OSError):  # a forecast works without a cache
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_json(path, {"of": conditions, "measured": measured})
 
 
 def in_steps(length: float) -> float:
@@ -212,6 +253,6 @@ def model_key(model: str | Path) -> str:
 
     Dropout counts: at 0 nothing is drawn, and attention takes another kernel.
     """
-    stated = configuration_of(model).to_dict()
+    stated = usable_configuration(model).to_dict()
     ignored = ("_name_or_path", "transformers_version", "id2label", "label2id", "architectures")
     return settings.digest({name: str(value) for name, value in stated.items() if name not in ignored})[:16]

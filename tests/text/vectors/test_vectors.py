@@ -18,6 +18,7 @@ import pytest
 from acclimate.text.vectors import training
 from acclimate.text.vectors.files import open_bin, write_bin
 from acclimate.text.vectors.kernels import WHOLE, train_lines
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.vectors.training import (
     NumberedText,
     alias_table,
@@ -28,7 +29,7 @@ from acclimate.text.vectors.training import (
     retention,
     train_rows,
 )
-from acclimate.text.vectors.vectors import Skipgram, open_vectors, train_vectors
+from acclimate.text.vectors.vectors import open_vectors, train_vectors
 from skipgram_loss import skipgram_loss
 
 # fasttext 0.9.3: train_unsupervised(text, "skipgram", dim=8, bucket=300, minCount=2, epoch=3, thread=10, minn=2,

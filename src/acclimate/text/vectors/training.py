@@ -17,58 +17,22 @@ from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 
 from acclimate.core.machines import in_turn, processors
-from acclimate.core.settings import AboveZero, Count, Positive, Range, check_ranges
 from acclimate.core.types import Progress, Watch, counted, unwatched
 from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_bin, open_vec
 from acclimate.text.vectors.kernels import WHOLE, random_vectors, subwords, train_lines
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.words import word_spans
 
-LARGEST = (1 << 31) - 1  # of a number that the compiled loops take
 _LINE_END, _LEFT_OUT = -1, -2
 _BLOCK = 1 << 20  # numbers that are held before they are written
 # Numbers that a thread takes at a time: a hundredth of the text, within these bounds. A chunk keeps the rates of its
 # place in the text, so a delayed thread would train a large chunk of a short text late and at outdated rates.
 _CHUNK, _LEAST_CHUNK = 20_000, 1_000  # at most, at least
 _LANES = 16  # the length of a row is a multiple of this, so that vector instructions cover all of it
-
-
-@dataclass(frozen=True)
-class Skipgram:
-    """Skip-gram with negative sampling and n-grams; the defaults are the official tool's, but for `dim` (there 100)."""
-
-    dim: Positive = 300  # length of a vector
-    epochs: Positive = 5  # passes over the text
-    min_count: Positive = 5
-    """A word that occurs less often in the text gets no vector; if the given file has one for it, that stays."""
-    rate: AboveZero | None = None
-    """Learning rate at the start; it falls to 0 in proportion to the words read. None: .05, or .025 where vectors go on
-    from a .bin file."""
-    window: Positive = 5
-    """Most words to either side that a word is trained to predict; the number is drawn anew for each word, from 1 to
-    this."""
-    negatives: Positive = 5  # wrong words for each right one, drawn in proportion to the square root of their counts
-    shortest: Positive = 3  # fewest characters of an n-gram, "<" and ">" included
-    longest: Count = 6  # most characters of an n-gram; 0: no n-grams
-    buckets: Annotated[int, Range(least=1, most=LARGEST)] = 2_000_000
-    """Number of rows that n-grams share; each takes `dim` numbers of 4 bytes."""
-    sample: AboveZero = 1e-4  # words above this share of the text are left out at random
-    lower: bool = False  # lower-case the text first
-    seed: Annotated[int, Range(least=0, most=LARGEST)] = 0  # seed of the first vectors, and of the words that are drawn
-    threads: Count = 0
-    """Number of threads; 0: as many as there are processors. With 1, equal runs give equal bytes."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, "skipgram.")
-        if self.longest and self.shortest > self.longest:
-            raise ValueError(
-                f"n-grams of {self.shortest} to {self.longest} characters: shortest must be at most longest. "
-                " Set longest=0 for none"
-            )
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,9 @@ import numpy as np
 
 from acclimate.core.types import Watch, unwatched
 from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, SKIPGRAM, Bin, Header, Vec, number_blocks, write_bin
+from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.vectors.training import (
     InitialVectors,
-    Skipgram,
     VectorsOf,
     WordRows,
     ngrams,

@@ -1,0 +1,278 @@
+"""What a race is planned with of methods/finetune.py: its settings, and its value of `Method`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from acclimate.core.figures import listed
+from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
+from acclimate.core.steps import finetuning_steps
+from acclimate.core.types import Example
+from acclimate.methods.baselines import constant_on_dev
+from acclimate.methods.method import Method, deferred
+from acclimate.methods.recipes.adversarial import Ascents, check_smart
+from acclimate.methods.recipes.mlm import Epochs, check_length
+from acclimate.models.families import LoraLayers
+from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooling, SequenceLayer, Transitions
+from acclimate.tasks.prepared import Prepared
+from acclimate.tasks.tags import Scheme
+from acclimate.tasks.thresholds import Threshold, has_threshold, reached_by_shares
+from acclimate.training.plan import Plan
+
+Tagging = Literal["given", Scheme]  # how entities are tagged in training: as the task has it, or in a scheme
+
+OF_TAGS = ("tag_layer", "tag_transitions", "tag_transitions_rate", "tag_scheme")  # settings for tagged words alone
+OF_TEXTS = ("sequence_layer", "pooler")  # settings for labels of whole texts alone
+WIDTH = 768  # dimensions of the encoder whose rate `rate_by_width` states
+SPARED = 0.25  # of dev at least, or a look reads all of it
+
+
+@dataclass(frozen=True)
+class FinetuneRecipe:
+    """Fine-tuning. The defaults of this class are the preset "robust". PAPERS, below, is the other preset: rate, batch
+    and epochs within BLURB's search range (1e-5 to 5e-5, 16 or 32, 2 to 60).
+    """
+
+    # Mosbach et al. (2021, 2006.04884): small rates, a warm-up, many epochs. Zhang et al. (2021, 2006.05987): few rows
+    # need more steps. Kumar et al. (2022, 2202.10054): a head that begins as a probe keeps what the encoder knows.
+
+    presets: ClassVar[Mapping[str, FinetuneRecipe]] = {}  # filled below
+    besides: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "epochs": {"least_steps": 0, "most_epochs": 0.0},
+        "plan.rate": {"rate_by_width": False},
+    }
+    inputs: ClassVar[tuple[str, ...]] = ("model", "task")  # what no preset changes
+
+    # what is fine-tuned, and on what
+    model: str = ""  # checkpoint to start from: a local directory or a hub id
+    task: Path = Path()  # the labelled data: a directory that tasks.prepared.prepare wrote
+
+    # how it is trained
+    preset: Literal["papers", "robust"] = "robust"
+    """Where the settings below start from. "robust": as measurement chooses on train and dev, for encoders of any size
+    and for few rows. "papers": as the five papers fine-tune. Settings that you state come on top."""
+    epochs: Epochs = 10.0
+    """Passes over the training rows; 0: plan.steps sets the length. If you state it, least_steps and most_epochs are 0
+    unless you state them beside it, in the same file or command. BLURB: 2 to 60."""
+    plan: Plan = field(default_factory=lambda: Plan(batch=16, rate=3e-5, warmup=0.1))
+    """Steps, batch, rate, precision; BLURB: batches of 16 or 32 at 1e-5, 3e-5 or 5e-5, 10% warm-up. A rate
+    that you state is not scaled: it sets rate_by_width=false, unless you state that too."""
+    rate_by_width: bool = True
+    """Whether plan.rate is the rate of an encoder of 768 dimensions: one of D dimensions then learns at (768 / D)^2
+    times that rate. Stated search.rates are not scaled either."""
+    layer_decay: Annotated[float, Range(least=0, most=1)] = 0.0
+    """Rate of each layer in multiples of the rate of the layer above it, above 0 and at most 1; the embeddings are the
+    lowest layer. 0: 0.9 for an encoder of 12 layers or more, 1 for others."""
+    least_steps: Count = 500  # number of steps at least, where `epochs` gives fewer
+    most_epochs: Epochs = 60.0
+    """Number of passes over the training rows at most, whatever `least_steps` says; 0: no limit."""
+    patience: Count = 6
+    """Number of looks in a row without a better dev score after which training stops; 0: it never stops early."""
+    dropout: Dropout = 0.1  # dropout of hidden states and before the output layer, 0 to 1; BLURB: .1
+    attention_dropout: Dropout | None = None  # dropout of attention, 0 to 1; None: as the model's configuration has it
+
+    # which weights become the checkpoint
+    looks: Positive = 20  # number of times that dev is scored, at least 1, evenly spaced, the last one at the end
+    dev_sample: Count = 1000
+    """Number of examples that a look at dev reads, where dev is larger by a third or more; as many as train has, if
+    those are more. 0: all of dev. The chosen weights are always scored on all of dev."""
+    choose: Literal["best", "last"] = "best"
+    """Which weights are kept: those of the best look at dev, or of the last step."""
+    retry: bool = True
+    """Repeat a run that learnt nothing, with twice the steps: at a third of the rate if its training loss rose or
+    became infinite, else at three times the rate."""
+    averaged: Positive = 3
+    """Number of best looks whose weights are averaged."""
+
+    # the head
+    head: Literal["fresh", "probe", "kept"] = "probe"
+    """"fresh": a new head with random weights. "probe": a new head that starts as the linear layer that a probe fits on
+    the frozen encoder; where no probe exists (spans, CRFs, LSTMs, MLPs), random weights that learn ten times as fast.
+    "kept": the head of the fine-tuned checkpoint that `model` names."""
+    head_rate: AboveZero = 1.0  # learning rate of the head and pooler in multiples of plan.rate, above 0; not of a CRF
+    special_tokens: tuple[str, ...] = ()  # strings that the tokenizer keeps whole, such as markers around mentions
+
+    # LoRA (Hu et al., 2021)
+    lora_rank: Count = 0
+    """Rank of the low-rank adapters through which the encoder is trained, r; 0: all its weights are trained. The head
+    is trained in full. It needs the package peft (`pip install acclimate[lora]`) and higher rates than full training.
+    """
+    lora_alpha: AboveZero = 16.0  # the adapters' product is multiplied by lora_alpha / lora_rank
+    lora_dropout: Dropout = 0.0  # dropout before the adapters, 0 to 1
+    lora_layers: LoraLayers = "attention"
+    """Which linear layers have adapters: those of "attention", or "all", those of the feed-forward part included."""
+
+    # the head of whole texts
+    pooling: Literal[Pooling, "auto"] = "auto"
+    """What the output layer reads of a text. "pooler": the first token through the family's layers, as transformers
+    has it. "first": the state of the first token. "mean": the mean state of all tokens. "mentions" and "starts": the
+    states of the two mentions of a relation (Table 12), of "mentions" the largest value of each dimension, of
+    "mentions-mean" their mean. "pair": of a pair of texts the mean of each, u and v, with |u - v| and u v. "auto": what
+    a probe reads best on the training rows."""
+    pooler: Literal["fresh", "kept"] = "kept"
+    """Whether a trained pooler of the checkpoint (as next sentence prediction leaves one) is kept or drawn anew."""
+    sequence_layer: SequenceLayer = "linear"
+    """Layer between the encoder and the labels of whole texts: linear, LSTM (Table 10), or MLP: a dense layer and tanh
+    before the linear one. An LSTM or MLP takes the place of a pooler: pooling "pooler" then reads as "first" does."""
+    threshold: Threshold = "dev"
+    """What is predicted from the outputs. "half": the most probable class; of several labels each above 0.5. "dev":
+    what scores best on dev, where one number moves all rare classes (logit adjustment), or the threshold of all labels;
+    the checkpoint has it in its biases, so that transformers predicts the same. It means nothing where the metric is
+    accuracy."""
+
+    # the head of texts with several labels each
+    base_rates: bool = True
+    """Whether the biases of a drawn head start at the labels' frequencies in the training rows, in place of 0. A head
+    that begins as a probe has them anyway."""
+
+    # the head of tagged words
+    tag_layer: OutputLayer = "linear"  # layer between the encoder and the tags of words: linear, LSTM or CRF (Table 10)
+    tag_transitions: Transitions = "any"
+    """Which tags a CRF may predict after each other: any, or those that the tag "scheme" allows."""
+    tag_transitions_rate: AboveZero = 1.0  # learning rate of the CRF's weights in multiples of plan.rate, above 0
+    tag_scheme: Tagging = "given"  # how entities are tagged in training (Table 11); predictions are scored as given
+
+    # SMART (Jiang et al., 2020)
+    smart: Annotated[float, Range(least=0, hint=", where 0 leaves SMART out")] = 0.0
+    """Weight of SMART's smoothness term, lambda_s, at least 0; 0: none; the paper tries 1, 3 and 5."""
+    smart_step: AboveZero = 1e-3  # length of a step of the search for the perturbation, eta, above 0; the paper: 1e-3
+    smart_noise: AboveZero = 1e-5  # standard deviation of the noise that the search starts from, sigma; the paper: 1e-5
+    smart_radius: AboveZero = 1e-5
+    """The most by which a number of a word's embedding is changed, epsilon; the paper: 1e-5."""
+    smart_ascents: Ascents = 1  # number of steps of the search, at least 1; the paper: 1
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        check_length(self.epochs, self.plan)
+        if 0 < self.most_epochs < self.epochs:
+            raise ValueError(
+                f"most_epochs = {self.most_epochs:g} is out of range: at least epochs = {self.epochs:g}, or 0: no limit"
+            )
+        if self.averaged > 1 and self.choose == "last":
+            raise ValueError(
+                f"averaged = {self.averaged} takes the best looks, but choose is 'last'. Set averaged=1, or choose=best"
+            )
+        for name, without in (("tag_transitions", "any"), ("tag_transitions_rate", 1.0)):
+            if getattr(self, name) != without and self.tag_layer not in CRF_LAYERS:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} is for a CRF, but tag_layer is '{self.tag_layer}'. Set "
+                    f"tag_layer to {' or '.join(CRF_LAYERS)}, or leave {name} out"
+                )
+        for name, without in (("lora_alpha", 16.0), ("lora_dropout", 0.0), ("lora_layers", "attention")):
+            if getattr(self, name) != without and not self.lora_rank:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)!r} is for LoRA, but lora_rank is 0. Set lora_rank to 8, or leave "
+                    f"{name} out"
+                )
+        if self.lora_rank and self.special_tokens:
+            raise ValueError(
+                f"special_tokens = {list(self.special_tokens)} adds rows to the embeddings, which LoRA does not train. "
+                f"Set lora_rank=0, or leave special_tokens out"
+            )
+        check_smart(self)
+
+
+PAPERS = FinetuneRecipe(
+    preset="papers",
+    epochs=10.0,
+    least_steps=0,
+    most_epochs=0.0,
+    plan=Plan(batch=32, rate=3e-5, warmup=0.1),
+    rate_by_width=False,
+    layer_decay=1.0,
+    patience=0,
+    looks=10,
+    dev_sample=0,
+    retry=False,
+    averaged=1,
+    head="fresh",
+    pooling="pooler",
+    pooler="fresh",
+    base_rates=False,
+    threshold="half",
+)
+FinetuneRecipe.presets = MappingProxyType({"robust": FinetuneRecipe(), "papers": PAPERS})
+
+
+def looked_at(recipe: FinetuneRecipe, task: Prepared) -> int:
+    """Return the number of dev examples that a look reads: all, unless a sample spares a share SPARED of them."""
+    train, dev = task.sizes["train"], task.sizes["dev"]
+    size = max(recipe.dev_sample, train) if recipe.dev_sample else dev
+    return size if size <= (1 - SPARED) * dev else dev
+
+
+def dev_sample_of(recipe: FinetuneRecipe, task: Prepared) -> list[Example]:
+    """Return the dev examples that a look reads, the same ones for all contestants and seeds."""
+    dev, size = [*task.examples("dev")], looked_at(recipe, task)
+    if size == len(dev):
+        return dev
+    return [dev[int(place)] for place in np.sort(np.random.default_rng(0).choice(len(dev), size, replace=False))]
+
+
+def without_reading(recipe: FinetuneRecipe, task: Prepared, examples: Sequence[Example]) -> float:
+    """Return the score on examples of dev that a model reaches which has learnt nothing of the texts: that of the best
+    constant answer, or of the classes' shares where dev decides what is predicted from them.
+    """
+    constant = constant_on_dev(task, examples)
+    if recipe.threshold == "dev" and task.kind == "sequence" and has_threshold(task):
+        return max(constant, reached_by_shares(task, examples))
+    return constant
+
+
+def plan_of(recipe: FinetuneRecipe, rows: int, width: int) -> Plan:
+    """Return the plan with its steps and its rate. rows: for training; width: dimensions of the encoder."""
+    return replace(recipe.plan, steps=finetuning_steps(recipe, rows), rate=rate_of(recipe, width))
+
+
+def rate_of(recipe: FinetuneRecipe, width: int) -> float:
+    """Return the peak learning rate of an encoder of `width` dimensions."""
+    return recipe.plan.rate * (WIDTH / width) ** 2 if recipe.rate_by_width else recipe.plan.rate
+
+
+def rates_text(recipes: Sequence[FinetuneRecipe], width: int) -> str:
+    """Return the peak rates as text, with their scaling by width if there is any."""
+    recipe_rates = [*dict.fromkeys(f"{recipe.plan.rate:g}" for recipe in recipes)]
+    peak_rates = [*dict.fromkeys(f"{rate_of(recipe, width):.3g}" for recipe in recipes)]
+    if not any(recipe.rate_by_width for recipe in recipes) or width == WIDTH:
+        peak_rates = recipe_rates
+    scaling = f", which is {listed(recipe_rates)} times ({WIDTH} / {width})\N{SUPERSCRIPT TWO}"
+    return f"peak rate{'s' * (len(peak_rates) > 1)} {listed(peak_rates)}{scaling * (peak_rates != recipe_rates)}"
+
+
+def without_idle_settings(recipe: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
+    """Return the recipe, with settings that have no effect on the task as the preset has them; for tasks that share one
+    recipe.
+    """
+    default = FinetuneRecipe.presets[recipe.preset]
+    return replace(recipe, **{name: getattr(default, name) for name in _idle(recipe, task)})
+
+
+def check_heeded(recipe: FinetuneRecipe, tasks: Sequence[Prepared]) -> None:
+    """Raises ValueError for a setting that was changed but has no effect on any of the tasks."""
+    default = FinetuneRecipe.presets[recipe.preset]
+    for name in sorted(set.intersection(*(_idle(recipe, task) for task in tasks))):
+        if (value := getattr(recipe, name)) != getattr(default, name):
+            raise ValueError(
+                f"finetune.{name} = {value!r} means nothing on {', '.join(task.name for task in tasks)}. Leave it out"
+            )
+
+
+def _idle(recipe: FinetuneRecipe, task: Prepared) -> set[str]:
+    """Return the names of the settings that have no effect on the task."""
+    of_words = task.kind in ("tokens", "span")
+    idle = {"pooling"} if of_words else set()
+    idle |= {"pooling"} if recipe.pooling in OF_MENTIONS and task.two_places != "mentions" else set()
+    idle |= {"pooling"} if recipe.pooling == "pair" and task.two_places != "pair" else set()
+    idle |= {*OF_TAGS} if task.kind != "tokens" else set()
+    idle |= {"base_rates"} if task.kind != "multilabel" else set()
+    idle |= {"threshold"} if not has_threshold(task) else set()
+    return idle | ({*OF_TEXTS} if of_words else set())
+
+
+METHOD = Method("finetune", FinetuneRecipe, deferred("acclimate.methods.finetune", "adapt"))
