@@ -13,7 +13,8 @@ import argparse
 import statistics
 from pathlib import Path
 
-from acclimate.methods import baselines, probe, terms_and_states
+from acclimate.methods import baselines, probe
+from acclimate.races import terms_and_states
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encoded, places_of
 from acclimate.tasks.thresholds import Threshold, has_threshold

@@ -19,9 +19,9 @@ import acclimate
 import toys
 from acclimate.core import files
 from acclimate.jobs.lock import differences
-from acclimate.methods import terms_and_states
 from acclimate.methods.baselines import TfidfRecipe
 from acclimate.methods.probe import probe
+from acclimate.races import terms_and_states
 from acclimate.races.contestants import enter
 from acclimate.races.lengths import Lengths
 from acclimate.races.rounds import shortened

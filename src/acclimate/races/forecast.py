@@ -24,12 +24,12 @@ from acclimate.methods import Method, finetune, method_called, mlm
 from acclimate.methods.baselines import TfidfRecipe
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import ScratchRecipe, positions
-from acclimate.methods.terms_and_states import CHOOSING, FITTED, settings_of
 from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder
 from acclimate.models.task_layers import times_hidden
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.terms_and_states import CHOOSING, FITTED, settings_of
 from acclimate.races.work import COMBINE
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows

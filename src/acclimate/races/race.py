@@ -26,11 +26,11 @@ from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
-from acclimate.methods import Method, terms_and_states
+from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.probe import PROBED
 from acclimate.methods.scratch import CONTROL
-from acclimate.races import report
+from acclimate.races import report, terms_and_states
 from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter

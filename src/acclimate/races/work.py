@@ -16,9 +16,10 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.types import Checkpoint, Watch
 from acclimate.data import retrieve as retrieving
 from acclimate.jobs.job import RESULT, Result, Work, read_result
-from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch, terms_and_states
+from acclimate.methods import baselines, finetune, method_called, mlm, probe, scratch
 from acclimate.models.encoder import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
+from acclimate.races import terms_and_states
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus

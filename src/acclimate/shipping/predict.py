@@ -44,13 +44,13 @@ from acclimate.core.types import (
     Watch,
     unwatched,
 )
-from acclimate.methods import terms_and_states
 from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
 from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
-from acclimate.methods.terms_and_states import TermsAndStates
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.encoder import load_tokenizer, longest_of_config
 from acclimate.models.task_layers import OF_MENTIONS, crf_of, pooling_of, transitions_of
+from acclimate.races import terms_and_states
+from acclimate.races.terms_and_states import TermsAndStates
 from acclimate.shipping.texts import (
     CARD,
     Asking,

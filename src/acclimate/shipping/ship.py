@@ -29,13 +29,13 @@ from acclimate.core.prompt import prompt_length
 from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
-from acclimate.methods.terms_and_states import ENCODER, read_with_encoder
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.encoder import configuration_of, load_tokenizer
 from acclimate.models.formats import PREDICT
 from acclimate.models.loading import EMBEDDED, FOLDER, SAFE_ENDINGS, origin
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
+from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
