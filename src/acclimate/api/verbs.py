@@ -206,7 +206,7 @@ def race(
     workers, cluster, threads, gpu_share   where the jobs run
     track        names of trackers, such as "tensorboard"
     contestants  names such as "TAPT", methods of yours (methods.Method), or "file.py::NAME" of one; None: TAPT, DAPT
-                 with a corpus, frozen and TF-IDF; "all": every one whose texts are given
+                 with a corpus, frozen, TF-IDF + encoder and TF-IDF; "all": every one whose texts are given
     recipe       a TOML file with settings, or a RaceRecipe
     progress     False: show none
     watch        is called with the progress of every stage too

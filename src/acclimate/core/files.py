@@ -34,7 +34,7 @@ _CUT_SHORT = re.compile(r"\d+ requested and \d+ written$")  # numpy's error, whi
 _LOADED = re.compile(
     r"(?!\.).*\.(safetensors|bin|pt|pth|ckpt|gguf|model|index\.json)|(adapter_config|config|modules|tokenizer|vocab|"
     r"tokenizer_config|special_tokens_map|added_tokens|sentence_bert_config|config_sentence_transformers|"
-    r"quantize_config|quant_config|baseline)\.json|(vocab|merges)\.txt"
+    r"quantize_config|quant_config|baseline|combined)\.json|(vocab|merges)\.txt"
 )
 _LONG_NAME = 120  # bytes
 _ABANDONED = 24 * 3600  # seconds without a change

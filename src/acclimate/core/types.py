@@ -21,6 +21,7 @@ HELDOUT_LOOKS = "heldout.json"
 HELDOUT_SEGMENTS = 512  # largest number of segments of a text that such a look reads; of more, a seeded sample
 SUB_WORDS = ", sub-words"  # what the name of a loss ends with whose masks are of sub-words, not of whole words
 BASELINE_FILE = "baseline.json"  # in the directory of a fitted baseline, by which it is known
+COMBINED_FILE = "combined.json"  # likewise of a linear model on terms and on the states of an encoder
 DEV_SCORES = "dev.json"  # file of a fine-tuning: [[step, score on dev], ...] of its looks
 NOT_PREDICTED = -100  # the label of a position that no loss counts (PyTorch's ignore_index)
 TAGS = "tags"  # of `Batch.tokens`: the tag of a word at its first piece, NOT_PREDICTED elsewhere

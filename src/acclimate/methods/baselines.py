@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 BASELINE = "TF-IDF"
 DICTIONARY = "word list"  # of tasks in which words have tags
 WEIGHTS = "baseline.safetensors"
+STRENGTHS = 2  # of those that TF-IDF tries, beside an encoder's states
+CHOOSING, FITTED = 5_000, 50_000  # rows at most that choose its settings there, and that are fitted: states fill memory
 
 ClassWeights = Literal["balanced", "equal"]
 Labels = Sequence[Label]
@@ -141,6 +144,15 @@ class TfidfRecipe:
         return replace(
             self, strengths=one, alphas=one, class_weights=(setting.class_weights,), longest=(setting.longest,)
         )
+
+
+def settings_with_states(recipe: TfidfRecipe, kind: str) -> tuple[TfidfSetting, ...]:
+    """Return the settings that are tried beside an encoder's states (races/terms_and_states.py), the strongest
+    regularisation first.
+    """
+    longest = (max(recipe.longest),) if recipe.longest else ()
+    few = replace(recipe, strengths=recipe.strengths[:STRENGTHS], alphas=recipe.alphas[:STRENGTHS], longest=longest)
+    return tuple(sorted(few.tried(kind), key=lambda tried: tried.strength, reverse=kind == "score"))
 
 
 @dataclass(frozen=True)
@@ -387,37 +399,61 @@ BaselineModel = TfidfModel | WordList
 
 def write_baseline(model: BaselineModel, out: Path) -> None:
     """Write the model to `out/baseline.json`, and its numbers to `out/baseline.safetensors`."""
-    about: dict[str, Any] = {"kind": model.kind, "labels": model.labels}
     if isinstance(model, WordList):
-        about |= {"exact": model.exact, "lowered": model.lowered, "new": model.new}
+        about = {"exact": model.exact, "lowered": model.lowered, "new": model.new}
+        files.write_json(out / BASELINE_FILE, {"kind": model.kind, "labels": model.labels, **about})
     else:
-        features, linear = model.features, model.linear
-        about |= {"longest": features.longest, "paired": features.paired, "terms": features.terms}
-        arrays = {"idf": features.idf_T, "column": features.column_T, "value": features.value_T}
-        arrays |= {"weights": linear.weights_CF, "bias": linear.bias_C}
-        files.write_bytes(out / WEIGHTS, save({name: np.ascontiguousarray(each) for name, each in arrays.items()}))
-    files.write_json(out / BASELINE_FILE, about)
+        write_tfidf(model, out / BASELINE_FILE, out / WEIGHTS)
+
+
+def write_tfidf(
+    model: TfidfModel,
+    path: Path,
+    weights: Path,
+    *,
+    about: Mapping[str, Any] = MappingProxyType({}),
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({}),
+) -> None:
+    """Write the model's terms to the JSON file `path`, and its numbers to `weights`, of safetensors.
+
+    about, arrays: what else the files hold, by other names than those of the model
+    """
+    features, linear = model.features, model.linear
+    found = {"idf": features.idf_T, "column": features.column_T, "value": features.value_T}
+    found |= {"weights": linear.weights_CF, "bias": linear.bias_C, **arrays}
+    files.write_bytes(weights, save({name: np.ascontiguousarray(each) for name, each in found.items()}))
+    terms = {"longest": features.longest, "paired": features.paired, "terms": features.terms}
+    files.write_json(path, {"kind": model.kind, "labels": model.labels, **terms, **about})
 
 
 def read_baseline(directory: Path) -> BaselineModel:
     """Return the model that `write_baseline` wrote. Raises DamagedError, naming the file, if it is none."""
     path = directory / BASELINE_FILE
+    kind, labels = _kind_and_labels(path, ("tokens", *FITS))
+    return _read_word_list(path, labels) if kind == "tokens" else read_tfidf(path, path.with_name(WEIGHTS))[0]
+
+
+def _kind_and_labels(path: Path, kinds: Sequence[str]) -> tuple[Any, Sequence[str]]:
     about = files.read_object(path, names=("kind", "labels"), way_out=_WAY_OUT)
     kind, labels = about["kind"], about["labels"]
-    kinds = ("tokens", *FITS)
-    _require(isinstance(kind, str) and kind in kinds, path, f"kind = {kind!r:.60}; known are {', '.join(kinds)}")
-    _require(_are_texts(labels), path, "labels is no list of names")
-    _require(len(set(labels)) == len(labels), path, "labels has a name twice")
-    return _read_word_list(path, labels) if kind == "tokens" else _read_tfidf(path, kind, labels)
+    require(isinstance(kind, str) and kind in kinds, path, f"kind = {kind!r:.60}; known are {', '.join(kinds)}")
+    require(_are_texts(labels), path, "labels is no list of names")
+    require(len(set(labels)) == len(labels), path, "labels has a name twice")
+    return kind, labels
 
 
 _WAY_OUT = "Copy the folder again, or give the command of the race again"
 
 
-def _require(condition: bool, file: Path, fault: str) -> None:
+def require(condition: bool, file: Path, fault: str) -> None:
     """Raise DamagedError, naming the file and what is wrong with it, unless it is sound."""
     if not condition:
         raise files.DamagedError(f"{file} is damaged: {fault}. {_WAY_OUT}")
+
+
+def is_count(value: Any) -> bool:
+    """Return True if the value is a whole number of at least 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _are_texts(values: Any) -> bool:
@@ -431,20 +467,23 @@ def _read_word_list(path: Path, labels: Sequence[str]) -> WordList:
         has_known_tags = isinstance(words, dict) and all(
             isinstance(tag, str) and tag in labels for tag in words.values()
         )
-        _require(has_known_tags, path, f"{name} is no object of words with tags that labels has")
-    _require(about["new"] in labels, path, f"new = {about['new']!r:.60} is none of labels")
+        require(has_known_tags, path, f"{name} is no object of words with tags that labels has")
+    require(about["new"] in labels, path, f"new = {about['new']!r:.60} is none of labels")
     return WordList(tuple(labels), about["exact"], about["lowered"], about["new"])
 
 
-def _read_tfidf(path: Path, kind: Any, labels: Sequence[str]) -> TfidfModel:
+def read_tfidf(path: Path, weights: Path) -> tuple[TfidfModel, dict[str, np.ndarray]]:
+    """Return the model that `write_tfidf` wrote to the files, and all arrays of `weights`.
+
+    Raises DamagedError, naming the file, if it is none.
+    """
+    kind, labels = _kind_and_labels(path, (*FITS,))
     about = files.read_object(path, names=("longest", "paired", "terms"), way_out=_WAY_OUT)
     longest, paired, terms = about["longest"], about["paired"], about["terms"]
-    is_count = isinstance(longest, int) and not isinstance(longest, bool) and longest >= 1
-    _require(is_count, path, f"longest = {longest!r:.60} is not a number of at least 1")
-    _require(isinstance(paired, bool), path, f"paired = {paired!r:.60} is neither true nor false")
-    _require(_are_texts(terms), path, "terms is no list of terms")
-    weights = path.with_name(WEIGHTS)
-    _require(weights.is_file(), weights, "is missing")
+    require(is_count(longest), path, f"longest = {longest!r:.60} is not a number of at least 1")
+    require(isinstance(paired, bool), path, f"paired = {paired!r:.60} is neither true nor false")
+    require(_are_texts(terms), path, "terms is no list of terms")
+    require(weights.is_file(), weights, "is missing")
     try:
         arrays = load(weights.read_bytes())
     except SafetensorError as error:
@@ -454,15 +493,15 @@ def _read_tfidf(path: Path, kind: Any, labels: Sequence[str]) -> TfidfModel:
     shapes = {name: arrays[name].shape for name in expected_shapes if name in arrays}
     weights_CF = arrays.get("weights", np.zeros(0))
     shapes_match = shapes == expected_shapes and weights_CF.ndim == 2 and len(weights_CF) == outputs
-    _require(shapes_match, path, f"its sizes do not match {WEIGHTS}")
+    require(shapes_match, path, f"its sizes do not match {weights.name}")
     for name in ("idf", "value", "weights"):
-        _require(bool(np.isfinite(arrays[name]).all()), weights, f"{name} has values that are NaN or infinite")
-    _require(not np.isnan(arrays["bias"]).any(), weights, "bias has values that are NaN")  # -inf: no training row
+        require(bool(np.isfinite(arrays[name]).all()), weights, f"{name} has values that are NaN or infinite")
+    require(not np.isnan(arrays["bias"]).any(), weights, "bias has values that are NaN")  # -inf: no training row
     width, columns = weights_CF.shape[1] - (paired and bool(terms)), arrays["column"]
     columns_exist = columns.dtype.kind in "iu" and (not columns.size or 0 <= columns.min() <= columns.max() < width)
-    _require(columns_exist, weights, f"column has numbers that are none of the {width:,} columns of weights")
+    require(columns_exist, weights, f"column has numbers that are none of the {width:,} columns of weights")
     features = Features(longest, paired, tuple(terms), arrays["idf"], columns, arrays["value"], width)
-    return TfidfModel(features, Linear(kind, tuple(labels), weights_CF, arrays["bias"]))
+    return TfidfModel(features, Linear(kind, tuple(labels), weights_CF, arrays["bias"])), arrays
 
 
 def _one_label(rows: Any, gold: Sequence[Label], labels: Sequence[str], setting: TfidfSetting) -> Linear:

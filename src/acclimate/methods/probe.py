@@ -404,7 +404,7 @@ def _fit(
         counted_rows = 0
         wide = len(kept) < states_RD.shape[1]  # then each fit finds its own, in far less time
         shared[name] = (
-            None if wide or kind == "score" else _principal(_standard(states_RD[kept], *_scales(states_RD[kept])))
+            None if wide or kind == "score" else _principal(_standard(states_RD[kept], *state_scales(states_RD[kept])))
         )
         for fold in range(FOLDS):
             watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
@@ -415,7 +415,7 @@ def _fit(
             known_C = wanted_RC[inside].any(axis=0)
             if kind in ("sequence", "tokens"):
                 outside = outside[known_C[wanted_RC[outside].argmax(1)]]
-            scales = _scales(states_RD[inside])
+            scales = state_scales(states_RD[inside])
             x_RD, y_RD = (_standard(states_RD[rows], *scales) for rows in (inside, outside))
             path = _path(x_RD, wanted_RC[inside], kind, STRENGTHS, steps=CHOOSING_STEPS, shared=shared[name])
             for at, (weight_CD, bias_C) in enumerate(path):
@@ -426,7 +426,7 @@ def _fit(
         fits[name] = (float(losses[best]) / counted_rows if counted_rows else math.inf, STRENGTHS[best])
     read_out = min(fits, key=lambda name: fits[name][0])
     loss, strength = fits[read_out]
-    centre_D, scale_D = _scales(states[read_out])
+    centre_D, scale_D = state_scales(states[read_out])
     x_RD = _standard(states[read_out], centre_D, scale_D)
     ((weight_CD, bias_C),) = _path(x_RD, wanted_RC, kind, [strength], steps=STEPS, shared=shared[read_out])
     watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
@@ -471,7 +471,8 @@ def _wanted(target_R: np.ndarray, kind: str, labels: int, centre: float, unit: f
     return ones_RC
 
 
-def _scales(states_RD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def state_scales(states_RD: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(D,) and (D,) float64, the mean and the scale of each dimension, by which the layer standardises states."""
     centre_D, scale_D = states_RD.mean(0, dtype=np.float64), states_RD.std(0, dtype=np.float64)
     least = LEAST_SCALE * float(np.median(scale_D)) or 1.0
     return centre_D, np.maximum(scale_D, least)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,13 +18,13 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
 from acclimate.jobs.workers import current_workers
 from acclimate.methods import METHODS, Method, code_of
-from acclimate.methods.baselines import BASELINE, baseline_of
+from acclimate.methods.baselines import BASELINE, TfidfRecipe, baseline_of
 from acclimate.methods.recipes import finetune, scratch
 from acclimate.models.configuration import longest_of_config, transformers_configuration, usable_configuration
 from acclimate.models.loading import identity
 from acclimate.races import work
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, Setting, contestants_of
-from acclimate.reports.table import FROZEN, UNTOUCHED
+from acclimate.reports.table import COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import has_threshold
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 RETRIEVE = "retrieve"
-UNTUNED = (BASELINE, FROZEN)  # contestants that are not fine-tuned
+UNTUNED = (BASELINE, *UNADAPTED)  # contestants that are not fine-tuned
 PROBE_PRECISION: Precision = "float32"  # as a head that begins as a probe is fitted: a process that does both fits once
 # fields of `Entries` with the jobs that measure each model, by its name
 MEASURED = ("losses", "general_losses", "sub_word_losses", "general_sub_word_losses", "moves")
@@ -432,18 +433,51 @@ def tested(tuned: Job, task: Prepared) -> Job:
 
 def frozen_job(fitted: Job, task: Prepared) -> Job:
     """Return the job that writes the checkpoint of the frozen encoder with the layer of its probe, `fitted`."""
+    return _of_probe(FROZEN, work.FREEZE, {}, fitted, task)
+
+
+def combined_job(fitted: Job, task: Prepared, recipe: TfidfRecipe) -> Job:
+    """Return the job that fits a linear model on terms and on the frozen encoder's states. fitted: its probe"""
+    stated = {"recipe": _without_places(recipe), "precision": fitted.settings["precision"]}
+    return _of_probe(COMBINED, work.COMBINE, stated, fitted, task)
+
+
+def _of_probe(name: str, kind: Work, stated: Mapping[str, Any], fitted: Job, task: Prepared) -> Job:
+    """Return the job of a contestant that is made of the untouched model's probe, `fitted`."""
     contents = contents_of(task, "about", "train", "dev") | {
         name: value for name, value in fitted.contents.items() if name == "model"
     }
     hub_id = {name: value for name, value in fitted.settings.items() if name == "model"}
-    label = fitted.label.replace(f"probe {UNTOUCHED}", FROZEN)
-    return Job(label, work.FREEZE, hub_id, contents, fitted.places, {**fitted.needs, "fitted": fitted}, alone=True)
+    label = fitted.label.replace(f"probe {UNTOUCHED}", name)
+    needs = {**fitted.needs, "fitted": fitted}
+    return Job(label, kind, {**stated, **hub_id}, contents, fitted.places, needs, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of the baseline at the test set."""
     contents, label = contents_of(task, "about", "test"), f"test {fitted.label}"
     return Job(label, work.TEST_TERMS, {"by": label}, contents, {"task": task.path}, {"fitted": fitted}, alone=True)
+
+
+def tested_combined(fitted: Job, task: Prepared) -> Job:
+    """Return the job that is the one look of a linear model on terms and states at the test set."""
+    contents = {name: value for name, value in fitted.contents.items() if name == "model"}
+    label = f"test {fitted.label}"
+    stated = {name: value for name, value in fitted.settings.items() if name in ("model", "precision")}
+    needs = {name: need for name, need in fitted.needs.items() if name == "model"}
+    return Job(
+        label,
+        work.TEST_COMBINED,
+        {"by": label, **stated},
+        contents_of(task, "about", "test") | contents,
+        {**fitted.places, "task": task.path},
+        {**needs, "fitted": fitted},
+        alone=True,
+    )
+
+
+TESTS = {work.TERMS.name: tested_baseline, work.FREEZE.name: tested, work.COMBINE.name: tested_combined}
+"""Work that fits a contestant which is not fine-tuned -> (its job, task) -> the job of its look at the test set."""
 
 
 @dataclass(frozen=True)
@@ -459,7 +493,8 @@ class Entries:
     moves           model -> the jobs of its word embeddings' distance from the untouched model's, likewise; empty where
                     no method holds on to them
     baseline        the one without an encoder, which tries as many settings as each encoder
-    frozen          the job of the checkpoint of the untouched encoder as it is, with the layer of its probe
+    unadapted       contestant -> its job, of those that read the untouched encoder as it is: FROZEN, which writes its
+                    checkpoint with the layer of its probe, and COMBINED, which fits terms and states
     fresh           contestants whose weights owe nothing to the untouched model
     further         contestant -> the jobs of its further adaptations, where the recipe asks for several
     probes          contestant -> the jobs that probe its model, one for each adaptation; empty where the task cannot
@@ -483,13 +518,18 @@ class Entries:
     sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     general_sub_word_losses: Mapping[str, tuple[Job, ...]] = field(default_factory=dict)
     own_materials: Mapping[str, Materials] = field(default_factory=dict)
-    frozen: Job | None = None
+    unadapted: Mapping[str, Job] = field(default_factory=dict)
 
     @property
     def untuned(self) -> dict[str, Job]:
         """The contestants that are not fine-tuned, and the job that fits each."""
         fits = {} if self.baseline is None else {self.baseline.label: self.baseline}
-        return fits if self.frozen is None else {**fits, FROZEN: self.frozen}
+        return {**fits, **self.unadapted}
+
+    @property
+    def untuned_tests(self) -> dict[str, Job]:
+        """Those contestants, and the look of each at the test set."""
+        return {name: TESTS[job.work.name](job, self.materials.task) for name, job in self.untuned.items()}
 
     @property
     def seeds(self) -> range:
@@ -625,11 +665,10 @@ def enter(
     other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
     measured = {name: model for name, model in models.items() if name not in (*other, *own)}
     losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both, own=own)
-    baseline = None
+    baseline, task = None, materials.task
+    terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
     if BASELINE in names:
-        task = materials.task
         contents = contents_of(task, "about", "train", "dev")
-        terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
         fitted = job_of(baseline_of(task.kind), work.TERMS, terms, {})
         baseline = replace(fitted, contents=contents, places={"task": task.path}, alone=True)
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *own, *names)}
@@ -640,9 +679,12 @@ def enter(
         moves = _moves(moved, base, materials)
     probes = _probes(racing, further, materials, recipe.finetune, own) if materials.task.kind in PROBED else {}
     entries = Entries(recipe, materials, base, racing, {}, {}, moves, baseline, fresh, further, probes, fine_tunes)
-    if FROZEN in names:
-        entries = replace(entries, frozen=frozen_job(probes[UNTOUCHED][0], materials.task))
-    return replace(entries, **losses, own_materials=own).with_trials(len(recipe.settings()))
+    jobs: dict[str, Callable[[Job, Prepared], Job]] = {
+        FROZEN: frozen_job,
+        COMBINED: partial(combined_job, recipe=terms),
+    }
+    unadapted = {name: jobs[name](probes[UNTOUCHED][0], task) for name in UNADAPTED if name in names}
+    return replace(entries, **losses, unadapted=unadapted, own_materials=own).with_trials(len(recipe.settings()))
 
 
 def _start(recipe: RaceRecipe, materials: Materials) -> tuple[Job | None, PreTrainedConfig]:

@@ -13,7 +13,7 @@ from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.types import Cost, Watch, unwatched
 from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.jobs.workers import Processes, current_workers, limit_threads
-from acclimate.races.contestants import Entries, tested, tested_baseline
+from acclimate.races.contestants import Entries, tested
 from acclimate.races.design import Design, Search, entries_of, in_common
 from acclimate.races.forecast import Forecasts, costs_of
 from acclimate.races.rounds import as_raced, in_order, lengths_of, notes_on
@@ -183,8 +183,7 @@ def foreseen_jobs(entries: Entries, run: Path) -> list[Job]:
         for number in range(len(entries.seeds))
     ]
     tests = [tested(job, task) for job in tuned]
-    tests += [] if entries.baseline is None else [tested_baseline(entries.baseline, task)]
-    tests += [] if entries.frozen is None else [tested(entries.frozen, task)]
+    tests += entries.untuned_tests.values()
     tests += [job for jobs in entries.probe_tests().values() for job in jobs]
     return [*entries.prepared(), *tunings, *tests]
 

@@ -37,11 +37,12 @@ from acclimate.reports.curves import TERMS, both_sides, read_curve
 from acclimate.reports.forgetting import LossPaths, paths_of
 from acclimate.reports.page import Fact, amount
 from acclimate.reports.table import (
+    COMBINED,
     DOMAIN_HEADING,
-    FROZEN,
     HEADING,
     MEANING,
     SUB_WORDS_MEANING,
+    UNADAPTED,
     UNTOUCHED,
     BeforeAndAfter,
     beside,
@@ -352,18 +353,22 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     if jobs.base is None:
         return {}
     cost = spent(jobs.base.directory(run))
-    names = [*jobs.models, *([FROZEN] if jobs.frozen is not None else [])]
+    names = [*jobs.models, *jobs.unadapted]
     return {name: cost for name in names if name not in jobs.fresh}
 
 
 def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = tuned.entries
-    if name == FROZEN:
-        if name in failed or jobs.frozen is None:
+    if name in UNADAPTED:
+        if name in failed or name not in jobs.unadapted:
             return {"fine-tuning": f"failed: {failed.get(name, '')}"}
-        read = _result(jobs.frozen, run)["read_out"]
-        return {"fine-tuning": f"none: a linear layer on the frozen encoder ({read})", "looks at the test set": 1}
+        result = _result(jobs.unadapted[name], run)
+        layer = f"a linear layer on the frozen encoder ({result['read_out']})"
+        if name == COMBINED:
+            setting = settings.from_mapping(TfidfSetting, result["setting"]).text(jobs.materials.task.kind)
+            layer += f" and on terms, the best of {result['tried']} settings on dev: {setting}"
+        return {"fine-tuning": f"none: {layer}", "looks at the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind
         if kind == "tokens":

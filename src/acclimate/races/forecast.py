@@ -22,12 +22,14 @@ from acclimate.data import lengths as text_lengths
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import Method, method_called
+from acclimate.methods.baselines import CHOOSING, FITTED, TfidfRecipe, settings_with_states
 from acclimate.methods.recipes import finetune, mlm
 from acclimate.methods.recipes.scratch import ScratchRecipe, positions
 from acclimate.models.formats import times_hidden
 from acclimate.races.contestants import Entries
 from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.work import COMBINE
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import PROBED
@@ -48,6 +50,8 @@ READING = 1 / 3  # of the FLOPs of training on a token
 # (benchmarks/reports/2026-11-27-probe-speed.md)
 PROBED_PER_SECOND = 900.0
 TAGGED_PER_SECOND, TAGGED_SECONDS = 600.0, 7.0
+# Rows times labels to which a linear model on terms and states is fitted in a second, with one setting; 384 dimensions
+COMBINED_PER_SECOND = 8_000.0
 PLACES = ("model", "code", "domain_heldout", "general_heldout")  # of an adapting job, that are no fields of its recipe
 
 
@@ -232,6 +236,8 @@ class Forecast:
         tokens = sum(each.rows * each.mean for each in rows)
         flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
         fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
+        if job.work.name == COMBINE.name:
+            fitting = combined_seconds(self.materials.task, settings.from_mapping(TfidfRecipe, job.settings["recipe"]))
         return Cost(round(tokens), flops, JOB_SECONDS + fitting + self._seconds_to_read(job.work.reads))
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
@@ -308,6 +314,14 @@ def fitting_seconds(task: Prepared) -> float:
         return TAGGED_SECONDS + rows / TAGGED_PER_SECOND
     placed = task.two_places
     return rows / PROBED_PER_SECOND * (1 + (times_hidden(placed) / 2 if placed else 0))
+
+
+def combined_seconds(task: Prepared, recipe: TfidfRecipe) -> float:
+    """Return what fitting a linear model on terms and states takes, with all its settings."""
+    rows, placed = task.sizes["train"], task.two_places
+    chosen = len(settings_with_states(recipe, task.kind)) * min(rows, CHOOSING)
+    fitted = chosen + (min(rows, FITTED) if rows > CHOOSING else 0)
+    return fitted * max(1, len(task.labels)) * (times_hidden(placed) if placed else 1) / COMBINED_PER_SECOND
 
 
 def sample(corpus: Corpus) -> list[Document]:

@@ -24,7 +24,7 @@ from acclimate.models.word_embeddings import Distances
 from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone
 from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
-from acclimate.reports.table import FROZEN, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
+from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.significance import Interval
 from acclimate.tasks.task import Kind
 
@@ -467,10 +467,10 @@ class Use:
 def choose(results: Sequence[CellResult], margin: float) -> Use:
     """Return the contestant to use: the best on dev, or a simpler one that is at most `margin` points worse there.
 
-    The baseline is the simplest, then the frozen encoder, then the untouched model, then the adaptation with the
-    fewest FLOPs. Equally simple contestants are ranked by dev, then by their order. Probes are no candidates, nor are
-    contestants that failed, that are no better than a constant answer, or that have no dev score. The test set has no
-    influence.
+    The baseline is the simplest, then the frozen encoder, then terms beside the frozen encoder, then the untouched
+    model, then the adaptation with the fewest FLOPs: by what a prediction costs, then by what training costs. Equally
+    simple contestants are ranked by dev, then by their order. Probes are no candidates, nor are contestants that
+    failed, that are no better than a constant answer, or that have no dev score. The test set has no influence.
     """
     candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
     candidates = [each for each in candidates if each.learnt and not each.failed]
@@ -518,11 +518,13 @@ def _dev(result: CellResult) -> float:
 def _simplicity(result: CellResult) -> tuple[int, float]:
     """Return a key that is smaller for a simpler contestant. FLOPs are the same on every machine, seconds are not."""
     if not result.encoder:
-        return int(result.row == FROZEN), 0.0
+        return (1 + UNADAPTED.index(result.row) if result.row in UNADAPTED else 0), 0.0
     if result.row == UNTOUCHED:
-        return 2, 0.0
+        return 1 + len(UNADAPTED), 0.0
     flops = sum(score.adapting.flops for score in result.scores) / len(result.scores)
-    return 3, flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
+    return 2 + len(
+        UNADAPTED
+    ), flops or math.inf  # a checkpoint, or random weights, is adapted by nothing here: no cheap adaptation
 
 
 def rows(outcome: Outcome) -> list[ContestantRow]:

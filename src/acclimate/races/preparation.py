@@ -17,7 +17,7 @@ from acclimate.races.contestants import MEASURED, Entries
 from acclimate.races.outcome import dev_row
 from acclimate.races.recipe import ALL
 from acclimate.races.work import checkpoint_of
-from acclimate.reports.table import FROZEN, UNTOUCHED, interval_text
+from acclimate.reports.table import UNADAPTED, UNTOUCHED, interval_text
 from acclimate.statistics.significance import interval
 
 
@@ -31,8 +31,9 @@ def fit_untuned(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
     lost = reasons_of({name: [job] for name, job in fits.items()}, errors)
     if lost:
         entries = without_lost(entries, lost)
-    if FROZEN in lost and entries.recipe.contestants in (None, (ALL,)):  # nobody asked for it
-        watch(Progress(FROZEN, 0, 0, "fits", {"note": f"left out: {lost.pop(FROZEN)}"}))
+    if entries.recipe.contestants in (None, (ALL,)):  # nobody asked for these
+        for name in [name for name in UNADAPTED if name in lost]:
+            watch(Progress(name, 0, 0, "fits", {"note": f"left out: {lost.pop(name)}"}))
     if entries.materials.fold is not None:  # a few dev rows of one fold say nothing to a reader
         return entries, lost
     gold = [example.label for example in task.examples("dev")]
@@ -49,7 +50,8 @@ def fit_untuned(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dic
 def without_lost(entries: Entries, names: Collection[str]) -> Entries:
     """Return the entries without those of these contestants that are not fine-tuned."""
     baseline = entries.baseline if entries.baseline is None or entries.baseline.label not in names else None
-    return replace(entries, baseline=baseline, frozen=None if FROZEN in names else entries.frozen)
+    unadapted = {name: job for name, job in entries.unadapted.items() if name not in names}
+    return replace(entries, baseline=baseline, unadapted=unadapted)
 
 
 def make_models(entries: Entries, run: Path, watch: Watch) -> tuple[Entries, dict[str, str], list[str]]:

@@ -45,7 +45,8 @@ from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, contestants_of
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
-from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
+from acclimate.races.work import checkpoint_of
+from acclimate.reports.table import ALONE, COMBINED, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import PROBED
@@ -77,9 +78,7 @@ def hold_first(out: Path) -> Iterator[None]:
         yield
 
 
-def materials_for(
-    inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, trains: bool = True
-) -> Materials:
+def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, trains: bool = True) -> Materials:
     """Return what the race runs on. Raises ValueError as `materials_of` does.
 
     Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
@@ -380,7 +379,7 @@ def _completed(
         for name in (choice.contestant, choice.encoder)
         if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
     }
-    baseline, frozen = found.entries.baseline, found.entries.frozen
+    baseline, unadapted = found.entries.baseline, found.entries.unadapted
     fitted = {name: result_of(job, out) for name, job in found.entries.untuned.items()}
     # all of these are there, unless a training on the usual split failed or learnt nothing
     there = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
@@ -411,9 +410,11 @@ def _completed(
         for place, name in encoders.items():
             record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
             _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
-        if use == FROZEN and frozen is not None:
+        if use in unadapted:
             encoders[USE] = use
-            _hand_over(frozen, out / USE, out, {"contestant": use, "seed": 0, "task": _input_of(task, out)})
+            record = {"contestant": use, "seed": 0, "task": _input_of(task, out)}
+            hand_over: Any = partial(_hand_over_combined, task=task) if use == COMBINED else _hand_over
+            hand_over(unadapted[use], out / USE, out, record)
         fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
         if baseline is not None:
             hand_over_baseline(baseline, task, out, places=fits)
@@ -467,12 +468,29 @@ def _hand_over(tuned: Job, place: Path, out: Path, about: Mapping[str, Any]) -> 
         files.write_json(temporary / ABOUT, dict(about))
 
 
+def _hand_over_combined(fitted: Job, place: Path, out: Path, about: Mapping[str, Any], *, task: Prepared) -> None:
+    """Write a linear model on terms and states to the directory `place`, with the encoder that it reads."""
+    from acclimate.races import terms_and_states  # imports PyTorch
+
+    needed = fitted.needs.get("model")
+    model = fitted.places.get("model", fitted.settings.get("model")) if needed is None else needed.directory(out)
+    assert model is not None
+    with files.new_directory(place) as temporary:
+        terms_and_states.write(terms_and_states.read(fitted.directory(out)), temporary)
+        terms_and_states.write_encoder(checkpoint_of(model), temporary)
+        files.write_json(temporary / ABOUT, {**about, **_on_dev(fitted, task, out)})
+
+
+def _on_dev(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
+    """Return what dev chose of a linear model on terms, and its score there."""
+    result = result_of(fitted, out)
+    assert result is not None
+    return {"setting": result["setting"], "metric": task.metric.name, "dev": result["dev"], "learnt": result["learnt"]}
+
+
 def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,)) -> None:
     """Write the fitted baseline to these directories of `out`, with what dev chose and its score there."""
-    done = result_of(fitted, out)
-    assert done is not None
-    about = {"contestant": fitted.label, "task": _input_of(task, out), "setting": done["setting"]}
-    about |= {"metric": task.metric.name, "dev": done["dev"], "learnt": done["learnt"]}
+    about = {"contestant": fitted.label, "task": _input_of(task, out), **_on_dev(fitted, task, out)}
     for place in places:
         with files.new_directory(out / place) as temporary:
             write_baseline(read_baseline(fitted.directory(out)), temporary)

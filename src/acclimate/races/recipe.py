@@ -15,7 +15,7 @@ from acclimate.data import retrieve
 from acclimate.methods import METHODS, Contestant, Method, baselines
 from acclimate.methods.method import check_names, load_method
 from acclimate.methods.recipes import finetune, scratch
-from acclimate.reports.table import ALONE, FROZEN, UNTOUCHED
+from acclimate.reports.table import ALONE, COMBINED, FROZEN, UNADAPTED, UNTOUCHED
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
 
 CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
@@ -117,7 +117,8 @@ def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
 
 def _allowed(methods: Mapping[str, Method], named: Iterable[str] = ()) -> Any:
     """Return the type of `RaceRecipe.contestants`: some of the names, or None for all that can race."""
-    names = (*contestants_of(methods), *chains_of(methods), FROZEN, baselines.BASELINE, scratch.CONTROL, ALL, *named)
+    untuned = (*UNADAPTED, baselines.BASELINE)
+    names = (*contestants_of(methods), *chains_of(methods), *untuned, scratch.CONTROL, ALL, *named)
     return tuple[Literal[names], ...] | None  # type: ignore[valid-type]
 
 
@@ -170,8 +171,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     cross-validation. With 1, verdicts are about this one draw of adapting."""
     margin: Points = 1.0
     """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
-    simplest, then the frozen encoder, then the untouched model, then the cheapest adaptation. A point is 0.01 of the
-    metric, whichever it is: of accuracy, of F1, or of a correlation. 0: only a tie is decided by simplicity."""
+    simplest, then the frozen encoder, then TF-IDF + encoder, then the untouched model, then the cheapest adaptation. A
+    point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: only a tie is decided by
+    simplicity."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""
@@ -180,8 +182,8 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     an adaptation masks sub-words."""
     contestants: Names = None
     """Names of contestants, or "file.py::NAME" of a method of yours. They run against the untouched model. None:
-    the default contestants whose texts are given, "frozen" and the baseline. ["all"]: every contestant whose texts are
-    given."""
+    the default contestants whose texts are given, "frozen", "TF-IDF + encoder" and the baseline. ["all"]: every
+    contestant whose texts are given."""
     search: SearchRecipe = field(default_factory=SearchRecipe)
     """Settings of fine-tuning that every contestant tries. By default there is one, and nothing to search."""
     pretrain: scratch.ScratchRecipe = scratch.SMALL
@@ -228,11 +230,13 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             unsuited[baselines.BASELINE] = f"cannot do a task of kind '{kind}'"
         if kind not in PROBED:
             unsuited[FROZEN] = f"cannot do a task of kind '{kind}': {NOT_OF_A_STATE}"
+        if kind not in baselines.FITS:
+            unsuited[COMBINED] = f"cannot do a task of kind '{kind}', which has no baseline of terms"
         if self.contestants in (None, (ALL,)):
             racing = [
                 name for name, (_, each) in known.items() if there[each.needs] and (self.contestants or each.default)
             ]
-            names = (*racing, FROZEN, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
+            names = (*racing, *UNADAPTED, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
             return tuple(name for name in names if name not in unsuited)
         for name in self.contestants:
             for link in self.links(name):
@@ -243,7 +247,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     @property
     def reserved_names(self) -> tuple[str, ...]:
         """The names that no checkpoint in the race can have."""
-        others = (UNTOUCHED, ALONE, FROZEN, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
+        others = (UNTOUCHED, ALONE, *UNADAPTED, baselines.BASELINE, baselines.DICTIONARY, scratch.CONTROL)
         return *others, *contestants_of(self.methods), *chains_of(self.methods)
 
     @property

@@ -1,6 +1,6 @@
 """A race in rounds: it has an answer whenever its time is up, and a later session continues with the next round.
 
-round 0   what is not fine-tuned: the baseline, and the frozen encoder with a linear layer
+round 0   what is not fine-tuned: the baseline, and the frozen encoder with a linear layer, without terms and with them
 round 1   the untouched model is probed and fine-tuned; then each contestant is adapted, probed and fine-tuned with the
           same seed
 round 2   the next seed of each contestant, after another adaptation if the recipe has several; and so on
@@ -32,7 +32,7 @@ from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_
 from acclimate.jobs.run import do_all
 from acclimate.jobs.workers import current_workers
 from acclimate.races.budget import Budget
-from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested, tested_baseline
+from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
 from acclimate.races.forecast import round_costs
 from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
@@ -51,7 +51,7 @@ from acclimate.races.search import (
     search_result,
 )
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNTOUCHED
+from acclimate.reports.table import UNTOUCHED
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
 SLOWER = 1.05  # times the last round that the next one may take
@@ -94,7 +94,7 @@ def searched(entries: Entries, run: Path, *, watch: Watch = unwatched) -> FineTu
     race.complete = len(entries.seeds)
     result = race.result()
     names = [name for name, model in entries.models.items() if model is None or result_of(model, run) is not None]
-    parts = {name: getattr(result.entries, name) for name in ("baseline", "frozen", *MEASURED)}
+    parts = {name: getattr(result.entries, name) for name in ("baseline", "unadapted", *MEASURED)}
     return replace(result, entries=replace(only(entries, names), **parts), rounds=None)
 
 
@@ -127,9 +127,9 @@ class _Race:
         """Fit the baseline, whatever the budget is, decide how long fine-tuning and adapting are, and fit the layer on
         the frozen encoder. Return False if not even the untouched model's shortest fine-tuning fits.
         """
-        frozen = self.entries.frozen
-        entries, lost = fit_untuned(replace(self.entries, frozen=None), self.run, self.watch)
-        self.entries, self.out = replace(entries, frozen=frozen), self.out | lost
+        unadapted = self.entries.unadapted
+        entries, lost = fit_untuned(replace(self.entries, unadapted={}), self.run, self.watch)
+        self.entries, self.out = replace(entries, unadapted=unadapted), self.out | lost
         if self.budget is not None:
             self.entries = in_order(self.entries)
             with deadline(self.end(), self.watch) as watch:
@@ -143,10 +143,10 @@ class _Race:
                     self.entries = only(self.entries, [*self.entries.models][: self.lengths.contestants])
         if not self.lengths.contestants:
             self.do(self.entries.probes.get(UNTOUCHED, ())[:1])
-        if self.entries.frozen is not None and (self.entries.base is None or not self.lengths.contestants):
+        if self.entries.unadapted and (self.entries.base is None or not self.lengths.contestants):
             with deadline(self.end(), self.watch) as watch:  # a model that is pretrained here is made in round 1
                 alone, lost = fit_untuned(replace(self.entries, baseline=None), self.run, watch)
-            self.entries, self.out = replace(self.entries, frozen=alone.frozen), self.out | lost
+            self.entries, self.out = replace(self.entries, unadapted=alone.unadapted), self.out | lost
         return self.lengths.contestants > 0
 
     def end(self, *, tests: bool = False) -> float:
@@ -188,8 +188,8 @@ class _Race:
             others = unraced if name == next(iter(entries.models)) else []
             planned[name, "model"] = drawn[number : number + 1]
             planned[name, "probe"] = [*entries.probes.get(name, ())[number : number + 1]]
-            if name == UNTOUCHED and not number and entries.frozen is not None:
-                planned[name, "probe"].append(entries.frozen)
+            if name == UNTOUCHED and not number:
+                planned[name, "probe"] += entries.unadapted.values()
             planned[name, "measurement"] = [
                 job
                 for measure in MEASURED
@@ -266,9 +266,8 @@ class _Race:
 
     def drop_failed(self, planned: Mapping[tuple[str, str], Sequence[Job]]) -> None:
         """Take the contestants out of the race whose models or fine-tunings failed."""
-        if self.entries.frozen is not None:
-            failed = reasons_of({FROZEN: [self.entries.frozen]}, self.errors)
-            self.out, self.entries = self.out | failed, without_lost(self.entries, failed)
+        failed = reasons_of({name: [job] for name, job in self.entries.unadapted.items()}, self.errors)
+        self.out, self.entries = self.out | failed, without_lost(self.entries, failed)
         for name in self.entries.models:
             needed = [job for kind in ("model", "tuning") for job in planned.get((name, kind), ())]
             lost = [error for job in needed if (error := self.errors.get(job.name)) is not None]
@@ -370,8 +369,7 @@ def cut_to_rounds(entries: Entries, run: Path, rounds: int) -> Entries:
     for part in ("probes", *MEASURED):
         cut = {name: jobs[:rounds] for name, jobs in getattr(entries, part).items()}
         parts[part] = {name: jobs for name, jobs in cut.items() if not missing(jobs, run)}
-    if entries.frozen is not None and missing([entries.frozen], run):
-        parts["frozen"] = None
+    parts["unadapted"] = {name: job for name, job in entries.unadapted.items() if not missing([job], run)}
     return replace(entries, recipe=recipe, **parts)
 
 
@@ -410,8 +408,7 @@ def lengths_of(
         tunings = [job for (_, kind), jobs in planned.items() for job in jobs if kind == "tuning"]
         tests = [tested(job, task) for job in tunings[:: len(recipe.settings())]]
         tests += [job for jobs in entries.probe_tests().values() for job in jobs[:1]]
-        tests += [tested_baseline(entries.baseline, task)] if entries.baseline is not None else []
-        tests += [tested(entries.frozen, task)] if entries.frozen is not None else []
+        tests += entries.untuned_tests.values()
         jobs = [*(job for jobs in planned.values() for job in jobs), *tests]
         costs = round_costs(entries, jobs, budget.unit, watch=watch)
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
@@ -462,7 +459,7 @@ def shortened(entries: Entries, lengths: Lengths) -> Entries:
     cut = replace(
         cut,
         baseline=entries.baseline,
-        frozen=cut.frozen if entries.frozen is not None else None,
+        unadapted={name: cut.unadapted[name] for name in entries.unadapted},
         models={name: cut.models[name] for name in entries.models},
     )
     return replace(cut, recipe=replace(cut.recipe, tfidf=entries.recipe.tfidf))

@@ -40,7 +40,7 @@ from acclimate.races.report import PAGE, RACE
 from acclimate.races.rounds import race_in_rounds, searched
 from acclimate.races.search import DIVERGED, FineTuned, candidates_of
 from acclimate.reports.live import live_page
-from acclimate.reports.table import FROZEN, GeneralLoss
+from acclimate.reports.table import UNADAPTED, GeneralLoss
 from acclimate.statistics.significance import FEWEST_SEEDS
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
@@ -185,7 +185,7 @@ def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:
         jobs = tuned.tuned.get(name) or [job for test in tests for job in test.needs.values()]
         seeds = tuned.entries.seeds
         costs: dict[str, Any] = {"tuning": {seed: [job] for seed, job in zip(seeds, jobs, strict=True)}}
-        if name == FROZEN:
+        if name in UNADAPTED:
             costs = {"tuning": {seed: [job.needs["fitted"], job] for seed, job in zip(seeds, jobs, strict=True)}}
         if name in tuned.tuned:
             adapting = {seed: adapting_jobs(name, tuned.entries, seed=seed) for seed in seeds}
@@ -280,7 +280,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """
     fitted, lost = fit_untuned(search.entries, out, unwatched)  # its score on dev is none to beat: the race is over
     notes = tuple(f"No {name} is handed over: its fit on the usual split failed ({why})." for name, why in lost.items())
-    search = replace(search, entries=replace(fitted, baseline=None, frozen=None))
+    search = replace(search, entries=replace(fitted, baseline=None, unadapted={}))
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # their jobs may lack results
     without = replace(fitted, models={}, **unmeasured)
     nothing = FineTuned(without, notes=notes)
@@ -291,7 +291,7 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
         refit = _together(search, out, watch)
         tuned = refit.tuned.get(name, ())
         if tuned and all(result_of(job, out) is not None for job in tuned):
-            whole = replace(refit.entries, baseline=fitted.baseline, frozen=fitted.frozen)
+            whole = replace(refit.entries, baseline=fitted.baseline, unadapted=fitted.unadapted)
             return replace(refit, entries=whole, notes=(*refit.notes, *notes))
         why = refit.failed.get(name, "it diverged")
     except Exception as error:

@@ -21,11 +21,11 @@ import numpy as np
 from acclimate.core.types import NotFiniteError
 from acclimate.jobs.job import Job, result_of
 from acclimate.methods.recipes import finetune
-from acclimate.races.contestants import Entries, tested, tested_baseline
+from acclimate.races.contestants import Entries, tested
 from acclimate.races.outcome import Trial
 from acclimate.races.recipe import RaceRecipe, Setting
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNTOUCHED
+from acclimate.reports.table import UNTOUCHED
 
 
 @dataclass(frozen=True)
@@ -222,8 +222,4 @@ class FineTuned:
         """Return contestant -> its look at the test set with each seed; those of what is not fine-tuned are one job."""
         task, seeds = self.entries.materials.task, len(self.entries.seeds)
         tests = {name: tuple(tested(job, task) for job in jobs) for name, jobs in self.tuned.items()}
-        if self.entries.baseline is not None:
-            tests[self.entries.baseline.label] = (tested_baseline(self.entries.baseline, task),) * seeds
-        if self.entries.frozen is not None:
-            tests[FROZEN] = (tested(self.entries.frozen, task),) * seeds
-        return tests
+        return tests | {name: (test,) * seeds for name, test in self.entries.untuned_tests.items()}

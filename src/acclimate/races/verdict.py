@@ -21,7 +21,7 @@ from acclimate.data.examination import Leak
 from acclimate.races.compare import MAIN, Contrast
 from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNTOUCHED, ContestantRow, interval_text
+from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
 from acclimate.statistics.power import POWER, PowerDesign, measured_in_race, of_items, probed
 from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, ONE_ADAPTATION, Comparison
@@ -106,8 +106,8 @@ def without_encoder(outcome: Outcome) -> str:
     """
     if outcome.race is None or outcome.only_probed:
         return ""
-    simple, encoders = _sides(_taught(outcome), [name for name in outcome.baselines if name != FROZEN])
-    encoders = [row for row in encoders if row.contestant != FROZEN]
+    simple, encoders = _sides(_taught(outcome), [name for name in outcome.baselines if name not in UNADAPTED])
+    encoders = [row for row in encoders if row.contestant not in UNADAPTED]
     best = _ahead(simple, encoders) if encoders else simple
     code = outcome.race.given.get(best.contestant, {}).get(IN_SCIKIT_LEARN) if best is not None else None
     return (
@@ -411,9 +411,9 @@ def _result(
     """
     simple, encoders = _sides(taught, baselines)
     if not encoders:
-        needs = "which fine-tunes nothing" if simple and simple.contestant == FROZEN else "which needs none"
+        needs = "which fine-tunes nothing" if simple and simple.contestant in UNADAPTED else "which needs none"
         figures = f"; {simple.contestant}, {needs}, scores {_figures(simple)}" if simple else ""
-        fine_tuned = "fine-tuned " if simple is not None and simple.contestant == FROZEN else ""
+        fine_tuned = "fine-tuned " if simple is not None and simple.contestant in UNADAPTED else ""
         return f"No {fine_tuned}encoder here has learnt the task, so nothing is compared{figures}"
     untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
     if untouched is None:
@@ -476,7 +476,7 @@ def _above_baseline(outcome: Outcome) -> str:
 
 def _requirement(simple: ContestantRow) -> str:
     """Return what a contestant that is not fine-tuned takes."""
-    return "which fine-tunes nothing" if simple.contestant == FROZEN else "which needs no encoder"
+    return "which fine-tunes nothing" if simple.contestant in UNADAPTED else "which needs no encoder"
 
 
 def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
@@ -492,8 +492,9 @@ def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
             f"{means}"
         )
     opening = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}"
-    if simple.contestant == FROZEN:
-        opening = f"No fine-tuned encoder scores above the frozen one with a linear layer: the highest, {name}"
+    if simple.contestant in UNADAPTED:
+        model = "the frozen one with a linear layer" if simple.contestant == FROZEN else simple.contestant
+        opening = f"No fine-tuned encoder scores above {model}: the highest, {name}"
     if encoder.score.mean == simple.score.mean:
         return f"{opening}, scores the same, {points(simple.score.mean)} {unit}{caution}"
     ahead = f"{opening}, has {means}"

@@ -273,6 +273,46 @@ def test_terms(*, out: Path, watch: Watch, by: str, task: Path, fitted: Path) ->
     return baselines.test_baseline(baselines.read_baseline(fitted), open_prepared(task), by=by)
 
 
+def combine(
+    *,
+    out: Path,
+    watch: Watch,
+    recipe: Mapping[str, Any],
+    task: Path,
+    model: str | Path,
+    fitted: Path,
+    precision: Precision,
+) -> Result:
+    """Fit a linear model on terms and on the frozen encoder's states, by the probe in `fitted`, and score it on dev."""
+    from acclimate.methods import probe
+    from acclimate.races import terms_and_states
+
+    prepared, layer = open_prepared(task), probe.read_layer(fitted)
+    stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
+    found = terms_and_states.fit(stated, prepared, checkpoint_of(model), layer, precision=precision, watch=watch)
+    terms_and_states.write(found.model, out)
+    files.write_record(out / CLOCK, {"seconds": found.seconds})
+    return {
+        "dev": found.dev,
+        "setting": settings.to_mapping(found.setting),
+        "tried": found.tried,
+        "predicted_dev": list(found.predicted_dev),
+        "learnt": baselines.above_chance(prepared, found.looks),
+        "read_out": found.model.read_out,
+        "tokens": found.tokens,
+    }
+
+
+def test_combined(
+    *, out: Path, watch: Watch, by: str, task: Path, model: str | Path, fitted: Path, precision: Precision
+) -> Result:
+    """Score the linear model on terms and states on the test set, once."""
+    from acclimate.races import terms_and_states
+
+    found, prepared = terms_and_states.read(fitted), open_prepared(task)
+    return terms_and_states.test_fitted(found, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
+
+
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
     """Score the best constant answer of the training labels on the test set, once."""
     prepared = open_prepared(task)
@@ -311,16 +351,18 @@ PROBE = Work("probe", probed, reads=("train", "dev"))
 FREEZE = Work("freeze", freeze, quick=True)
 # rule 1: the fitted model is kept, which its test reads
 TERMS = Work("baseline", terms, quick=True, rule=1)
+COMBINE = Work("terms and states", combine, reads=("train", "dev"))
 TEST = Work("test", test, reads=("test",), opens_test=True)
 TEST_TOGETHER = Work("test together", test_together, reads=("dev", "test") * 2, opens_test=True)
 TEST_PROBE = Work("test probe", test_probe, reads=("test",), opens_test=True)
 TEST_TERMS = Work("test baseline", test_terms, opens_test=True)
+TEST_COMBINED = Work("test terms and states", test_combined, reads=("test",), opens_test=True)
 CONSTANT = Work("constant answer", constant, opens_test=True)
 
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
         PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FREEZE, FINE_TUNE,
-        TERMS, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, CONSTANT,
+        TERMS, COMBINE, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, TEST_COMBINED, CONSTANT,
     )
 }  # fmt: skip

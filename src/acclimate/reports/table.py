@@ -11,6 +11,8 @@ from acclimate.statistics.significance import Comparison, Interval
 
 UNTOUCHED = "untouched"
 FROZEN = "frozen"  # the untouched encoder as it is, with the layer of its probe as head
+COMBINED = "TF-IDF + encoder"  # one linear model on the terms of TF-IDF and on the untouched encoder's states
+UNADAPTED = (FROZEN, COMBINED)  # contestants that read the untouched encoder as it is
 ALONE = "model"  # its name in print where it runs alone, as in evaluate, where it may be an adapted model
 HEADING = "general loss"
 MEANING = (

@@ -1,7 +1,10 @@
-"""The model card of a shipped baseline: metadata for the hub, what it is, how to predict with it, and its scores."""
+"""The model card of a shipped baseline, or of TF-IDF + encoder: metadata for the hub, what it is, how to predict with
+it, and its scores.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
@@ -12,6 +15,7 @@ from acclimate.core.types import Score
 from acclimate.races.outcome import IN_SCIKIT_LEARN, Outcome
 from acclimate.races.report import report_of
 from acclimate.races.tables import cautions
+from acclimate.reports.table import COMBINED
 from acclimate.shipping import markdown
 from acclimate.shipping.card import HUB_METRICS, environment, use_note
 from acclimate.tasks.prepared import Prepared
@@ -42,6 +46,7 @@ def render_baseline(
         "name": score.contestant,
         "task": task,
         "paired": paired,
+        "encoder": score.contestant == COMBINED,
         "score": score,
         "dev": dev,
         "report": report,
@@ -75,7 +80,7 @@ def _metadata(score: Score, task: Prepared, license: str, language: tuple[str, .
         pipeline_tag="token-classification" if task.kind == "tokens" else "text-classification",
         license=license or None,
         language=list(language) or None,
-        tags=["acclimate", score.contestant.lower().replace(" ", "-"), task.kind],
+        tags=["acclimate", re.sub(r"[^a-z0-9]+", "-", score.contestant.lower()), task.kind],
         metrics=[kind],
         model_name=task.name,
         eval_results=[result],

@@ -1,5 +1,5 @@
 """Predict labels for new texts with a fine-tuned model: a shipment, that of a race, or another checkpoint. The
-fitted baseline of a race, which needs no encoder, predicts likewise.
+fitted baseline of a race, which needs no encoder, predicts likewise, and so does TF-IDF + encoder.
 
 The rows of tokens and the forward pass are those of the race's test (tasks/rows.py, methods/task_loss.py), so a text
 gets the label that the race's test gave it. Rows go through the model CHUNK at a time, short ones side by side:
@@ -33,7 +33,17 @@ from scipy.special import expit, softmax
 
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import BASELINE_FILE, Batch, Example, Label, Progress, Rejected, Watch, unwatched
+from acclimate.core.types import (
+    BASELINE_FILE,
+    COMBINED_FILE,
+    Batch,
+    Example,
+    Label,
+    Progress,
+    Rejected,
+    Watch,
+    unwatched,
+)
 from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
 from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
@@ -41,6 +51,8 @@ from acclimate.models.configuration import longest_of_config
 from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.task_layers import crf_of, pooling_of, transitions_of
+from acclimate.races import terms_and_states
+from acclimate.races.terms_and_states import TermsAndStates
 from acclimate.shipping.texts import (
     CARD,
     Asking,
@@ -115,11 +127,7 @@ class Predictor:
         """Return the predictions for texts, in their order; labels of the examples are not looked at."""
         if not examples:
             return []
-        given = list(examples)
-        # whether a row has two segments is decided for all rows together, as in the race
-        lone = self.asking.paired and self.kind != "span" and not any(example.pair for example in given)
-        if lone:
-            given.append(Example("", "a", "", "a"))
+        given = with_segments(examples, self.asking, self.kind)
         spans = SPANS[pooling_of(self.model.config)]
         rows = encode_rows(given, self.tokenizer, self.max_tokens, self.kind, spans=spans)
         outputs = outputs_of_rows(self.model, rows, self.labels, watch=watch)
@@ -195,8 +203,52 @@ class BaselinePredictor:
         return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
 
 
+@dataclass(frozen=True)
+class CombinedPredictor:
+    """A linear model on terms and states with the encoder that it reads, which predicts as `Predictor` does."""
+
+    model: TermsAndStates
+    encoder: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    asking: Asking
+
+    @property
+    def kind(self) -> Kind:
+        return self.model.kind
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.asking.labels or self.model.labels
+
+    @property
+    def reads_mentions(self) -> bool:
+        return self.model.read_out in OF_MENTIONS
+
+    def predict(self, examples: Sequence[Example], *, watch: Watch = unwatched) -> list[Prediction]:
+        """Return the predictions for texts, in their order; labels of the examples are not looked at."""
+        if not examples:
+            return []
+        given = with_segments(examples, self.asking, self.kind)
+        states_nD = terms_and_states.read_states(self.model, self.encoder, self.tokenizer, given, watch=watch)
+        outputs_nC = self.model.outputs(given, states_nD)[: len(examples)]
+        if np.isnan(outputs_nC).any():
+            raise ValueError("the model's outputs are NaN for a text. Copy the folder again, or race again")
+        return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)
+
+
+AnyPredictor = Predictor | BaselinePredictor | CombinedPredictor
+
+
+def with_segments(examples: Sequence[Example], asking: Asking, kind: Kind) -> list[Example]:
+    """Return the examples, and where the race read pairs and none of these is one, a pair behind them: whether a row
+    has two segments is decided for all rows together, as in the race.
+    """
+    lone = asking.paired and kind != "span" and not any(example.pair for example in examples)
+    return [*examples, *([Example("", "a", "", "a")] if lone else [])]
+
+
 def _with_probabilities(
-    labels: Sequence[Label], outputs_nC: np.ndarray, model: Predictor | BaselineModel
+    labels: Sequence[Label], outputs_nC: np.ndarray, model: Predictor | BaselineModel | TermsAndStates
 ) -> list[Prediction]:
     """Return the predictions of classes or numbers. labels: what was predicted for each text"""
     if model.kind == "score":
@@ -229,8 +281,8 @@ def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
 
 def load_predictor(
     model: str | PathLike[str], *, contestant: str = "", stated: bool = False, watch: Watch = unwatched
-) -> Predictor | BaselinePredictor:
-    """Return a fine-tuned model, ready to predict, on this process's device; or the baseline of a race.
+) -> AnyPredictor:
+    """Return a fine-tuned model, ready to predict, on this process's device; or a linear model of a race.
 
     model       a shipment, the out folder of a race (its model to use), a checkpoint of fine-tuning, the `baseline` of
                 a race, or the hub id of a model
@@ -241,8 +293,12 @@ def load_predictor(
     """
     source = checkpoint_in(model, contestant, watch=watch)
     asking = asking_of(source, stated=stated)
-    if (Path(source) / BASELINE_FILE).is_file():
+    linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
+    if linear:
         files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or race again")
+    if COMBINED_FILE in linear:
+        return CombinedPredictor(*terms_and_states.read_with_encoder(Path(source)), asking)
+    if linear:
         return BaselinePredictor(read_baseline(Path(source)), asking)
     tokenizer, loaded = load_tokenizer(source), load_finetuned(source)
     kind = cast(Kind, classifier_kind(loaded))
@@ -253,7 +309,7 @@ def load_predictor(
 
 
 def predict(
-    model: str | PathLike[str] | Predictor | BaselinePredictor,
+    model: str | PathLike[str] | AnyPredictor,
     rows: str | Path | Iterable[Any],
     *,
     text: str | None = None,
@@ -286,7 +342,7 @@ def predict(
 
 
 def predict_file(
-    model: str | PathLike[str] | Predictor | BaselinePredictor,
+    model: str | PathLike[str] | AnyPredictor,
     file: str | Path,
     out: str | Path,
     *,
@@ -360,7 +416,7 @@ class Skipped:
             self.first.append(row)
 
 
-def _of_chunk(predictor: Predictor | BaselinePredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
+def _of_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
     made = predictor.predict([text.example for text in chunk], watch=watch)
     return [_placed(one, text.given) if text.given else one for one, text in zip(made, chunk, strict=True)]
 

@@ -8,7 +8,8 @@ class can compute it (models/native.py). Any other model is stored so that trans
 one that reads the mean state of all tokens has the form of sentence-transformers too. `try_ways` loads the directory in
 every way that users have, and the card lists the results.
 
-The baseline of a race is shipped likewise, if it is the model to use or is named: its files, checked, and a card.
+The baseline of a race is shipped likewise, if it is the model to use or is named: its files, checked, and a card. So
+is TF-IDF + encoder, which no class of transformers computes: the encoder is in a folder, and there is no config.json.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.prompt import prompt_length
-from acclimate.core.types import BASELINE_FILE, Example, Label, Progress, Score, Watch, unwatched
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Label, Progress, Score, Watch, unwatched
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
@@ -35,15 +36,16 @@ from acclimate.models.formats import PREDICT
 from acclimate.models.loading import EMBEDDED, FOLDER, SAFE_ENDINGS, origin
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
+from acclimate.races.terms_and_states import ENCODER, read_with_encoder
 from acclimate.shipping import check
 from acclimate.shipping import onnx as onnx_copy
 from acclimate.shipping.baseline_card import render_baseline
 from acclimate.shipping.card import Shipment, card_of, render
 from acclimate.shipping.form import write_form
 from acclimate.shipping.onnx import Int8
-from acclimate.shipping.predict import load_predictor
+from acclimate.shipping.predict import CombinedPredictor, load_predictor
 from acclimate.shipping.space import write_space
-from acclimate.shipping.texts import CARD, MARK, RECORD, contestant_directory, refuse_former
+from acclimate.shipping.texts import CARD, MARK, RECORD, asking_of, contestant_directory, refuse_former
 from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
 
@@ -80,7 +82,8 @@ def ship(
     watch: Watch = unwatched,
 ) -> Shipped:
     """Write the model to use of the race in `run` to the directory `to`: weights, tokenizer, config and card. A
-    baseline has terms, weights and a card. `run` may also be the race's use/, encoder/ or baseline/.
+    baseline has terms, weights and a card, and TF-IDF + encoder has the encoder too. `run` may also be the race's use/,
+    encoder/ or baseline/.
 
     contestant  whose model to ship instead: the best encoder or the baseline
     onnx      True: add ONNX copies in 32 and 8 bits, and measure agreement, scores, speed and size (shipping/onnx.py)
@@ -100,8 +103,8 @@ def ship(
         run, source = run.resolve().parent, run.resolve()
     if contestant:
         source = contestant_directory(run, contestant)
-    if (source / BASELINE_FILE).is_file():
-        shipped = _ship_baseline(run, source, to, onnx=onnx, space=space, license=license, language=language)
+    if (source / BASELINE_FILE).is_file() or (source / COMBINED_FILE).is_file():
+        shipped = _ship_linear(run, source, to, onnx=onnx, space=space, license=license, language=language, watch=watch)
         watch(Progress("ship", 0, 0, "texts", {"note": f"{shipped.contestant}, from {source}"}))
         return shipped
     if onnx:
@@ -117,9 +120,7 @@ def ship(
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        if origin(source) == EMBEDDED:  # its licence asks that both go along with what is made from it
-            for name in ("LICENSE", "NOTICE"):
-                shutil.copyfile(FOLDER / name, temporary / name)
+        _add_licence(temporary, source)
         classifier = _completed(temporary, task)
         form = write_form(temporary, classifier, task)
         rounding = 0
@@ -158,18 +159,21 @@ def ship(
     return Shipped(to, score.contestant, score.seed, len(score.ids), int8, ways)
 
 
-def _ship_baseline(
-    run: Path, source: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str]
+def _ship_linear(
+    run: Path, source: Path, to: Path, *, onnx: bool, space: bool, license: str, language: Sequence[str], watch: Watch
 ) -> Shipped:
-    """Write the baseline in `source`, of the race in `run`, to the directory `to`. Raises ValueError as `ship` does."""
-    recorded = path_of(run, RACE)
-    if not recorded.exists() or not (source / BASELINE_FILE).exists():
+    """Write the baseline in `source`, of the race in `run`, or the linear model on terms and states there, to the
+    directory `to`. Raises ValueError as `ship` does.
+    """
+    recorded, combined = path_of(run, RACE), (source / COMBINED_FILE).exists()
+    if not recorded.exists():
         raise ValueError(f"{run} holds no finished race with a baseline. Give the --out of one, or its {FITTED}/")
     files.check_manifest(source)
     outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
     name = about["contestant"]
     if onnx or space:
-        raise ValueError(f"--onnx and --space need an encoder, and {name} has none. Ship without them")
+        need = "a model of transformers, and {} is none" if combined else "an encoder, and {} has none"
+        raise ValueError(f"--onnx and --space need {need.format(name)}. Ship without them")
     if outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
@@ -183,7 +187,15 @@ def _ship_baseline(
     _require_free(to)
     with files.hold_beside(to), files.new_directory(to) as temporary:
         _copy(source, temporary)
-        _check_labels(read_baseline(temporary).predict(examples), task, score)
+        if combined:
+            (temporary / ENCODER).mkdir()
+            _copy(source / ENCODER, temporary / ENCODER)
+            _add_licence(temporary, temporary / ENCODER)
+            predictor = CombinedPredictor(*read_with_encoder(temporary), asking_of(str(temporary)))
+            predictions = predictor.predict(examples, watch=watch)
+            _check_labels([prediction.label for prediction in predictions], task, score)
+        else:
+            _check_labels(read_baseline(temporary).predict(examples), task, score)
         card = render_baseline(outcome, score, task, dev=about["dev"], license=license, language=tuple(language))
         files.write_text(temporary / CARD, card)
         mark = {"contestant": name, "seed": score.seed, "checked": len(score.ids), "int8": None}
@@ -268,6 +280,13 @@ def _copy(source: Path, directory: Path) -> None:
     for file in sorted(source.iterdir()):
         if file.suffix in (*SAFE_ENDINGS, ".toml") and file.name != files.MANIFEST:
             shutil.copyfile(file, directory / file.name)
+
+
+def _add_licence(directory: Path, encoder: Path) -> None:
+    """Write to the directory what the licence of the embedded encoder asks to go along with what is made from it."""
+    if origin(encoder) == EMBEDDED:
+        for name in ("LICENSE", "NOTICE"):
+            shutil.copyfile(FOLDER / name, directory / name)
 
 
 def _completed(directory: Path, task: Prepared) -> check.Loaded:

@@ -30,7 +30,7 @@ from typing import IO, Any
 from acclimate.core import files, settings
 from acclimate.core.hub import failures, status_of
 from acclimate.core.names import nearest_folder, shown
-from acclimate.core.types import BASELINE_FILE, Example, Progress, Rejected, Watch, unwatched
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress, Rejected, Watch, unwatched
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, OUTCOME, USE
 from acclimate.models.loading import locate
 from acclimate.tasks.formats.squad import placed_questions
@@ -134,7 +134,7 @@ class Text:
 
 
 def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Watch = unwatched) -> str:
-    """Return the directory of a fine-tuned model or of a fitted baseline, or the hub id of a model.
+    """Return the directory of a fine-tuned model or of a fitted linear model, or the hub id of a model.
 
     model       a shipment, the out folder of a race (its model to use), a folder that holds `checkpoint`, a checkpoint,
                 a baseline, a hub id
@@ -152,7 +152,7 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
     if not where.is_dir():
         return os.fspath(model)
     for place in (where / USE, where / "checkpoint", where):
-        if (place / "config.json").is_file() or (place / BASELINE_FILE).is_file():
+        if any((place / name).is_file() for name in ("config.json", BASELINE_FILE, COMBINED_FILE)):
             if place == where / USE:
                 announce_contestant(place, watch)
             return str(place)
