@@ -64,7 +64,7 @@ def with_folds(
     divided_rows = [replace(row, group=articles.get(row.id) or row.group) for row in rows] if whole else rows
     # a dev set of whole articles would be far too large if there are few
     rest = divided_rows if len(titles) >= FEWEST_ARTICLES else rows
-    place, found = run / FOLDER / f"{folds}", list[Materials]()
+    place, fold_materials = run / FOLDER / f"{folds}", list[Materials]()
     untaught: set[str] = set()
     for repeat in range(repeats):
         divided = in_folds(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
@@ -83,7 +83,7 @@ def with_folds(
             path = place / f"{repeat + 1}-{number + 1}"
             prepared = ranks.first_then_all(partial(prepare, divided_task, run, path))
             text = corpus_of_split(prepared, "train", run / "corpora", watch)
-            found.append(replace(materials, task=prepared, task_text=text, fold=fold))
+            fold_materials.append(replace(materials, task=prepared, task_text=text, fold=fold))
     if task.kind == "sequence" and untaught:
         raise ValueError(
             f"--folds: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into one fold, "
@@ -107,8 +107,8 @@ def with_folds(
     sizes = materials.task.sizes
     if len(rows) == sizes["train"] + sizes["dev"]:
         note += f" The test set that was given, {sizes['test']:,} rows, is in no fold: it stayed sealed."
-    notes = (note, *_on_rare(task, rows, folds, untaught))
-    return replace(materials, folds=tuple(found), notes=(*materials.notes, *notes))
+    notes = (note, *_rare_notes(task, rows, folds, untaught))
+    return replace(materials, folds=tuple(fold_materials), notes=(*materials.notes, *notes))
 
 
 def _splits(
@@ -127,7 +127,7 @@ def _splits(
     return {**{split: tuple(part) for split, part in parts.items()}, "test": tuple(rows[place] for place in held_out)}
 
 
-def _on_rare(task: Task, rows: Sequence[Example], folds: int, untaught: set[str]) -> Iterator[str]:
+def _rare_notes(task: Task, rows: Sequence[Example], folds: int, untaught: set[str]) -> Iterator[str]:
     """Yield notes on classes with fewer rows than folds. untaught: those that some model could not learn"""
     counts = Counter(name for row in rows for name in {*classes_in(row.label)})
     rare = [f"{name!r} ({count})" for name, count in sorted(counts.items()) if count < folds and task.kind != "span"]

@@ -335,7 +335,7 @@ def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
     texts = ((row.id, text) for row in rows for text in (row.text, row.pair) if text)
     return frozenset(
         name
-        for name, _, matches in sealed.in_documents(texts)
+        for name, _, matches in sealed.match_documents(texts)
         if any(leak_kind(match) != "passage" and long_enough[int(match.reference)] for match in matches)
     )
 
