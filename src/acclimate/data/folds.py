@@ -1,6 +1,6 @@
 """A task in folds: the materials of a repeated cross-validation.
 
-The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::in_folds). Each fold is an ordinary
+The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::fold_rows). Each fold is an ordinary
 prepared task: the fold itself is the test set, and train and dev come from the other folds, a tenth of them dev. So
 whatever reads the task's texts or labels, such as adaptation on them, is done for each fold without its test rows.
 """
@@ -21,7 +21,7 @@ from acclimate.reports.page import amount
 from acclimate.tasks.labelled import FEWEST_ARTICLES, split_of
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, in_folds
+from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, fold_rows
 from acclimate.tasks.task import Task, as_read, classes_in
 
 FOLDER = "folds"  # in the directory of a race: a folder for each number of folds
@@ -67,7 +67,7 @@ def with_folds(
     place, fold_materials = run / FOLDER / f"{folds}", list[Materials]()
     untaught: set[str] = set()
     for repeat in range(repeats):
-        divided = in_folds(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
+        divided = fold_rows(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
         for number, held_out in enumerate(divided):
             fold = Fold(repeat, number)
             splits = _splits(rest, held_out, same, task, seed=f"{seed}, {fold}")
