@@ -88,8 +88,8 @@ class LossPath:
         return self._look(step.number)
 
     def _look(self, step: int) -> dict[str, float]:
-        found = {name: measure(self.objective, batches)["mlm"] for name, batches in self.batches.items()}
-        self.losses[step] = found
+        losses = {name: measure(self.objective, batches)["mlm"] for name, batches in self.batches.items()}
+        self.losses[step] = losses
         if ranks.is_first():
             files.write_record(self.out / HELDOUT_LOOKS, {"head": self.head, "looks": sorted(self.losses.items())})
-        return {f"{name} loss": loss for name, loss in found.items()}
+        return {f"{name} loss": loss for name, loss in losses.items()}
