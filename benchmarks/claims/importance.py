@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from outcomes import commit, from_error, write
 
-from acclimate.analyses.head_agreement import with_others
+from acclimate.analyses.head_agreement import correlate_others
 
 ANALYSIS = (
     "acclimate analyse importance embedded acl=TEXTS/domain-acl.jsonl ai=TEXTS/domain-ai.jsonl "
@@ -28,7 +28,7 @@ ANALYSIS = (
 
 
 def mean_agreement(seen_KLH: torch.Tensor) -> float:
-    return float(with_others(seen_KLH).mean())
+    return float(correlate_others(seen_KLH).mean())
 
 
 def jackknifed(seen_KLH: torch.Tensor, chance: float) -> dict[str, Any]:

@@ -5,7 +5,14 @@ import pytest
 import torch
 from scipy.stats import rankdata, spearmanr
 
-from acclimate.analyses.head_agreement import HEAVILY, Chance, agreements, noise_figures, share_between, with_others
+from acclimate.analyses.head_agreement import (
+    HEAVILY,
+    Chance,
+    agreements,
+    correlate_others,
+    noise_figures,
+    share_between,
+)
 from acclimate.methods.importance import normalised
 
 DOMAINS, LAYERS, HEADS = 3, 4, 5
@@ -89,7 +96,7 @@ def test_normal_noise_looks_like_the_paper_s_evidence():
 def test_every_normalisation_has_its_chance(importance, how, over, monkeypatch):
     monkeypatch.setattr("acclimate.analyses.head_agreement.DRAWS", 50)
     found = agreements(importance, halves_of(importance), how, over, seed=0)["normalised"]
-    expected = with_others(torch.stack([normalised(each, how, over=over) for each in importance]))
+    expected = correlate_others(torch.stack([normalised(each, how, over=over) for each in importance]))
     assert [each.others for each in found] == pytest.approx(expected.tolist())
     assert all(each.shuffled.low < each.shuffled.mean < each.shuffled.high < 1 for each in found)
     assert 0 < noise_figures(3, LAYERS, HEADS, how, over, seed=0).cosine.mean < 1

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from acclimate.data.as_files import _in_cache, by_split, class_names, labelled_files, raw_text
+from acclimate.data.as_files import _cache_file, class_names, group_by_split, labelled_files, raw_text
 from acclimate.tasks.labelled import LabelledFiles, read_files
 
 STATED = LabelledFiles(train=Path())
@@ -156,14 +156,14 @@ def test_a_folder_of_parquet_files_has_the_splits_of_their_names(tmp_path):
 
 
 def test_a_file_without_a_split_in_its_name_is_train_only_if_no_file_has_one():
-    assert by_split(["train.parquet", "eval.parquet", "holdout.parquet"]) == {
+    assert group_by_split(["train.parquet", "eval.parquet", "holdout.parquet"]) == {
         "train": ["train.parquet"],
         "eval": ["eval.parquet"],
         "holdout": ["holdout.parquet"],
     }
-    assert by_split(["imdb-train-00000-of-00001.parquet"]) == {"train": ["imdb-train-00000-of-00001.parquet"]}
-    assert [*by_split(["train_sft-00000-of-00001.parquet"])] == ["train_sft"]
-    assert by_split(["a.parquet", "b.parquet"]) == {"train": ["a.parquet", "b.parquet"]}
+    assert group_by_split(["imdb-train-00000-of-00001.parquet"]) == {"train": ["imdb-train-00000-of-00001.parquet"]}
+    assert [*group_by_split(["train_sft-00000-of-00001.parquet"])] == ["train_sft"]
+    assert group_by_split(["a.parquet", "b.parquet"]) == {"train": ["a.parquet", "b.parquet"]}
 
 
 def test_a_split_that_is_not_read_is_noted(tmp_path):
@@ -178,10 +178,10 @@ def test_a_file_of_the_cache_that_another_process_wrote_meanwhile_is_taken():
     def write(path: Path, inner: bool = False) -> None:
         path.write_text("x")
         if not inner:
-            written.append(_in_cache("raced", ".txt", lambda path: write(path, True), {}))
+            written.append(_cache_file("raced", ".txt", lambda path: write(path, True), {}))
 
     written: list[Path] = []
-    assert [_in_cache("raced", ".txt", write, {})] == written
+    assert [_cache_file("raced", ".txt", write, {})] == written
     assert written[0].parent.stat().st_mode & 0o077 == written[0].parent.parent.stat().st_mode & 0o077
 
 

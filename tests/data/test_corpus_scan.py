@@ -42,7 +42,7 @@ def test_what_a_corpus_holds_of_dev_and_test_is_found_with_the_documents_to_leav
     }
     rows = [{"id": name, "text": words} for name, words in (documents | planted).items()]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = scanned(tmp_path / "texts.jsonl", sealed).found
+    found = scanned(tmp_path / "texts.jsonl", sealed).leaks
     assert found.leaking == {"test": {"301", "302", "304"}, "dev": {"303"}}
     assert {(leak.within, leak.kind, leak.references, leak.scanned) for leak in found.leaks()} == {
         ("test", "exact", 1, 2),
@@ -58,7 +58,7 @@ def test_documents_that_leak_are_told_by_their_number_where_ids_repeat(tmp_path,
     for name, texts in parts.items():
         rows = [json.dumps({"id": 1, "text": words}) for words in texts]
         (tmp_path / name).write_text("\n".join([*rows, "{broken"]) + "\n")
-    found = scanned(tmp_path, sealed).found
+    found = scanned(tmp_path, sealed).leaks
     assert found.leaking == {"test": {"2", "5"}}
     [leak] = found.leaks()
     assert (leak.scanned, leak.examples[0].found_id) == (2, "1")
@@ -67,7 +67,7 @@ def test_documents_that_leak_are_told_by_their_number_where_ids_repeat(tmp_path,
 def test_a_corpus_that_was_made_before_is_read_as_one(tmp_path, sealed):
     write_corpus([Document("a", text("a")), Document("leak", examples("test", 1)[0].text)], tmp_path / "made")
     found = scanned(tmp_path / "made", sealed)
-    assert (found.facts.documents, found.found.leaking) == (2, {"test": {"2"}})
+    assert (found.facts.documents, found.leaks.leaking) == (2, {"test": {"2"}})
 
 
 def test_the_sample_is_bounded_and_the_same_every_time(tmp_path, sealed):

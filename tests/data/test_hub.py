@@ -216,19 +216,19 @@ def test_the_hubs_own_parquet_files_stand_in(online):
 def test_configs_have_the_folders_and_patterns_that_the_readme_states():
     paths = ["en/train.parquet", "en/test.parquet", "de/train.parquet", "old/test.parquet", "rows.parquet"]
     card = {"configs": ["x", *({"config_name": name, "data_dir": f"./{name}/"} for name in ("en", "de"))]}
-    found, default = hub._of_repository(paths, card)
+    found, default = hub._read_repository(paths, card)
     assert found == {
         "en": {"train": ["en/train.parquet"], "test": ["en/test.parquet"]},
         "de": {"train": ["de/train.parquet"]},
     }
     assert default == ""
-    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.parquet"}]})[0] == {
+    assert hub._read_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.parquet"}]})[0] == {
         "a": {"train": ["rows.parquet"]}
     }
-    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "**/t[e]*.parquet"}]})[0] == {
+    assert hub._read_repository(paths, {"configs": [{"config_name": "a", "data_files": "**/t[e]*.parquet"}]})[0] == {
         "a": {"train": ["en/test.parquet", "old/test.parquet"]}
     }
-    assert hub._of_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.csv"}]})[0] == {}
+    assert hub._read_repository(paths, {"configs": [{"config_name": "a", "data_files": "*.csv"}]})[0] == {}
 
 
 def test_that_the_hub_converted_the_beginning_only_is_noted(online, monkeypatch):

@@ -14,7 +14,7 @@ import squad_files
 import toys
 from acclimate.core.files import cache, read_json
 from acclimate.data import inputs as gathering
-from acclimate.data.doctor import on_model
+from acclimate.data.doctor import check_model
 from acclimate.data.examination import Examination
 from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
@@ -335,7 +335,7 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
 
     def warned(sources: dict[str, str]) -> bool:
         (model / "provenance.json").write_text(json.dumps({"sources": sources}))
-        seen = on_model(str(model), first.task.hashes)
+        seen = check_model(str(model), first.task.hashes)
         return seen is not None and seen.level == "warning" and "has learnt a task of this name" in seen.what
 
     now = {name: first.task.hashes[name] for name in ("about", "train")}
@@ -343,7 +343,7 @@ def test_a_model_that_learnt_another_split_of_the_task_is_warned_of(inputs, tmp_
     assert warned(now | {"train": "0" * 64})
     assert not warned({"about": "0" * 64, "train": "0" * 64})
     assert not warned({"about": now["about"]})
-    assert on_model("somebody/model", first.task.hashes) is None
+    assert check_model("somebody/model", first.task.hashes) is None
     for foreign in ([1], {"sources": "the web"}):
         (model / "provenance.json").write_text(json.dumps(foreign))
-        assert on_model(str(model), first.task.hashes) is None
+        assert check_model(str(model), first.task.hashes) is None

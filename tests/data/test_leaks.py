@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Example
-from acclimate.data.doctor import after_removal, examine, on_copies, removed
+from acclimate.data.doctor import after_removal, check_copies, examine, removed
 from acclimate.data.examination import Examination
 from acclimate.data.leaks import Sealed, SourceLeaks, copies, found_in_rows
 from made_up_tasks import examples, labelled, one_word_changed, text
@@ -116,7 +116,7 @@ def test_a_pair_leaks_into_train_as_a_whole_and_into_a_corpus_by_either_text():
     found = found_in_rows("train", parts["train"], sealed)
     assert found.leaking == {"test": {"same pair"}}
     corpus = SourceLeaks("domain", sealed)
-    for name, document, matches in sealed.in_documents(
+    for name, document, matches in sealed.match_documents(
         [("a", text("a")), ("b", other), ("c", f"{premise} {text('c', 400)}")]
     ):
         corpus.take(name, document, matches)
@@ -233,13 +233,13 @@ def test_copies_that_mark_different_parts_of_one_text_are_told_from_those_with_a
     rows = [Example("a", marked[0], "acid"), Example("b", marked[1], "base")]
     found = copies("train", rows)
     assert (found.texts, found.conflicting, found.marked) == (1, 1, 1)
-    [finding] = on_copies([found])
+    [finding] = check_copies([found])
     assert finding.level == "note"
     assert "all of these with other punctuation" in finding.what
     assert finding.way_out.startswith("Leave the rows where marks say")
     found = copies("train", [*rows, Example("c", marked[0].upper(), "base")])
     assert (found.conflicting, found.marked) == (1, 0)
-    [finding] = on_copies([found])
+    [finding] = check_copies([found])
     assert (finding.level, finding.way_out) == ("warning", "Keep one row of each, with the label that is right.")
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from acclimate.core.steps import finetuning_steps
 from acclimate.data import model as doctor
 from acclimate.data.examination import ModelFacts
-from acclimate.data.model import HEADS, model_facts, on_checkpoint, on_rows
+from acclimate.data.model import HEADS, check_checkpoint, check_rows, model_facts
 from acclimate.methods.finetune import FinetuneRecipe, plan_of
 from acclimate.methods.probe import POOLED_FAMILIES, load_encoder
 from acclimate.models.encoder import load_masked_language_model
@@ -63,7 +63,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def test_what_a_model_lacks_is_said_with_what_it_means():
     def lacking(kind="sequence", **lacks):
-        said = on_checkpoint(replace(FACTS, **lacks), kind)
+        said = check_checkpoint(replace(FACTS, **lacks), kind)
         return [(finding.level, finding.what.split(",")[0]) for finding in said]
 
     assert lacking() == []
@@ -76,7 +76,7 @@ def test_what_a_model_lacks_is_said_with_what_it_means():
 @pytest.mark.parametrize(("rows", "said"), [(80, "300 steps"), (600, "500 steps"), (1_500, ""), (20_000, "12,500")])
 def test_rows_that_are_few_or_many_are_compared_with_the_steps_of_a_fine_tuning(rows, said):
     recipe = FinetuneRecipe()
-    found = on_rows(rows, recipe)
+    found = check_rows(rows, recipe)
     assert len(found) == bool(said)
     assert all(said in finding.what and finding.way_out for finding in found)
     assert finetuning_steps(recipe, rows) == plan_of(recipe, rows, 768).steps

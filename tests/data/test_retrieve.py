@@ -81,7 +81,7 @@ def texts_of(corpus: Corpus) -> list[str]:
 @pytest.mark.parametrize("choice", CHOICES)
 def test_no_document_holds_a_dev_or_test_text(choice, retrieved, splits):
     documents = [(document.id, document.text) for document in retrieved(choice).corpus.documents()]
-    found = [match for _, _, matches in Sealed(splits).in_documents(documents) for match in matches]
+    found = [match for _, _, matches in Sealed(splits).match_documents(documents) for match in matches]
     allowed = set() if choice == "passages" else {"passage"}
     assert {leak_kind(match) for match in found} <= allowed
 

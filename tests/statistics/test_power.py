@@ -8,12 +8,12 @@ from scipy import stats
 from acclimate.core.types import Cost, Label, Score
 from acclimate.statistics.power import (
     PowerDesign,
+    add_mistakes,
     guessed,
     measured,
     measured_in_race,
     probed,
     variance_of_one_item,
-    with_mistakes,
 )
 from acclimate.statistics.significance import compare, compare_of
 from acclimate.statistics.variance import Resampled, components_of, half_width, jackknife, p_value, residual_of
@@ -213,7 +213,7 @@ def runs_of(name: str, metric: str, wrong: float, seeds: int, *, first: int) -> 
     generator = np.random.default_rng(first)
     found = []
     for seed in range(seeds):
-        sides = [with_mistakes(kind, gold, wrong, seed=base) for base in (first, first + 1 + seed)]
+        sides = [add_mistakes(kind, gold, wrong, seed=base) for base in (first, first + 1 + seed)]
         predicted = tuple(sides[side][row] for row, side in enumerate(generator.integers(2, size=len(gold))))
         score = METRICS[metric].compute(gold, predicted)
         ids = tuple(map(str, range(len(gold))))
@@ -230,8 +230,8 @@ def test_made_up_mistakes_bring_any_metric_to_the_score_that_is_wanted(metric: s
     if metric == "pearson":  # Fisher (1915): of r of a bivariate normal variable
         assert variance == pytest.approx((1 - 0.8**2) ** 2, rel=0.25)
     assert 0.01 < variance < 0.5
-    assert METRICS[metric].compute(gold, with_mistakes(kind, gold, 0.0)) == pytest.approx(1)
-    few, many = (METRICS[metric].compute(gold, with_mistakes(kind, gold, wrong)) for wrong in (0.1, 0.5))
+    assert METRICS[metric].compute(gold, add_mistakes(kind, gold, 0.0)) == pytest.approx(1)
+    few, many = (METRICS[metric].compute(gold, add_mistakes(kind, gold, wrong)) for wrong in (0.1, 0.5))
     assert many < few < 1
 
 

@@ -23,7 +23,7 @@ from acclimate.races.run import run
 from acclimate.races.tables import write
 from acclimate.studies import write_tables
 from acclimate.studies.datasets import means_over_tasks
-from acclimate.studies.tlm import AVERAGE, FIGURE_1, TlmStudyRecipe, by_flop, design, of_table_b1, variants
+from acclimate.studies.tlm import AVERAGE, FIGURE_1, TlmStudyRecipe, design, score_by_flop, table_b1_recipe, variants
 from acclimate.tasks.datasets import tlm as datasets
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log
@@ -144,7 +144,7 @@ def test_several_tasks_are_tested_and_each_row_has_its_mean(two_tasks):
 
 def test_figure_1_has_each_rows_mean_at_its_flop(two_tasks):
     out, outcome = two_tasks
-    points = by_flop(outcome)
+    points = score_by_flop(outcome)
     costs = [files.read_json(path)["paper_flops"] for path in out.glob("jobs/stage-1-*-seed-0-*/joint.json")]
     assert len(costs) == 2
     assert points["TLM"][1] == pytest.approx(sum(costs) / 2)
@@ -158,16 +158,16 @@ def test_figure_1_has_each_rows_mean_at_its_flop(two_tasks):
 
 
 def test_each_dataset_of_the_paper_has_its_row_of_table_b1_with_k():
-    small, large = of_table_b1("ACL-ARC", "small"), of_table_b1("rct", "large")
+    small, large = table_b1_recipe("ACL-ARC", "small"), table_b1_recipe("rct", "large")
     assert (small.k, small.rho_1, small.rho_2, small.layers) == (5000, 999, 100.0, 12)
     assert (large.k, large.rho_1, large.plan.steps, large.layers) == (100, 7, 500_000, 24)
-    assert of_table_b1("ChemProt-13", "medium").k == 5000
-    assert of_table_b1("MNLI-mm", "small") == of_table_b1("CoLA", "small")
+    assert table_b1_recipe("ChemProt-13", "medium").k == 5000
+    assert table_b1_recipe("MNLI-mm", "small") == table_b1_recipe("CoLA", "small")
     for each in datasets.DATASETS:
-        assert all(of_table_b1(each.name, scale).k for scale in ("small", "medium", "large"))
+        assert all(table_b1_recipe(each.name, scale).k for scale in ("small", "medium", "large"))
     for name, scale in (("train.csv", "small"), ("CoLA", "large")):
         with pytest.raises(ValueError, match=f"{name} has no settings at the {scale} scale"):
-            of_table_b1(name, scale)
+            table_b1_recipe(name, scale)
 
 
 def test_scales_train_with_the_recipes_and_retrieve_their_k():
@@ -183,7 +183,7 @@ def test_scales_train_with_the_recipes_and_retrieve_their_k():
 @pytest.mark.parametrize("vary", ["retrieval", "k", "rho_1", "rho_2", "stages", "model", "search"])
 def test_at_a_scale_all_that_is_not_varied_is_as_in_the_paper(vary):
     recipe = settings.override(TlmStudyRecipe(), [f"vary={vary}", 'scales=["medium"]', "retrieval.b=0.5"])
-    paper = of_table_b1("SciERC", "medium")
+    paper = table_b1_recipe("SciERC", "medium")
     varied = {"k": ("rho_1",), "stages": ("stage_2",), "search": ("rho_1", "rho_2")}
     varied |= {"model": ("model", "tokenizer", "rho_1")}
     names = (*varied.get(vary, (vary,)), "external_only")

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from acclimate.core.types import Example, Label, Split
-from acclimate.tasks.splitting import SHARES, divide, in_folds, nested_subsets, split_off
+from acclimate.tasks.splitting import SHARES, divide, fold_rows, nested_subsets, split_off
 from acclimate.tasks.task import Kind
 
 ALL = SHARES[("dev", "test")]
@@ -195,24 +195,24 @@ def test_every_row_is_as_likely_to_be_in_a_subset():
 
 def test_folds_divide_all_rows_with_each_class_in_proportion() -> None:
     examples = labelled({"often": 50, "seldom": 13, "rare": 3})
-    folds = in_folds(examples, 5, kind="sequence", same=range(66), seed=1)
+    folds = fold_rows(examples, 5, kind="sequence", same=range(66), seed=1)
     assert sorted(row for fold in folds for row in fold) == list(range(66))
     counts = [Counter(examples[row].label for row in fold) for fold in folds]
     assert {count["often"] for count in counts} == {10}
     assert {count["seldom"] for count in counts} == {2, 3}
     assert {count["rare"] for count in counts} == {0, 1}
     assert max(map(len, folds)) - min(map(len, folds)) == 1
-    assert in_folds(examples, 5, kind="sequence", same=range(66), seed=2) != folds
+    assert fold_rows(examples, 5, kind="sequence", same=range(66), seed=2) != folds
 
 
 def test_groups_and_equal_texts_stay_in_one_fold_and_no_fold_is_empty() -> None:
     groups = ["large"] * 30 + ["a", "a", "b", "b", "c", "c"]
     examples = [example(number, "yes", group=group) for number, group in enumerate(groups)]
-    folds = in_folds(examples, 4, kind="sequence", same=range(36), seed=0)
+    folds = fold_rows(examples, 4, kind="sequence", same=range(36), seed=0)
     assert sorted(len(fold) for fold in folds) == [2, 2, 2, 30]
-    copies = in_folds(labelled({"yes": 30}), 3, kind="sequence", same=[row // 10 for row in range(30)], seed=0)
+    copies = fold_rows(labelled({"yes": 30}), 3, kind="sequence", same=[row // 10 for row in range(30)], seed=0)
     assert sorted(copies) == [[*range(10)], [*range(10, 20)], [*range(20, 30)]]
     with pytest.raises(ValueError, match=r"5 folds, but .* makes only 4 sets"):
-        in_folds(examples, 5, kind="sequence", same=range(36), seed=0)
+        fold_rows(examples, 5, kind="sequence", same=range(36), seed=0)
     with pytest.raises(ValueError, match="40 folds of 36 labelled rows"):
-        in_folds(examples, 40, kind="sequence", same=range(36), seed=0)
+        fold_rows(examples, 40, kind="sequence", same=range(36), seed=0)

@@ -14,7 +14,7 @@ from acclimate.training import gradients
 from acclimate.training.kernels import kernels
 from acclimate.training.loop import NotFiniteError, adamw, train
 from acclimate.training.objective import VIEWS, Objective, measure
-from acclimate.training.pieces import Piece, in_order, pad, pieces_of_rows
+from acclimate.training.pieces import Piece, order_rows, pad, pieces_of_rows
 from acclimate.training.plan import Plan
 
 PLAN = Plan(steps=1, batch=4, rate=1e-2, warmup=0.0, precision="float32", clip=0.0, piece_tokens=4)
@@ -93,7 +93,7 @@ def test_gradient_of_a_step_that_is_cut_is_that_of_one_graph_over_all_pieces_dro
             terms = naive(pad(batch, layout, CPU))
         views.append(terms[VIEWS])
         long = long + terms["long"]
-    apart = naive.compared(in_order(views, layouts, len(batch)))["apart"]
+    apart = naive.compared(order_rows(views, layouts, len(batch)))["apart"]
     (2.0 * apart / 4 + 0.5 * long / 4).backward()
     found = gradient_of_a_step(Apart(dropout=0.5), batch, PLAN, monkeypatch)
     torch.testing.assert_close(found, naive.embeddings.weight.grad.flatten(), rtol=1e-5, atol=1e-6)

@@ -25,7 +25,7 @@ def attend(query, key, value, *, asked=None, dropout=0.0, seed=0):
     """(N, C), and the seed of what is dropped."""
     torch.manual_seed(seed)
     scale = query.shape[-1] ** -0.5
-    found = attention_by_row(query, key, value, ROWS, asked=asked, dropout_p=dropout, scale=scale)
+    found = attention_by_row(query, key, value, ROWS, tokens_M=asked, dropout_p=dropout, scale=scale)
     return found.transpose(1, 2).flatten(0, 1).flatten(1)
 
 

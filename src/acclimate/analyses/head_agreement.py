@@ -74,9 +74,9 @@ def agreements(
     by_view: dict[View, list[Agreement]] = {}
     for view in VIEWS:
         seen_KLH = _seen(importance_KLH, view, how, over)
-        others_K = with_others(seen_KLH)
-        shuffled_NK = with_others(_shuffled(seen_KLH, _among(view, over), seed))
-        halves = [float(with_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
+        others_K = correlate_others(seen_KLH)
+        shuffled_NK = correlate_others(_shuffled(seen_KLH, _among(view, over), seed))
+        halves = [float(correlate_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
         by_view[view] = [
             Agreement(float(others), Chance.of(draws_N), alike)
             for others, draws_N, alike in zip(others_K, shuffled_NK.T, halves, strict=True)
@@ -90,12 +90,12 @@ def noise_figures(domains: int, layers: int, heads: int, how: How, over: Over, *
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
     normalised_NKLH = groups.reshape(values.shape)
     return NoiseFigures(
-        Chance.of(with_others(normalised_NKLH)[:, 0]),
+        Chance.of(correlate_others(normalised_NKLH)[:, 0]),
         *(Chance.of(share_between(normalised_NKLH[:, 0], *limits)) for limits in (HEAVILY, MODERATELY)),
     )
 
 
-def with_others(seen_KLH: Tensor) -> Tensor:
+def correlate_others(seen_KLH: Tensor) -> Tensor:
     """(..., K) the mean cosine of each domain with the others. seen_KLH: (..., K, L, H), K at least 2."""
     directions = nn.functional.normalize(seen_KLH.double().flatten(-2), dim=-1)
     cosines_KK = directions @ directions.mT

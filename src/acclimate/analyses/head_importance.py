@@ -137,7 +137,7 @@ class ImportanceAnalysis:
         for number, domain in enumerate(self.domains):
             wide = domain.importance_LH.shape[1] > WIDE
             title = f"Normalised importance of heads on {domain.name}"
-            svg = heat_map(domain.normalised_LH, 1.0, f"normalised-{number}", title, _of_one)
+            svg = heat_map(domain.normalised_LH, 1.0, f"normalised-{number}", title, _share_text)
             protected.append(Drawing(domain.name, svg, wide))
             title = f"Importance of heads on {domain.name}, as a multiple of the mean"
             svg = heat_map(domain.relative_LH, most, f"relative-{number}", title, "{:.1f}".format)
@@ -434,7 +434,7 @@ def write_page(path: Path, analysis: ImportanceAnalysis) -> tuple[Path, Path]:
     return sheet, heads
 
 
-def _of_one(value: float) -> str:
+def _share_text(value: float) -> str:
     """`.83`, and `1.0` for what rounds to 1."""
     text = f"{value:.2f}"
     return text[1:] if text.startswith("0") else text[:3]

@@ -133,10 +133,12 @@ class VocabulariesAnalysis:
         if not models:
             return ""
         if last.name != IN_DOMAIN:
-            best, worst = (choose(self.vocabularies, key=lambda each: each.per_text) for choose in (min, max))
+            best, worst = (
+                choose(self.vocabularies, key=lambda vocabulary: vocabulary.per_text) for choose in (min, max)
+            )
             fewer = 1 - best.per_text / worst.per_text
             return f"{best.name} spells them in the fewest pieces: {fewer:.0%} fewer than {worst.name} does."
-        best = min(models, key=lambda each: each.per_text)
+        best = min(models, key=lambda vocabulary: vocabulary.per_text)
         fewer = 1 - last.per_text / best.per_text
         if fewer < 0:
             return (
@@ -415,21 +417,21 @@ def _spelt(piece: str, tokenizer: Any) -> str:
 
 def _learnt(recipe: VocabularyRecipe, held: Held, path: Path, watch: Watch) -> Any:
     """Return the tokenizer in `path`, which is learnt first if it is not there."""
-    stated = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
-    stated |= {"corpus": held.corpus.hash}
+    record = {key: value for key, value in asdict(recipe).items() if key != "most_terms"}
+    record |= {"corpus": held.corpus.hash}
     if (path / files.MANIFEST).exists():
         files.check_manifest(path)
-        if files.read_json(path / LEARNT) != stated:
+        if files.read_json(path / LEARNT) != record:
             raise ValueError(
                 f"{path} holds a vocabulary learnt from other texts or under other settings, see {path / LEARNT}. "
                 "Choose another --out, or remove that one"
             )
         return load_tokenizer(path)
-    settings = {key: stated[key] for key in ("kind", "size", "lower", "characters", "longest")}
+    settings = {key: record[key] for key in ("kind", "size", "lower", "characters", "longest")}
     tokenizer = train_tokenizer(held, **settings, watch=watch)
     with files.new_directory(path) as temporary:
         tokenizer.save_pretrained(temporary)
-        files.write_json(temporary / LEARNT, stated)
+        files.write_json(temporary / LEARNT, record)
     return tokenizer
 
 

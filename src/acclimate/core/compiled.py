@@ -85,13 +85,13 @@ def part(function: Kernel, *, fastmath: bool | set[str] = False, inline: bool = 
     return cast(Kernel, numba.njit(nogil=True, fastmath=fastmath, **how)(function))
 
 
-def by_threads(loop: Callable[..., Any], bounds: Sequence[int], *given: Any) -> None:
-    """Call loop(begin, end, *given) for each pair of neighbours in `bounds`, ascending, each in a thread of its own."""
+def run_threads(loop: Callable[..., Any], bounds: Sequence[int], *arguments: Any) -> None:
+    """Call loop(begin, end, *arguments) for each pair of neighbours in `bounds`, ascending, in threads of their own."""
     parts = [(int(begin), int(end)) for begin, end in pairwise(bounds) if begin < end]
     if len(parts) == 1:
-        loop(*parts[0], *given)
+        loop(*parts[0], *arguments)
         return
-    for running in [_pool(len(bounds) - 1).submit(loop, *each, *given) for each in parts]:
+    for running in [_pool(len(bounds) - 1).submit(loop, *span, *arguments) for span in parts]:
         running.result()
 
 

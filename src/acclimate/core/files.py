@@ -56,8 +56,8 @@ class HeldError(RuntimeError):
 
 def cache() -> Path:
     """Return the directory that runs share: $ACCLIMATE_CACHE, or `acclimate` in the user's cache directory."""
-    if stated := os.environ.get("ACCLIMATE_CACHE"):
-        return Path(stated)
+    if path := os.environ.get("ACCLIMATE_CACHE"):
+        return Path(path)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "acclimate"
 
 
@@ -156,7 +156,7 @@ def _remove_abandoned(folder: Path, stem: str, ending: str) -> None:
 def _changed_lately(path: Path) -> bool:
     """True if the file, or anything in the directory, has changed within a day, or has been removed meanwhile."""
     try:
-        times = [each.stat().st_mtime for each in (path, *path.rglob("*"))]
+        times = [file.stat().st_mtime for file in (path, *path.rglob("*"))]
     except OSError:
         return True
     return max(times) > time.time() - _ABANDONED
@@ -439,7 +439,7 @@ def check_manifest(
     if not manifest.is_file():
         raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_after(way_out)}")
     hashes = read_json(manifest, way_out=way_out)
-    if not isinstance(hashes, dict) or not hashes or not all(isinstance(each, str) for each in hashes.values()):
+    if not isinstance(hashes, dict) or not hashes or not all(isinstance(value, str) for value in hashes.values()):
         raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_after(way_out)}")
     for folder in sorted({"", *map(os.path.dirname, hashes)}):
         own_manifest = folder and os.path.join(folder, MANIFEST) in hashes

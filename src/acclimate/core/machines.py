@@ -197,7 +197,7 @@ def _result(task: ray.ObjectRef[Any]) -> Any:
         ) from error
 
 
-def in_processes(work: Callable[[Input], Output], items: Iterable[Input], processes: int) -> Iterator[Output]:
+def map_processes(work: Callable[[Input], Output], items: Iterable[Input], processes: int) -> Iterator[Output]:
     """Yield the result of each item, in order, from processes of this machine, for work that holds Python's lock.
 
     At most two items a process are in progress or waiting.
@@ -227,7 +227,7 @@ def in_processes(work: Callable[[Input], Output], items: Iterable[Input], proces
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def in_turn(work: Callable[[Input], Output], items: Iterable[Input], threads: int) -> Iterator[Output]:
+def map_threads(work: Callable[[Input], Output], items: Iterable[Input], threads: int) -> Iterator[Output]:
     """Yield the result of each item, in order, from threads, for compiled loops that release Python's lock.
 
     At most two items a thread are in progress or waiting.

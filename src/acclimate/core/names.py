@@ -37,7 +37,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 def nearest_folder(path: Path) -> str:
     """Return the end of a sentence that names the folder beside `path` whose name is alike; "" if there is none."""
     try:
-        names = [each.name for each in path.parent.iterdir() if each.is_dir()]
+        names = [folder.name for folder in path.parent.iterdir() if folder.is_dir()]
     except OSError:
         return ""
     return meant(path.name, names)

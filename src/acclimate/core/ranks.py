@@ -45,10 +45,10 @@ def rank() -> int:
 
 
 def _number(name: str, default: int, *, least: int) -> int:
-    stated = os.environ.get(name, "") or str(default)
-    if not stated.isdecimal() or int(stated) < least:
-        raise ValueError(f"{name}={stated} in the environment is no number from {least}. Unset it, or use torchrun")
-    return int(stated)
+    text = os.environ.get(name, "") or str(default)
+    if not text.isdecimal() or int(text) < least:
+        raise ValueError(f"{name}={text} in the environment is no number from {least}. Unset it, or use torchrun")
+    return int(text)
 
 
 def is_first() -> bool:
@@ -246,15 +246,17 @@ def require_same(what: str, values: Mapping[str, Any]) -> None:
         return
     import torch.distributed as dist
 
-    stated: list[Any] = [None] * world()
-    dist.all_gather_object(stated, dict(values), group=_group())
-    for number, others in enumerate(stated):
-        differing = [name for name in dict.fromkeys([*stated[0], *others]) if stated[0].get(name) != others.get(name)]
+    statements: list[Any] = [None] * world()
+    dist.all_gather_object(statements, dict(values), group=_group())
+    for number, others in enumerate(statements):
+        differing = [
+            name for name in dict.fromkeys([*statements[0], *others]) if statements[0].get(name) != others.get(name)
+        ]
         if differing:
             name = differing[0]
             more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
             raise ValueError(
-                f"{what}: the processes do not state the same: {name} is {stated[0].get(name)!r} in rank 0, but "
+                f"{what}: the processes do not state the same: {name} is {statements[0].get(name)!r} in rank 0, but "
                 f"{others.get(name)!r} in rank {number}{more}. Give all of them the same command, files and versions"
             )
 

@@ -96,19 +96,19 @@ def field_at(schema: Mapping[str, Any], name: str, key: str) -> dict[str, Any]:
     Raises ValueError, with the message of core.settings, for a key that does not exist.
     """
     *groups, last = key.split(".")
-    at, prefix, stated = name, "", None
+    at, prefix, default = name, "", None
     for part in [*groups, last]:
         fields = schema[at]["fields"]
         if part not in fields:
             raise ValueError(f"unknown setting '{prefix}{part}'{did_you_mean(part, fields, prefix)}")
         about = dict(fields[part])
-        if isinstance(stated, Mapping):
-            about["default"] = stated.get(part)
+        if isinstance(default, Mapping):
+            about["default"] = default.get(part)
         group = group_of(about["type"])
         if part is not last or prefix + part != key:
             if not group:
                 raise ValueError(f"'{prefix}{part}' is no group of settings, so '{key}' is not in it")
-            at, prefix, stated = group, f"{prefix}{part}.", about.get("default")
+            at, prefix, default = group, f"{prefix}{part}.", about.get("default")
     return about
 
 
@@ -221,13 +221,13 @@ def _hint(spec: Spec, classes: Any) -> Any:
     return classes(inner)
 
 
-def _value(spec: Spec, stated: Any, classes: Any) -> Any:
+def _value(spec: Spec, default: Any, classes: Any) -> Any:
     """Return a default of the schema as a value of the stand-in's field."""
     if group := group_of(spec):
-        return from_mapping(classes(group), stated)
+        return from_mapping(classes(group), default)
     if spec == "path":
-        return Path(stated)
-    return tuple(stated) if isinstance(stated, list) else stated
+        return Path(default)
+    return tuple(default) if isinstance(default, list) else default
 
 
 def _helps(kind: type) -> dict[str, str]:

@@ -85,8 +85,8 @@ def ranges_of(kind: type) -> Mapping[str, Range]:
         by_field: dict[str, Range] = {}
         for name, hint in typing.get_type_hints(kind, include_extras=True).items():
             for part in (hint, *typing.get_args(hint)):
-                ranges = (each for each in getattr(part, "__metadata__", ()) if isinstance(each, Range))
-                by_field.update((name, each) for each in ranges)
+                ranges = (bounds for bounds in getattr(part, "__metadata__", ()) if isinstance(bounds, Range))
+                by_field.update((name, bounds) for bounds in ranges)
         _ranges[kind] = by_field
     return _ranges[kind]
 
@@ -113,13 +113,13 @@ def check_no_more(recipe: Any, name: str, *, than: str) -> None:
 
 def from_environment(name: str, default: float) -> float:
     """Return a number from 0 that an environment variable states, or the default. Raises ValueError for another."""
-    stated = os.environ.get(name, "").strip() or str(default)
+    text = os.environ.get(name, "").strip() or str(default)
     try:
-        number = float(stated)
+        number = float(text)
     except ValueError:
         number = math.nan
     if not (math.isfinite(number) and number >= 0):
-        raise ValueError(f"{name}={stated} in the environment is no number of seconds from 0. Unset it, or set one")
+        raise ValueError(f"{name}={text} in the environment is no number of seconds from 0. Unset it, or set one")
     return number
 
 
@@ -244,16 +244,16 @@ def recipe_names() -> list[str]:
     return sorted(file.relative_to(RECIPES).with_suffix("").as_posix() for file in RECIPES.glob("*/*.toml"))
 
 
-def recipe_file(stated: Path) -> Path:
+def recipe_file(path: Path) -> Path:
     """Return the file, or that of the recipe of this name that comes with acclimate. Raises ValueError for neither."""
-    if stated.is_file():
-        return stated
-    name = stated.as_posix().removesuffix(".toml")
+    if path.is_file():
+        return path
+    name = path.as_posix().removesuffix(".toml")
     if name in (names := recipe_names()):
         return RECIPES / f"{name}.toml"
     near = _close(name, names)
     beside = f"'{near}' comes with acclimate" if near else "`acclimate recipes` lists those that come with acclimate"
-    raise ValueError(f"{stated}: there is no such file of settings; {beside}")
+    raise ValueError(f"{path}: there is no such file of settings; {beside}")
 
 
 def override(recipe: T, assignments: Iterable[str]) -> T:
@@ -283,10 +283,10 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as `from_mapping` takes them, from keywords: `plan__rate=1` and `plan={"rate": 1}` are the same,
     and so is the key "plan.rate".
     """
-    made: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in values.items():
         *parents, last = key.replace("__", ".").split(".")
-        inner = made
+        inner = mapping
         for parent in parents:
             group = inner.setdefault(parent, {})
             if not isinstance(group, dict):
@@ -296,7 +296,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
             inner[last] = {**inner.get(last, {}), **nested(value)}
         else:
             inner[last] = value
-    return made
+    return mapping
 
 
 def assignments_of(values: Mapping[str, Any]) -> list[str]:
@@ -330,11 +330,11 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return settings
 
 
-def code_at(stated: str) -> tuple[Path, str]:
+def code_at(setting: str) -> tuple[Path, str]:
     """Return the file and the name of a setting `path/to/file.py::NAME`. Raises ValueError if there is no such file."""
-    place, _, name = stated.partition("::")
+    place, _, name = setting.partition("::")
     if not Path(place).is_file():
-        raise ValueError(f"{stated}: there is no file {place}. Write it as path/to/file.py::NAME")
+        raise ValueError(f"{setting}: there is no file {place}. Write it as path/to/file.py::NAME")
     return Path(place), name
 
 
@@ -385,8 +385,8 @@ def _parse(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text  # a bare word or path is a string
     except (RecursionError, ValueError) as error:  # or Python's for a number of thousands of digits
-        shown = f"{text[:40]}..."
-        raise ValueError(f"command line: {shown} is nested too deeply, or too long, for a setting") from error
+        excerpt = f"{text[:40]}..."
+        raise ValueError(f"command line: {excerpt} is nested too deeply, or too long, for a setting") from error
 
 
 def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
@@ -448,18 +448,18 @@ def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = 
     """
     names = [*(field.name for field in dataclasses.fields(kind)), *more]
     if (usual := USUAL_NAMES.get(key.lower().replace("-", "_"))) is not None:
-        found = [usual] if usual in names else sorted(_within(kind, usual), key=_by_place)
-        if found:
-            return f"; did you mean '{prefix}{found[0]}'?"
+        candidates = [usual] if usual in names else sorted(_within(kind, usual), key=_setting_order)
+        if candidates:
+            return f"; did you mean '{prefix}{candidates[0]}'?"
     within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_within(kind, key))
     if within:
-        within.sort(key=_by_place)
+        within.sort(key=_setting_order)
         *others, last = [f"'{path}'" for path in within[:3]]
         return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
     return did_you_mean(key, names, prefix)
 
 
-def _by_place(path: str) -> tuple[bool, int]:
+def _setting_order(path: str) -> tuple[bool, int]:
     """Return what sorts the settings of fine-tuning first, and then those in the fewest groups."""
     return not path.startswith("finetune."), path.count(".")
 
@@ -479,7 +479,7 @@ def settings_called(kind: type, name: str) -> list[str]:
     """Return the paths of the settings that are called `name` here or elsewhere, those of fine-tuning first."""
     key = USUAL_NAMES.get(name, name)
     direct = [key] if key in {field.name for field in dataclasses.fields(kind)} else []
-    return [*direct, *sorted(_within(kind, key), key=_by_place)]
+    return [*direct, *sorted(_within(kind, key), key=_setting_order)]
 
 
 def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:

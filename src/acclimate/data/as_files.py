@@ -69,10 +69,10 @@ class Table:
 
     def names(self) -> Mapping[str, Sequence[str]]:
         """Return column -> names of classes, for each column that holds numbers of classes, or lists of them."""
-        stated = json.loads((self.schema.metadata or {}).get(b"huggingface", b"{}"))
-        features = (stated.get("info") or {}).get("features") or {}
-        found = {column: names for column, feature in features.items() if (names := class_names(feature))}
-        return {**self.classes, **found}
+        metadata = json.loads((self.schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = (metadata.get("info") or {}).get("features") or {}
+        classes = {column: names for column, feature in features.items() if (names := class_names(feature))}
+        return {**self.classes, **classes}
 
 
 Rows = Table | Sequence[Mapping[str, Any]]
@@ -104,9 +104,9 @@ class HubChoice:
 
 
 def labelled_files(
-    train: Any, stated: LabelledFiles, *, dev: Any = None, test: Any = None, choice: HubChoice = HubChoice()
+    train: Any, labelled: LabelledFiles, *, dev: Any = None, test: Any = None, choice: HubChoice = HubChoice()
 ) -> LabelledFiles:
-    """Return `stated` with the paths of these inputs, and with the kind of task where it is "auto" and columns show it.
+    """Return `labelled` with the paths of these inputs, and with the kind of task if it is "auto" and columns show it.
 
     train      a path, a table, a list of rows, several splits of these, a folder that `datasets` saved or one of
                Parquet files, or a dataset of the hub
@@ -118,13 +118,13 @@ def labelled_files(
     others: dict[Split, Any] = {"dev": dev, "test": test}
     if source is None:
         _refuse_choice(choice, train)
-        given = replace(stated, train=Path(train))
+        labelled = replace(labelled, train=Path(train))
     else:
         chosen, others = _chosen(source, choice.split, others)
         rows = {split: source.splits[name]() for split, name in chosen.items()}
-        given = replace(stated, kind=_kind(rows["train"], stated), dev=None, test=None)
+        labelled = replace(labelled, kind=_kind(rows["train"], labelled), dev=None, test=None)
         used, notes = {*chosen.values()}, [*source.facts.get("notes", ())]
-        if "test" in rows and _withheld(rows["test"], given):
+        if "test" in rows and _withheld(rows["test"], labelled):
             if test is not None:
                 raise ValueError(
                     f"{source.about}: the labels of {chosen['test']} are withheld. Name another split as test, or "
@@ -136,7 +136,7 @@ def labelled_files(
             notes.append(f"{source.about}: no rows were read from {listed}; --split, --dev or --test names a split.")
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
-            given = _with_path(given, split, _written(rows[split], given, source, split, facts))
+            labelled = _with_path(labelled, split, _written(rows[split], labelled, source, split, facts))
     for split, other in others.items():
         if other is None:
             continue
@@ -145,9 +145,9 @@ def labelled_files(
             path = Path(other)
         else:
             [(name, read)] = _only(apart)
-            path = _written(read(), given, apart, split, {"split": name, **apart.facts})
-        given = _with_path(given, split, path)
-    return given
+            path = _written(read(), labelled, apart, split, {"split": name, **apart.facts})
+        labelled = _with_path(labelled, split, path)
+    return labelled
 
 
 def _refuse_choice(choice: HubChoice, file: Any) -> None:
@@ -157,9 +157,9 @@ def _refuse_choice(choice: HubChoice, file: Any) -> None:
             raise ValueError(f"{option}={value!r} is for datasets with several splits, and {file} is a file")
 
 
-def _with_path(stated: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
+def _with_path(labelled: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
     changed: dict[str, Any] = {split: path}
-    return replace(stated, **changed)
+    return replace(labelled, **changed)
 
 
 def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()) -> Path:
@@ -183,13 +183,15 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     rows = _split(source, name)()
     present = _columns(rows)
     texts = [name for name in present if isinstance(rows, Table) and _is_text(rows.schema.field(name).type)]
-    wanted = next((each for each in ("text", column, *(texts if len(texts) == 1 else ())) if each in present), "")
+    wanted = next(
+        (candidate for candidate in ("text", column, *(texts if len(texts) == 1 else ())) if candidate in present), ""
+    )
     if not wanted:
         raise no_column(
             source.about, "text", present, "; raw text stands in 'text' or in the column of the task's text"
         )
     write = partial(_write_rows, rows, {wanted: "text"})
-    return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+    return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 
 def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
@@ -210,7 +212,7 @@ def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
     name = choice.split or next(iter(source.splits))
     rows = _split(source, name)()
     write = partial(_write_rows, rows, {column: column for column in _columns(rows)})
-    return _in_cache(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
+    return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 
 def _has_splits(folder: Path) -> bool:
@@ -221,7 +223,7 @@ def _has_splits(folder: Path) -> bool:
         parquet = next(folder.rglob("*.parquet"), None)
         if parquet is None or any(file.suffix != ".parquet" for file in files_of(folder)):
             return False
-    source = _of_folder(folder)
+    source = _open_folder(folder)
     return source is not None and len(source.splits) > 1
 
 
@@ -264,16 +266,16 @@ def source_of(held: Any, choice: HubChoice) -> Source | None:
             from acclimate.data.hub import hub_source
 
             return hub_source(str(held), config=choice.config, revision=choice.revision)
-        return _of_folder(Path(held).expanduser())
+        return _open_folder(Path(held).expanduser())
     if isinstance(held, tuple) and len(held) == len(SPLITS) and not isinstance(held[0], Mapping):
         held = {split: part for split, part in zip(SPLITS, held, strict=True) if part is not None}
     if isinstance(held, Mapping) and not is_table(held):
-        return _of_mapping(held)
+        return _open_mapping(held)
     about, read = _table_or_rows(held)
     return Source("table" if is_table(held) else "rows", about, {"train": read})
 
 
-def _of_folder(folder: Path) -> Source | None:
+def _open_folder(folder: Path) -> Source | None:
     """Return the splits of a folder that `datasets` saved, or of Parquet files; None for another path."""
     splits: dict[str, Callable[[], Rows]] = {}
     if (folder / SAVED_SPLITS).is_file():
@@ -285,15 +287,15 @@ def _of_folder(folder: Path) -> Source | None:
     elif is_dataset(folder):
         splits = {"train": partial(_saved, folder)}
     elif folder.is_dir():
-        found = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.parquet"))
+        paths = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.parquet"))
         splits = {
             name: partial(parquet_table, [folder / file for file in listed], {})
-            for name, listed in by_split(found).items()
+            for name, listed in group_by_split(paths).items()
         }
     return Source(folder.resolve().name, f"the folder {named(folder)}", splits) if splits else None
 
 
-def _of_mapping(held: Mapping[Any, Any]) -> Source:
+def _open_mapping(held: Mapping[Any, Any]) -> Source:
     known = {name for names in SPLIT_NAMES.values() for name in names}
     if held and all(isinstance(name, str) for name in held) and (known & held.keys() or _hold_tables(held.values())):
         about = f"the {type(held).__name__}" if type(held) is not dict else "the dict of splits"
@@ -316,7 +318,7 @@ def _hold_tables(parts: Iterable[Any]) -> bool:
 def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
     """Return what a single split is, and the function that returns its rows."""
     if isinstance(held, str | Path):
-        read = _of_folder(Path(held))
+        read = _open_folder(Path(held))
         if read is None or len(read.splits) > 1:
             raise ValueError(f"{held}: a split of a dict is a table or a list of rows. Give paths as dev= and test=")
         [(_, rows)] = read.splits.items()
@@ -328,9 +330,9 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
             raise ValueError(
                 f"{about} is streamed and may have no end. Give some of its rows: list(dataset.take(5000))"
             )
-        return about, partial(_of_dataset, held)
+        return about, partial(_read_dataset, held)
     if is_table(held):
-        return about, partial(_of_arrow, held, about)
+        return about, partial(_read_arrow, held, about)
     if isinstance(held, Sequence) and not isinstance(held, bytes) and all(isinstance(row, Mapping) for row in held):
         if not held:
             raise ValueError("the list of rows is empty. Give at least one row")
@@ -338,7 +340,7 @@ def _table_or_rows(held: Any) -> tuple[str, Callable[[], Rows]]:
     raise ValueError(f"{about}: holds no rows that acclimate knows. {WAYS}")
 
 
-def _of_dataset(held: Any) -> Table:
+def _read_dataset(held: Any) -> Table:
     table = held.with_format("arrow")[:]
     schema = table.schema
     if hasattr(held.features, "arrow_schema"):  # its metadata have the names of classes
@@ -346,7 +348,7 @@ def _of_dataset(held: Any) -> Table:
     return Table(schema, lambda columns: table.select([*columns]).to_batches())
 
 
-def _of_arrow(held: Any, about: str) -> Table:
+def _read_arrow(held: Any, about: str) -> Table:
     import pyarrow as pa
 
     try:
@@ -362,11 +364,11 @@ def _of_arrow(held: Any, about: str) -> Table:
         )
         if not hasattr(held, "columns"):
             raise ValueError(refused) from error
-        return _of_each_column(held, about)
+        return _read_columns(held, about)
     return Table(table.schema, lambda columns: table.select([*columns]).to_batches(max_chunksize=ROWS))
 
 
-def _of_each_column(held: Any, about: str) -> Table:
+def _read_columns(held: Any, about: str) -> Table:
     """Return a data frame of which some columns cannot be handed over. Reading one of these raises ValueError."""
     import pyarrow as pa
 
@@ -410,10 +412,10 @@ def _saved(folder: Path) -> Table:
         raise ValueError(
             f"{named(arrow[0])}: damaged ({printable(str(error))[:200]}). Save the dataset anew"
         ) from error
-    stated = files.read_json(folder / "dataset_info.json")
-    features = stated.get("features") if isinstance(stated, dict) else None
+    info = files.read_json(folder / "dataset_info.json")
+    features = info.get("features") if isinstance(info, dict) else None
     return Table(
-        schema, batches, {name: names for name, each in (features or {}).items() if (names := class_names(each))}
+        schema, batches, {name: names for name, feature in (features or {}).items() if (names := class_names(feature))}
     )
 
 
@@ -437,14 +439,14 @@ def parquet_table(paths: Sequence[Path], classes: Mapping[str, Sequence[str]]) -
         raise ValueError(f"{named(paths[0])}: damaged ({printable(str(error))[:200]}). Fetch it again") from error
 
 
-def by_split(paths: Sequence[str]) -> dict[str, list[str]]:
+def group_by_split(paths: Sequence[str]) -> dict[str, list[str]]:
     """Return split -> its files, by the names of files and folders: `data/train-00000-of-00002.parquet`.
 
     If no file has a split in its name, all are "train". If some have one, each of the others is a split that is called
     as the file is, so it is read only if the user names it.
     """
     known = [name for names in SPLIT_NAMES.values() for name in names]
-    found: dict[str, list[str]] = {}
+    splits: dict[str, list[str]] = {}
     unnamed = []
     for path in paths:
         *folders, file = path.split("/")
@@ -456,12 +458,12 @@ def by_split(paths: Sequence[str]) -> dict[str, list[str]]:
         else:
             split = next((word for word in words if word in known), "")
         if split:
-            found.setdefault(split, []).append(path)
+            splits.setdefault(split, []).append(path)
         else:
             unnamed.append(path)
-    if not found:
+    if not splits:
         return {"train": unnamed} if unnamed else {}
-    return found | {path.removesuffix(".parquet"): [path] for path in unnamed}
+    return splits | {path.removesuffix(".parquet"): [path] for path in unnamed}
 
 
 def class_names(feature: Any) -> list[str]:
@@ -526,13 +528,13 @@ def _columns(rows: Rows) -> list[str]:
     return [*dict.fromkeys(name for row in rows for name in row)]
 
 
-def _kind(rows: Rows, stated: LabelledFiles) -> Any:
-    """Return the kind of task: as stated, or by the types of the columns; "auto" where the labels have to be read."""
-    if stated.kind != "auto":
-        return stated.kind
-    if set(QUESTIONS) <= set(_columns(rows)) and stated.label == "label":
+def _kind(rows: Rows, labelled: LabelledFiles) -> Any:
+    """Return the kind of task by `labelled` or by the types of columns; "auto" where the labels have to be read."""
+    if labelled.kind != "auto":
+        return labelled.kind
+    if set(QUESTIONS) <= set(_columns(rows)) and labelled.label == "label":
         return "span"
-    text, label = (_holds_lists(rows, column) for column in (stated.text, stated.label))
+    text, label = (_holds_lists(rows, column) for column in (labelled.text, labelled.label))
     return "tokens" if text and label else "auto"
 
 
@@ -553,30 +555,31 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _withheld(rows: Rows, stated: LabelledFiles) -> bool:
+def _withheld(rows: Rows, labelled: LabelledFiles) -> bool:
     """Return True if every label is UNLABELLED, as in the test sets of GLUE."""
-    if not isinstance(rows, Table) or stated.label not in rows.names():
+    if not isinstance(rows, Table) or labelled.label not in rows.names():
         return False
-    values = (value for batch in rows.batches([stated.label]) for value in batch.column(0).to_pylist())
+    values = (value for batch in rows.batches([labelled.label]) for value in batch.column(0).to_pylist())
     return all(value == UNLABELLED for value in values)
 
 
-def _written(rows: Rows, stated: LabelledFiles, source: Source, split: Split, facts: Mapping[str, Any]) -> Path:
+def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, facts: Mapping[str, Any]) -> Path:
     """Return the file of a split. Raises ValueError for a missing column."""
     about = source.about if len(source.splits) == 1 else f"{source.about}, split {facts['split']}"
     name = _name(source.name) + ("" if split == "train" else f".{split}")
     record = {"about": about, **facts}
-    if stated.kind == "span":
+    if labelled.kind == "span":
         present = _columns(rows)
         for column in QUESTIONS:
             if column not in present:
                 raise no_column(about, column, present, "; questions have context, question and answers")
-        return _in_cache(name, ".json", partial(_write_questions, rows), record)
-    present, wanted = _columns(rows), Columns(stated.text, stated.label, stated.pair, stated.group, stated.id).stated()
+        return _cache_file(name, ".json", partial(_write_questions, rows), record)
+    present = _columns(rows)
+    wanted = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
     for role, column in wanted.items():
         if column not in present:
             raise no_column(about, column, present, role=role)
-    return _in_cache(
+    return _cache_file(
         name, _ending(rows), partial(_write_rows, rows, {column: column for column in wanted.values()}), record
     )
 
@@ -610,7 +613,7 @@ def _named_classes(batch: pa.RecordBatch, classes: Mapping[str, Sequence[str]], 
     """Return the columns under their new names, with names of classes in place of their numbers."""
     import pyarrow as pa
 
-    made = {}
+    arrays = {}
     for column, new in columns.items():
         values = batch.column(column)
         if column in classes and not _is_text(values.type):
@@ -621,8 +624,8 @@ def _named_classes(batch: pa.RecordBatch, classes: Mapping[str, Sequence[str]], 
             values = values.dictionary_decode()
         if pa.types.is_string_view(values.type):
             values = values.cast(pa.large_string())
-        made[new] = values
-    return pa.table(made)
+        arrays[new] = values
+    return pa.table(arrays)
 
 
 def _class_of(value: Any, names: Sequence[str]) -> Any:
@@ -631,7 +634,7 @@ def _class_of(value: Any, names: Sequence[str]) -> Any:
     Raises ValueError for another value.
     """
     if isinstance(value, list):
-        return [_class_of(each, names) for each in value]
+        return [_class_of(element, names) for element in value]
     if isinstance(value, str):
         return value
     if (
@@ -699,28 +702,28 @@ def _dicts(table: Table) -> Iterator[Mapping[str, Any]]:
             yield from batch.to_pylist()
 
 
-def _in_cache(name: str, ending: str, write: Callable[[Path], None], record: Mapping[str, Any]) -> Path:
+def _cache_file(name: str, ending: str, write: Callable[[Path], None], record: Mapping[str, Any]) -> Path:
     """Return the file that `write` writes, in a directory of the cache that is named by its content and its record."""
     place = files.cache() / INPUTS
     place.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".", dir=place))
     try:
-        made = temporary / "made"  # with the usual rights; only the user may open what mkdtemp makes
-        made.mkdir()
-        file = made / f"{name}{ending}"
+        folder = temporary / "made"  # with the usual rights; only the user may open what mkdtemp makes
+        folder.mkdir()
+        file = folder / f"{name}{ending}"
         write(file)
         with open(file, "rb+") as written:
             os.fsync(written.fileno())
         files.write_json(file.with_name(f"{file.name}{RECORD}"), record)
         directory = place / digest([files.sha256_of(file), name, record])[:24]
-        found = directory / file.name
+        path = directory / file.name
         try:
-            if not found.exists():
-                os.replace(made, directory)
+            if not path.exists():
+                os.replace(folder, directory)
         except OSError:
-            if not found.exists():  # otherwise another process was faster and wrote the same
+            if not path.exists():  # otherwise another process was faster and wrote the same
                 raise
-        return found
+        return path
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

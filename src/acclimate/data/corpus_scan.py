@@ -46,7 +46,7 @@ class Scanned:
     """The result of one pass over a corpus."""
 
     facts: CorpusFacts
-    found: SourceLeaks
+    leaks: SourceLeaks
     sample: list[TextOrPair]
     findings: list[Finding]
 
@@ -68,7 +68,7 @@ def scan_corpus(
         read = raw_documents(path, separated=separated)
         documents = counted(read, watch, f"examining {name}")
         texts = ((f"{number} {document.id}", document.text) for number, document in tally.watched(documents))
-        for marked, text, matches in sealed.in_documents(texts):
+        for marked, text, matches in sealed.match_documents(texts):
             if matches:
                 number, _, document = marked.partition(" ")
                 source_leaks.take(document, text, matches, number=int(number))
@@ -191,7 +191,7 @@ def leave_out(corpus: Corpus, sealed: Sealed, path: Path, *, passages: bool, wat
     leaking = []
     holding = 0  # documents with passages only
     documents = tally.watched(counted(corpus.documents(), watch, "examining", total=len(corpus)))
-    for name, text, matches in sealed.in_documents(documents) if sealed.items else _unread(documents):
+    for name, text, matches in sealed.match_documents(documents) if sealed.items else _unread(documents):
         if matches:
             number, _, document = name.partition(" ")
             source_leaks.take(document, text, matches, number=int(number))
@@ -242,5 +242,5 @@ class _LeftOutTally:
 
 
 def _unread(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yield what `Sealed.in_documents` yields if nothing is sealed."""
+    """Yield what `Sealed.match_documents` yields if nothing is sealed."""
     return ((name, text, []) for name, text in texts)

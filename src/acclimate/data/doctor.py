@@ -33,7 +33,7 @@ from acclimate.data.examination import (
     Pieces,
 )
 from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
-from acclimate.data.model import model_facts, on_checkpoint, on_rows
+from acclimate.data.model import check_checkpoint, check_rows, model_facts
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
@@ -122,11 +122,11 @@ def examine(
     counts = {} if labelled.kind in UNCLASSED else label_counts(_bearing(labelled))
     findings = [
         *on_model,
-        *(on_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
-        *on_leaks(in_rows, scans, sizes, folds),
-        *([] if folds else _on_divided(labelled, in_rows["train"])),
-        *on_copies(twice),
-        *_on_labelled(labelled, counts, folds),
+        *(check_rows(sizes["train"], finetune) if finetune and not folds and labelled.kind != "span" else []),
+        *check_leaks(in_rows, scans, sizes, folds),
+        *([] if folds else _check_divided(labelled, in_rows["train"])),
+        *check_copies(twice),
+        *_check_labelled(labelled, counts, folds),
     ]
     findings += [finding for scan in scans for finding in scan.findings]
     detectable, reach, on_reach = _reach(labelled, seeds, comparisons, spread, folds)
@@ -140,7 +140,7 @@ def examine(
         lengths=measured,
         pieces=tuple(broken),
         corpora=tuple(scan.facts for scan in scans),
-        leaks=tuple(leak for source in [*in_rows.values(), *(scan.found for scan in scans)] for leak in source.leaks()),
+        leaks=tuple(leak for source in [*in_rows.values(), *(scan.leaks for scan in scans)] for leak in source.leaks()),
         copies=twice,
         leaked=leaked(in_rows, scans),
         findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.level))),
@@ -209,9 +209,9 @@ def _measured(
         texts = lengths.bounded_sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
-    found = lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
-    found += on_checkpoint(checkpoint, labelled.kind)
-    return measured, with_words, checkpoint, [*found, *findings_on_emptied(labelled, by)]
+    findings = lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
+    findings += check_checkpoint(checkpoint, labelled.kind)
+    return measured, with_words, checkpoint, [*findings, *findings_on_emptied(labelled, by)]
 
 
 def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]:
@@ -230,10 +230,8 @@ def findings_on_emptied(labelled: Labelled, by: lengths.Reader) -> list[Finding]
             continue
         everything = split == "train" and len(lost) == len(units)
         places = list(dict.fromkeys(lost))
-        shown = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
-        text = (
-            f"The model's tokenizer leaves nothing of {len(lost):,} of the {len(units):,} {what} of {split} ({shown})."
-        )
+        ids = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
+        text = f"The model's tokenizer leaves nothing of {len(lost):,} of the {len(units):,} {what} of {split} ({ids})."
         findings.append(
             Finding(
                 "error" if everything else "warning",
@@ -250,7 +248,7 @@ def _file_facts(read: FileRead) -> FileFacts:
     return FileFacts(read.path.name, read.rows, read.accepted, len(read.rejected), grouped(read.rejected))
 
 
-def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], folds: int) -> list[Finding]:
+def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], folds: int) -> list[Finding]:
     """Return findings on files, labels and give-aways, and the notes of reading. counts: labels by split."""
     sizes: dict[str, int] = {split: len(rows) for split, rows in labelled.splits.items()}
     if labelled.kind == "score":
@@ -270,7 +268,7 @@ def _on_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]], fo
         on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
         on_labels += scarce_on_dev(counts) if labelled.kind in ("sequence", "multilabel") else []
     away = [] if labelled.kind in WINDOWED else give_aways(labelled.splits["train"])
-    return [*_on_files(labelled), *on_labels, *away, *noted]
+    return [*_check_files(labelled), *on_labels, *away, *noted]
 
 
 def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
@@ -284,7 +282,7 @@ def _bearing(labelled: Labelled) -> Mapping[Split, Sequence[Example]]:
     }
 
 
-def _on_files(labelled: Labelled) -> list[Finding]:
+def _check_files(labelled: Labelled) -> list[Finding]:
     """Return findings on files with rejected rows, and on a test set that is larger than train."""
     findings = []
     sizes = {split: len(rows) for split, rows in labelled.splits.items()}
@@ -309,7 +307,7 @@ def _reach(
     labelled: Labelled, seeds: int, comparisons: int, spread: PowerDesign | None, folds: int
 ) -> tuple[float | None, str, list[Finding]]:
     """Return the smallest detectable difference (None if unknown), a sentence on it, and a warning if it is large."""
-    scored = [row.label for split in by_folds(labelled) for row in labelled.splits[split]]
+    scored = [row.label for split in folded_splits(labelled) for row in labelled.splits[split]]
     gold = scored if folds else [row.label for row in labelled.splits["test"]]
     # by cross-validation a row counts (K - 1) / K as much as a row of a test set (statistics/folds.py)
     items = len(gold) * (folds - 1) // folds if folds else len(gold)
@@ -365,7 +363,7 @@ def _reach(
     return least, reach, [Finding("warning", text, f"{worth.capitalize()}." if worth else "")]
 
 
-def by_folds(labelled: Labelled) -> tuple[Split, ...]:
+def folded_splits(labelled: Labelled) -> tuple[Split, ...]:
     """Return the splits whose rows a cross-validation divides into folds: all but a test set that was given."""
     return SPLITS if "test" in labelled.divided else ("train", "dev")
 
@@ -374,7 +372,7 @@ def _labels_in(rows: Sequence[Example]) -> set[Label]:
     return {label for row in rows for label in (row.label if isinstance(row.label, tuple) else (row.label,))}
 
 
-def on_leaks(
+def check_leaks(
     in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned], sizes: Mapping[str, int], folds: int = 0
 ) -> list[Finding]:
     """Return findings on the dev and test texts that train, dev and the corpora contain.
@@ -385,9 +383,9 @@ def on_leaks(
     pairs: tuple[tuple[Split, Split], ...] = (("train", "test"), ("train", "dev"), ("dev", "test"))
     for source, split in () if folds else pairs:  # texts that are nearly the same stand in one fold
         if items := in_rows[source].leaked(split):
-            findings.append(_on_rows(in_rows[source], split, len(items), sizes[split]))
+            findings.append(_report_rows(in_rows[source], split, len(items), sizes[split]))
     for scan in scans:
-        name, scanned = scan.facts.name, scan.found
+        name, scanned = scan.facts.name, scan.leaks
         numbers = {split: len(scanned.leaked(split)) for split in SEALED}
         parts = [
             f"{count:,} of the {scanned.sealed.sizes[split]:,} {'labelled' if folds else split} texts"
@@ -404,7 +402,7 @@ def on_leaks(
     return findings
 
 
-def _on_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> Finding:
+def _report_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> Finding:
     """Return the finding on labelled rows that contain items of another split."""
     source, rows = source_leaks.source, len(source_leaks.leaking[split])
     same = len(source_leaks.leaked_with_their_label(split))
@@ -419,7 +417,7 @@ def _on_rows(source_leaks: SourceLeaks, split: Split, items: int, size: int) -> 
     return Finding("warning", f"{text}: on these a model is right by remembering.", _removal("train", rows))
 
 
-def _on_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
+def _check_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
     """Return a finding that names --group where many of the texts that were split off have near copies in train."""
     shares = {
         split: len(in_train.leaked(split)) / len(labelled.splits[split])
@@ -442,7 +440,7 @@ def _removal(split: Split, rows: int) -> str:
     return f"{way_out}."
 
 
-def on_copies(twice: Sequence[Copies]) -> list[Finding]:
+def check_copies(twice: Sequence[Copies]) -> list[Finding]:
     """Return findings on texts that occur more than once in a split."""
     findings = []
     for copies in twice:
@@ -474,8 +472,8 @@ def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict
     """Return ids of rows and numbers of documents, as `Examination.leaked` has them."""
     ids = {"test": in_rows["train"].leaked_ids("test")}
     ids |= {split: frozenset(in_rows[split].leaking.get("test", ())) for split in ("train", "dev")}
-    ids |= {f"test in {scan.facts.name}": scan.found.leaked_ids("test") for scan in scans}
-    return ids | {scan.facts.name: frozenset().union(*scan.found.leaking.values()) for scan in scans}
+    ids |= {f"test in {scan.facts.name}": scan.leaks.leaked_ids("test") for scan in scans}
+    return ids | {scan.facts.name: frozenset().union(*scan.leaks.leaking.values()) for scan in scans}
 
 
 def after_removal(examination: Examination, labelled: Labelled) -> Examination:
@@ -490,23 +488,23 @@ def after_removal(examination: Examination, labelled: Labelled) -> Examination:
     findings: list[Finding] = []
     for finding in examination.findings:
         if finding.way_out == LEAVE_OUT:
-            found = leaks.found_in_rows("train", labelled.splits["train"], Sealed(labelled.splits))
-            items = len(found.leaked("dev"))
-            findings += [_on_rows(found, "dev", items, len(labelled.splits["dev"]))] if items else []
+            source_leaks = leaks.found_in_rows("train", labelled.splits["train"], Sealed(labelled.splits))
+            items = len(source_leaks.leaked("dev"))
+            findings += [_report_rows(source_leaks, "dev", items, len(labelled.splits["dev"]))] if items else []
         else:
             findings.append(Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding)
     return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
 
 
-def on_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
+def check_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
     """Return a warning if the model may have learnt this task before, from other rows. hashes: of the prepared task.
 
     A checkpoint made by acclimate records the hash of all its training rows together, so it is unknown which of the
     present rows were among them.
     """
     path = Path(model or "") / PROVENANCE
-    stated = files.read_json(path) if model is not None and path.is_file() else None
-    sources = stated.get("sources") if isinstance(stated, dict) else None
+    provenance = files.read_json(path) if model is not None and path.is_file() else None
+    sources = provenance.get("sources") if isinstance(provenance, dict) else None
     if not isinstance(sources, dict):  # no provenance, or not written by acclimate
         return None
     if sources.get("about") != hashes["about"] or sources.get("train") in (None, hashes["train"]):
@@ -724,5 +722,5 @@ def _named(label: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:NAMED])
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED:,} more classes"
+    listing = ", ".join(names[:NAMED])
+    return listing if len(names) <= NAMED else f"{listing} and {len(names) - NAMED:,} more classes"

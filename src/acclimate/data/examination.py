@@ -256,8 +256,8 @@ class Examination:
 
 def grave(examined: Examination | None) -> list[str]:
     """Return the errors and warnings in a sentence each; none where nothing was examined."""
-    found = examined.findings if examined is not None else ()
-    return [f"{finding.what} {finding.way_out}".rstrip() for finding in found if finding.level != "note"]
+    findings = examined.findings if examined is not None else ()
+    return [f"{finding.what} {finding.way_out}".rstrip() for finding in findings if finding.level != "note"]
 
 
 def as_text(examined: Examination) -> str:
@@ -436,9 +436,9 @@ def _copies(examined: Examination) -> Section:
     )
     columns = ("split", "texts", "rows too many", "with different labels", *(["of them, by punctuation"] * marked))
     lines = tuple(
-        f"{copies.split}: {' = '.join(_side_by_side(shown))}"
+        f"{copies.split}: {' = '.join(_side_by_side(sighting))}"
         for copies in examined.copies
-        for shown in copies.examples[:1]
+        for sighting in copies.examples[:1]
     )
     return Section("Texts that occur more than once in a split", columns, rows, lines)
 

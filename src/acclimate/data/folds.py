@@ -1,6 +1,6 @@
 """A task in folds: the materials of a repeated cross-validation.
 
-The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::in_folds). Each fold is an ordinary
+The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::fold_rows). Each fold is an ordinary
 prepared task: the fold itself is the test set, and train and dev come from the other folds, a tenth of them dev. So
 whatever reads the task's texts or labels, such as adaptation on them, is done for each fold without its test rows.
 """
@@ -21,7 +21,7 @@ from acclimate.reports.page import amount
 from acclimate.tasks.labelled import FEWEST_ARTICLES, split_of
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, in_folds
+from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, fold_rows
 from acclimate.tasks.task import Task, as_read, classes_in
 
 FOLDER = "folds"  # in the directory of a race: a folder for each number of folds
@@ -64,10 +64,10 @@ def with_folds(
     divided_rows = [replace(row, group=articles.get(row.id) or row.group) for row in rows] if whole else rows
     # a dev set of whole articles would be far too large if there are few
     rest = divided_rows if len(titles) >= FEWEST_ARTICLES else rows
-    place, found = run / FOLDER / f"{folds}", list[Materials]()
+    place, fold_materials = run / FOLDER / f"{folds}", list[Materials]()
     untaught: set[str] = set()
     for repeat in range(repeats):
-        divided = in_folds(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
+        divided = fold_rows(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
         for number, held_out in enumerate(divided):
             fold = Fold(repeat, number)
             splits = _splits(rest, held_out, same, task, seed=f"{seed}, {fold}")
@@ -83,7 +83,7 @@ def with_folds(
             path = place / f"{repeat + 1}-{number + 1}"
             prepared = ranks.first_then_all(partial(prepare, divided_task, run, path))
             text = corpus_of_split(prepared, "train", run / "corpora", watch)
-            found.append(replace(materials, task=prepared, task_text=text, fold=fold))
+            fold_materials.append(replace(materials, task=prepared, task_text=text, fold=fold))
     if task.kind == "sequence" and untaught:
         raise ValueError(
             f"--folds: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into one fold, "
@@ -107,8 +107,8 @@ def with_folds(
     sizes = materials.task.sizes
     if len(rows) == sizes["train"] + sizes["dev"]:
         note += f" The test set that was given, {sizes['test']:,} rows, is in no fold: it stayed sealed."
-    notes = (note, *_on_rare(task, rows, folds, untaught))
-    return replace(materials, folds=tuple(found), notes=(*materials.notes, *notes))
+    notes = (note, *_rare_notes(task, rows, folds, untaught))
+    return replace(materials, folds=tuple(fold_materials), notes=(*materials.notes, *notes))
 
 
 def _splits(
@@ -127,7 +127,7 @@ def _splits(
     return {**{split: tuple(part) for split, part in parts.items()}, "test": tuple(rows[place] for place in held_out)}
 
 
-def _on_rare(task: Task, rows: Sequence[Example], folds: int, untaught: set[str]) -> Iterator[str]:
+def _rare_notes(task: Task, rows: Sequence[Example], folds: int, untaught: set[str]) -> Iterator[str]:
     """Yield notes on classes with fewer rows than folds. untaught: those that some model could not learn"""
     counts = Counter(name for row in rows for name in {*classes_in(row.label)})
     rare = [f"{name!r} ({count})" for name, count in sorted(counts.items()) if count < folds and task.kind != "span"]

@@ -24,7 +24,7 @@ from acclimate.core import files
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.core.names import nearest
 from acclimate.core.settings import digest
-from acclimate.data.as_files import Source, Table, by_split, class_names, parquet_table
+from acclimate.data.as_files import Source, Table, class_names, group_by_split, parquet_table
 from acclimate.text.untrusted import INPUTS, printable
 
 PREFIX = re.compile(r"hf:/{1,2}(datasets/)?")
@@ -78,12 +78,12 @@ def parsed(text: str) -> HubName | None:
     Without the prefix `hf://datasets/` a name has an owner, no ending of a file, and no folder here is called as the
     owner: `data/train` is a file that is missing where there is a folder `data`.
     """
-    stated = PREFIX.match(text)
-    match = NAME.fullmatch(text[stated.end() :] if stated else text)
+    prefix = PREFIX.match(text)
+    match = NAME.fullmatch(text[prefix.end() :] if prefix else text)
     if match is None:
         return None
     repo = match["repo"]
-    if not stated and ("/" not in repo or FILE_ENDINGS.search(repo) or Path(repo).parent.is_dir()):
+    if not prefix and ("/" not in repo or FILE_ENDINGS.search(repo) or Path(repo).parent.is_dir()):
         return None
     return HubName(repo, match["config"] or "", match["revision"] or "")
 
@@ -94,36 +94,36 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     Raises ValueError, with the way out, if the hub cannot be reached, does not know the dataset, or asks for a login,
     and for a config that the dataset does not have.
     """
-    stated = parsed(text)
-    assert stated is not None
-    for option, written, other in (("config", stated.config, config), ("revision", stated.revision, revision)):
+    hub_name = parsed(text)
+    assert hub_name is not None
+    for option, written, other in (("config", hub_name.config, config), ("revision", hub_name.revision, revision)):
         if written and other and written != other:
             raise ValueError(f"{text} states another {option} than --{option} {other}. Leave one out")
-    config, revision = config or stated.config, revision or stated.revision
-    listing = _listing(stated.repo, revision)
+    config, revision = config or hub_name.config, revision or hub_name.revision
+    listing = _listing(hub_name.repo, revision)
     if not config:
         config = listing.default
     if not config:
         raise ValueError(
-            f"{stated.repo}: has the configs {_listed(listing.configs)}. Name one: --config NAME, or "
-            f"{stated.repo}:{next(iter(listing.configs))}"
+            f"{hub_name.repo}: has the configs {_listed(listing.configs)}. Name one: --config NAME, or "
+            f"{hub_name.repo}:{next(iter(listing.configs))}"
         )
     if config not in listing.configs:
         raise ValueError(
-            f"{stated.repo}: has no config {config!r}; the nearest is {nearest(config, listing.configs)!r} of "
+            f"{hub_name.repo}: has no config {config!r}; the nearest is {nearest(config, listing.configs)!r} of "
             f"{_listed(listing.configs)}. Name one of these"
         )
     usual = config == listing.default
-    about = f"{stated.repo}{'' if usual else f':{config}'}"
+    about = f"{hub_name.repo}{'' if usual else f':{config}'}"
     splits = {
-        name: partial(_rows, stated.repo, listing.commit, tuple(paths), listing.classes.get(config, {}))
+        name: partial(_rows, hub_name.repo, listing.commit, tuple(paths), listing.classes.get(config, {}))
         for name, paths in listing.configs[config].items()
     }
-    facts: dict[str, Any] = {"dataset": stated.repo, "config": config, "revision": revision, "commit": listing.commit}
+    facts: dict[str, Any] = {"dataset": hub_name.repo, "config": config, "revision": revision, "commit": listing.commit}
     if cut := listing.partial.get(config):
         listed = ", ".join(cut)
         facts["notes"] = [f"{about}: of {listed} the hub has converted the beginning only; only that was read."]
-    return Source(_file_name(stated.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
+    return Source(_file_name(hub_name.repo, "" if usual else config), f"the hub's dataset {about}", splits, facts)
 
 
 def _file_name(repo: str, config: str) -> str:
@@ -138,12 +138,12 @@ def _listing(repo: str, revision: str) -> Listing:
     """Return what the hub says, or said to this process less than FRESH seconds ago."""
     from huggingface_hub import constants
 
-    asked = (constants.ENDPOINT, repo, revision)
-    since, listing = _listed_before.get(asked, (0.0, None))
+    key = (constants.ENDPOINT, repo, revision)
+    since, listing = _listed_before.get(key, (0.0, None))
     if listing is None or time.monotonic() - since > FRESH:
-        kept = files.cache() / INPUTS / "hub" / f"{digest(list(asked))[:24]}.json"
+        kept = files.cache() / INPUTS / "hub" / f"{digest(list(key))[:24]}.json"
         listing = _asked(repo, revision, kept)
-        _listed_before[asked] = time.monotonic(), listing
+        _listed_before[key] = time.monotonic(), listing
     return listing
 
 
@@ -158,13 +158,13 @@ def _asked(repo: str, revision: str, kept: Path) -> Listing:
             info = api.dataset_info(repo, revision=revision or None, timeout=PATIENCE)
             about: Any = info.card_data
             card: dict[str, Any] = about.to_dict() if about is not None else {}
-            configs, default = _of_repository(_parquet(info.siblings), card)
+            configs, default = _read_repository(_parquet(info.siblings), card)
             commit = _commit(repo, info)
             if not configs and not revision:
                 try:
-                    made = api.dataset_info(repo, revision=CONVERTED, timeout=PATIENCE)
-                    configs, partial_splits = _converted(_parquet(made.siblings))
-                    commit = _commit(repo, made)
+                    converted = api.dataset_info(repo, revision=CONVERTED, timeout=PATIENCE)
+                    configs, partial_splits = _converted(_parquet(converted.siblings))
+                    commit = _commit(repo, converted)
                 except errors.RevisionNotFoundError:
                     configs = {}
                 default = _default(configs, default)
@@ -198,19 +198,19 @@ def _commit(repo: str, info: Any) -> str:
 
 def _parquet(siblings: Any) -> list[str]:
     """Return the Parquet files, ordered. Raises ValueError for a path that leads out of the repository."""
-    paths = sorted(each.rfilename for each in siblings or () if each.rfilename.endswith(".parquet"))
+    paths = sorted(sibling.rfilename for sibling in siblings or () if sibling.rfilename.endswith(".parquet"))
     for path in paths:
         if path.startswith("/") or "\\" in path or ".." in path.split("/"):
             raise ValueError(f"the hub lists the file {printable(path)[:120]!r}, which leads out of its repository")
     return paths
 
 
-def _of_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[str, dict[str, list[str]]], str]:
+def _read_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[str, dict[str, list[str]]], str]:
     """Return the configs of the repository's files and the usual one: by the README's head, or by their names."""
-    found: dict[str, dict[str, list[str]]] = {}
+    configs: dict[str, dict[str, list[str]]] = {}
     default = ""
-    stated = card.get("configs")
-    listed = [about for about in stated if isinstance(about, Mapping)] if isinstance(stated, list) else []
+    entries = card.get("configs")
+    listed = [about for about in entries if isinstance(about, Mapping)] if isinstance(entries, list) else []
     for about in listed:
         folder = _plain(str(about.get("data_dir") or ""))
         below = f"{folder}/" if folder else ""
@@ -222,15 +222,15 @@ def _of_repository(paths: Sequence[str], card: Mapping[str, Any]) -> tuple[dict[
                 if (matching := [path for path in within if any(_matches(path, pattern) for pattern in patterns)])
             }
         else:
-            splits = by_split(within)
+            splits = group_by_split(within)
         splits = {split: [below + path for path in matching] for split, matching in splits.items()}
         if splits:
             name = str(about.get("config_name", "default"))
-            found[name] = splits
+            configs[name] = splits
             default = name if about.get("default") else default
     if not listed and paths:
-        found = {"default": by_split(paths)}
-    return found, default or _default(found, "")
+        configs = {"default": group_by_split(paths)}
+    return configs, default or _default(configs, "")
 
 
 def _plain(path: str) -> str:
@@ -241,22 +241,22 @@ def _matches(path: str, pattern: str) -> bool:
     """Return True if the path has the form of the pattern, in which `*` stays within a folder and `**` does not."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", _plain(pattern))
     meanings = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    made = (
+    expressions = (
         meanings.get(part) or (f"[{part[1:-1].replace('!', '^', 1)}]" if part[:1] == "[" else re.escape(part))
         for part in parts
     )
-    return re.fullmatch("".join(made), path) is not None
+    return re.fullmatch("".join(expressions), path) is not None
 
 
-def _patterns(stated: Any) -> Iterator[tuple[str, list[str]]]:
+def _patterns(data_files: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield each split with the patterns of its files. A README states a pattern, a list of them, or splits."""
-    for each in stated if isinstance(stated, list) else [stated]:
-        if isinstance(each, str):
-            yield "train", [each]
-        elif isinstance(each, Mapping):
-            paths = each.get("path")
+    for entry in data_files if isinstance(data_files, list) else [data_files]:
+        if isinstance(entry, str):
+            yield "train", [entry]
+        elif isinstance(entry, Mapping):
+            paths = entry.get("path")
             yield (
-                str(each.get("split", "train")),
+                str(entry.get("split", "train")),
                 [str(path) for path in (paths if isinstance(paths, list) else [paths])],
             )
 
@@ -266,39 +266,39 @@ def _converted(paths: Sequence[str]) -> tuple[dict[str, dict[str, list[str]]], d
     converted the beginning only, which it calls `partial-train`.
     """
     cut: dict[str, list[str]] = {}
-    found: dict[str, dict[str, list[str]]] = {}
+    configs: dict[str, dict[str, list[str]]] = {}
     for path in paths:
         config, _, rest = path.partition("/")
         folder = rest.partition("/")[0]
         split = folder.removeprefix("partial-")
         if split != folder and split not in cut.setdefault(config, []):
             cut[config].append(split)
-        found.setdefault(config, {}).setdefault(split, []).append(path)
-    return found, cut
+        configs.setdefault(config, {}).setdefault(split, []).append(path)
+    return configs, cut
 
 
-def _default(configs: Mapping[str, Any], stated: str) -> str:
+def _default(configs: Mapping[str, Any], default: str) -> str:
     """Return the config that is meant if none is named; "" if that cannot be known."""
-    if stated in configs:
-        return stated
+    if default in configs:
+        return default
     return "default" if "default" in configs else next(iter(configs)) if len(configs) == 1 else ""
 
 
 def _classes(card: Mapping[str, Any], configs: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
     """Return config -> column -> names of classes, as the README's head has them."""
-    stated = card.get("dataset_info") or []
-    found: dict[str, dict[str, list[str]]] = {}
-    for about in stated if isinstance(stated, list) else [stated]:
+    infos = card.get("dataset_info") or []
+    classes: dict[str, dict[str, list[str]]] = {}
+    for about in infos if isinstance(infos, list) else [infos]:
         features = about.get("features") if isinstance(about, Mapping) else None
         named = {
-            str(each.get("name")): names
-            for each in (features if isinstance(features, list) else ())
-            if isinstance(each, Mapping) and (names := _written_names(each))
+            str(feature.get("name")): names
+            for feature in (features if isinstance(features, list) else ())
+            if isinstance(feature, Mapping) and (names := _written_names(feature))
         }
         config = str(about.get("config_name", "")) if isinstance(about, Mapping) else ""
         for name in [config] if config in configs else configs if not config else ():
-            found[name] = named
-    return found
+            classes[name] = named
+    return classes
 
 
 def _written_names(feature: Mapping[str, Any]) -> list[str]:

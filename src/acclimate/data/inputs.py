@@ -13,7 +13,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.doctor import after_removal, by_folds, examine, on_model, removed
+from acclimate.data.doctor import after_removal, check_model, examine, folded_splits, removed
 from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
@@ -83,7 +83,7 @@ def examined(
 
 def made_ready(
     run: Path,
-    stated: LabelledFiles | Labelled,
+    source: LabelledFiles | Labelled,
     raw: Raw = Raw(),
     *,
     model: str | None = None,
@@ -99,7 +99,7 @@ def made_ready(
     leaks: as in `gather`. Raises ValueError for faults of the files.
     """
     model = resolved(model) if model else None
-    labelled = stated if isinstance(stated, Labelled) else read_files(stated)
+    labelled = source if isinstance(source, Labelled) else read_files(source)
     settings: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds}
     settings |= {"model": model, "finetune": finetune, "watch": watch}
     # an examination may take a minute of all cores: the first of several processes does it and sends the result
@@ -111,7 +111,7 @@ def made_ready(
         labelled = removed(labelled, examination)
         examination = after_removal(examination, labelled)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
-    if (learnt := on_model(model, task.hashes)) is not None:
+    if (learnt := check_model(model, task.hashes)) is not None:
         examination = replace(examination, findings=(learnt, *examination.findings))
     if ranks.is_first():
         files.write_json(run / EXAMINATION, examination.to_json())
@@ -123,7 +123,7 @@ def made_ready(
 
 def gather(
     run: Path,
-    stated: LabelledFiles | Labelled,
+    source: LabelledFiles | Labelled,
     raw: Raw,
     *,
     model: str | None,
@@ -137,7 +137,7 @@ def gather(
 ) -> Materials:
     """Return the materials of a race, and write the doctor's examination to `run/examination.json`.
 
-    stated  labelled files, or their rows if they have been read
+    source  labelled files, or their rows if they have been read
     raw     raw text, if any. Documents that contain a dev or test text are left out. One in HELD_OUT documents of the
             domain, and at most the same share of the general text, are held out of all training and retrieval, to
             measure the loss on
@@ -156,7 +156,7 @@ def gather(
     model = resolved(model) if model else None
     settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "folds": folds}
     settings |= {"finetune": finetune, "watch": watch}
-    task, labelled, examined = made_ready(run, stated, raw, model=model, **settings)
+    task, labelled, examined = made_ready(run, source, raw, model=model, **settings)
     place = run / "corpora"
     task_text = corpus_of_split(task, "train", place, watch)
     making = _Making(raw, place, task, examined, watch)
@@ -175,7 +175,7 @@ def gather(
     )
     if not folds:
         return materials
-    rows = [row for split in by_folds(labelled) for row in labelled.splits[split]]
+    rows = [row for split in folded_splits(labelled) for row in labelled.splits[split]]
     division: dict[str, Any] = {"articles": labelled.articles, "folds": folds, "repeats": seeds, "seed": split_seed}
     return with_folds(materials, labelled.task(), rows, run, **division, watch=watch)
 
@@ -187,7 +187,7 @@ class _Making:
     raw: Raw
     place: Path
     task: Prepared
-    found: Examination
+    examination: Examination
     watch: Watch
 
     def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
@@ -245,14 +245,14 @@ class _Making:
 
     def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
         """Yield the documents that have text, contain no dev or test text, and for which `keep` is True."""
-        leaked = self.found.leaked.get(name, frozenset())
+        leaked = self.examination.leaked.get(name, frozenset())
         for number, document in enumerate(raw_documents(source, separated=self.raw.separated), 1):
             if str(number) not in leaked and document.text.strip() and keep(document):
                 yield document
 
     def _kept(self, name: str, part: str, source: Path, keep: Callable[[Document], bool], one_in: int) -> Corpus:
         hashes = {split: self.task.hashes[split] for split in SPLITS}
-        leaked = sorted(self.found.leaked.get(name, ()))
+        leaked = sorted(self.examination.leaked.get(name, ()))
         made_of = [listing(source), self.raw.separated, hashes, leaked, one_in]
         path = self.place / f"{part}-{settings.digest(made_of)[:12]}"
         return ranks.first_then_all(lambda: built_corpus(path, self._left(name, source, keep), self.watch))
@@ -274,8 +274,8 @@ class _Making:
         )
 
     def _counts(self, name: str) -> _Counts:
-        facts = next(facts for facts in self.found.corpora if facts.name == name)
-        return _Counts(facts.documents, facts.empty, len(self.found.leaked.get(name, ())))
+        facts = next(facts for facts in self.examination.corpora if facts.name == name)
+        return _Counts(facts.documents, facts.empty, len(self.examination.leaked.get(name, ())))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ Met = dict[int, Match]  # indexed text -> how a text matches it
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
     source_leaks = SourceLeaks(source, sealed)
-    for row, matches in sealed.in_rows(rows, besides=source):
+    for row, matches in sealed.match_rows(rows, besides=source):
         if matches:
             source_leaks.take(row.id, text_and_pair(row), matches, label=row.label)
     return source_leaks
@@ -76,9 +76,9 @@ class SourceLeaks:
             before = self.kinds.get(place)
             if before is None or KINDS.index(kind) < KINDS.index(before):
                 self.kinds[place] = kind
-                shown = self.examples.setdefault((split, kind), {})
-                if len(shown) < EXAMPLES:
-                    shown[place] = _sighting((name, text, label), split, item, match)
+                sightings = self.examples.setdefault((split, kind), {})
+                if len(sightings) < EXAMPLES:
+                    sightings[place] = _sighting((name, text, label), split, item, match)
                 if before is not None:
                     self.examples[split, before].pop(place, None)
         for split, kind in strongest.items():
@@ -144,13 +144,13 @@ class Sealed:
             self._pairs.setdefault(first, {}).setdefault(second, []).append(item)
         self._references = References(((str(number), text) for text, number in self._numbers.items()), near=near)
 
-    def in_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
+    def match_documents(self, texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, list[Match]]]:
         """Yield (id, text, matches) for every (id, text), in order; memory holds only texts that are read ahead."""
         ours, theirs = itertools.tee(texts)
         for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
-    def in_rows(self, rows: Sequence[Example], *, besides: Split) -> Iterator[tuple[Example, list[Match]]]:
+    def match_rows(self, rows: Sequence[Example], *, besides: Split) -> Iterator[tuple[Example, list[Match]]]:
         """Yield each row with matches of the items that it contains, in order.
 
         A row without a pair has only matches that are news (`References.cover`), and none of a split `besides`, in
@@ -229,8 +229,8 @@ def _strongest(matches: Iterable[tuple[Match, Sequence[int]]]) -> list[Match]:
             if item not in best or _weakness(match) < _weakness(best[item]):
                 best[item] = match
     ordered = sorted(best, key=lambda item: (*_weakness(best[item]), item))
-    found = ((best[item], str(item)) for item in ordered)
-    return [Match(match.kind, match.id, reference, match.similarity, match.excerpt) for match, reference in found]
+    pairs = ((best[item], str(item)) for item in ordered)
+    return [Match(match.kind, match.id, reference, match.similarity, match.excerpt) for match, reference in pairs]
 
 
 def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copies | None:
@@ -248,7 +248,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
     conflicts = [pair for members in repeated for pair in _conflicts(members, rows, words)]
     laid_out = [" ".join(text.lower().split()) for text in texts]
     plain = {words[first] for members in repeated for first, _ in _conflicts(members, rows, laid_out)}
-    shown = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
+    pairs = (conflicts + [(members[0], members[1]) for members in repeated])[:EXAMPLES]
     examples = tuple(
         Sighting(
             rows[second].id,
@@ -260,7 +260,7 @@ def copies(split: Split, rows: Sequence[Example], *, near: float = NEAR) -> Copi
             _open_label(split, rows[second].label),
             _open_label(split, rows[first].label),
         )
-        for first, second in dict.fromkeys(shown)
+        for first, second in dict.fromkeys(pairs)
     )
     marked = sum(words[first] not in plain for first, _ in conflicts)
     return Copies(split, len(repeated), sum(map(len, repeated)) - len(repeated), len(conflicts), examples, marked)

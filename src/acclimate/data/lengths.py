@@ -90,12 +90,12 @@ def reader(model: str) -> Reader:
 
 def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
     """Return the id of the unknown token, or None."""
-    stated = getattr(tokenizer.model, "unk_token", None)
+    unknown = getattr(tokenizer.model, "unk_token", None)
     settings = directory / TOKENIZER
     if settings.is_file():
-        token = read_object(settings, way_out=RESTORE).get("unk_token", stated)
-        stated = token.get("content") if isinstance(token, dict) else token
-    return tokenizer.token_to_id(stated) if isinstance(stated, str) else None
+        token = read_object(settings, way_out=RESTORE).get("unk_token", unknown)
+        unknown = token.get("content") if isinstance(token, dict) else token
+    return tokenizer.token_to_id(unknown) if isinstance(unknown, str) else None
 
 
 def _loaded(model: str) -> Reader:
@@ -138,7 +138,7 @@ def emptied(texts: Sequence[str], by: Reader) -> list[int]:
 
     Only texts without a character that can be seen are tokenised: control characters, spaces and marks.
     """
-    unseen = [number for number, text in enumerate(texts) if all(category(each)[0] in "CZM" for each in text)]
+    unseen = [number for number, text in enumerate(texts) if all(category(character)[0] in "CZM" for character in text)]
     encoded = by.tokenizer.encode_batch([texts[number][:LONGEST] for number in unseen], add_special_tokens=False)
     return [number for number, encoding in zip(unseen, encoded, strict=True) if not encoding.ids]
 

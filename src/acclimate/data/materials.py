@@ -105,10 +105,8 @@ def embedded_task(
     built = ranks.first_then_all(
         lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
     )
-    stated = (
-        built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
-    )
-    return built, ranks.first_then_all(lambda: prepare(stated, built.path, run / "data"))
+    task = built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
+    return built, ranks.first_then_all(lambda: prepare(task, built.path, run / "data"))
 
 
 def embedded_materials(
@@ -162,13 +160,13 @@ def corpus_at(
     path = out / "corpora" / f"corpus-{settings.digest([listing(source), separated])[:12]}"
 
     def read() -> Corpus:
-        made = (path / "corpus.json").exists()
-        if made and _rejections(Corpus(path)).exists():
+        is_built = (path / "corpus.json").exists()
+        if is_built and _rejections(Corpus(path)).exists():
             return Corpus(path)
         documents = read_documents(source, separated=separated)
-        if made:  # a kill came before what was left out was written
+        if is_built:  # a kill came before what was left out was written
             deque(documents, maxlen=0)
-        corpus = Corpus(path) if made else built_corpus(path, documents, watch)
+        corpus = Corpus(path) if is_built else built_corpus(path, documents, watch)
         first = [f"{rejected.place}: {rejected.reason}" for rejected in documents.rejected[:3]]
         files.write_json(
             _rejections(corpus), {"rows": documents.rows, "rejections": documents.rejections, "first": first}
@@ -211,8 +209,8 @@ def listing(source: Path) -> list[tuple[str, int, str]]:
         raise ValueError(f"{source}: there is no such file or folder of raw text")
     source = corpus_path(source)
     corpus_file = source / "corpus.json"
-    found = [corpus_file] if corpus_file.exists() else files_of(source)
-    return [(str(file.relative_to(source)), file.stat().st_size, files.sha256_of_input(file)) for file in found]
+    paths = [corpus_file] if corpus_file.exists() else files_of(source)
+    return [(str(file.relative_to(source)), file.stat().st_size, files.sha256_of_input(file)) for file in paths]
 
 
 def corpus_of_split(task: Prepared, split: Split, place: Path, watch: Watch = unwatched) -> Corpus:

@@ -88,14 +88,14 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return None
     refusals: tuple[type[Exception], ...] = (*failures(), hub.errors.NotASafetensorsRepoError)
     try:
-        found = hub.get_safetensors_metadata(model)
+        metadata = hub.get_safetensors_metadata(model)
     except refusals:
         return None  # the run, which downloads the model, says whether it can be loaded
-    files = found.files_metadata.values()
+    files = metadata.files_metadata.values()
     return {name: tuple(part.shape) for file in files for name, part in file.tensors.items()}
 
 
-def on_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
+def check_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
     """Return findings on a head or pooler that the checkpoint lacks. kind: of the task"""
     findings = []
     if facts.head is False:
@@ -119,7 +119,7 @@ def on_checkpoint(facts: ModelFacts, kind: Kind) -> list[Finding]:
     return findings
 
 
-def on_rows(rows: int, recipe: Any) -> list[Finding]:
+def check_rows(rows: int, recipe: Any) -> list[Finding]:
     """Return a finding on training rows that are few, or many, for the steps of a fine-tuning.
 
     recipe: a FinetuneRecipe or its stand-in (core/schema.py)

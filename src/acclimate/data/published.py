@@ -77,9 +77,9 @@ def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
     """
     if not folder.is_dir():
         raise ValueError(f"--data {folder}: there is no such folder")
-    called, _, stated = (part.strip() for part in name.partition(","))
+    called, _, form_name = (part.strip() for part in name.partition(","))
     dataset = dataset_named(called, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))
-    in_one_form = replace(dataset, forms=(dataset.form(stated),)) if stated else dataset
+    in_one_form = replace(dataset, forms=(dataset.form(form_name),)) if form_name else dataset
     return dataset, in_one_form.form_in(folder)
 
 
@@ -163,16 +163,16 @@ def counts_of_dataset(
     elif "dev" not in dataset.sizes:
         sizes["train"] += sizes["dev"]
     for split, size in sizes.items():
-        stated = dataset.sizes.get(split)
+        paper_size = dataset.sizes.get(split)
         reasons = [
             difference.reason
             for difference in form.differences
             if difference.split == split and difference.found in (size, None)
         ]
-        reasons += [CUT] if stated is None else []
-        verdict: Verdict = "equal" if size == stated else "known" if reasons else "wrong"
+        reasons += [CUT] if paper_size is None else []
+        verdict: Verdict = "equal" if size == paper_size else "known" if reasons else "wrong"
         reason = "; ".join(reasons) if verdict == "known" else ""
-        counts.append(SplitCount(dataset.name, form.name, dataset.counted, split, stated, size, verdict, reason))
+        counts.append(SplitCount(dataset.name, form.name, dataset.counted, split, paper_size, size, verdict, reason))
     return counts
 
 

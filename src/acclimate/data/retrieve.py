@@ -32,7 +32,14 @@ from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Wat
 from acclimate.data.corpus_scan import leave_out
 from acclimate.data.leaks import NEAR, Sealed, text_and_pair
 from acclimate.data.materials import corpus_at, note_on
-from acclimate.data.retrieved import as_text, examples_of_selection, of_corpus, of_documents, of_queries, shown_queries
+from acclimate.data.retrieved import (
+    as_text,
+    describe_corpus,
+    describe_documents,
+    describe_queries,
+    examples_of_selection,
+    shown_queries,
+)
 from acclimate.reports.page import WIDTH
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.index import MOST
@@ -122,7 +129,7 @@ def retrieve(
     `.facts` has counts, and `.as_text()` is the report. Raises ValueError for faults of the files and settings.
     """
     dev, test = (Path(path) if path else None for path in (dev, test))
-    stated = LabelledFiles(
+    labelled = LabelledFiles(
         train=Path(train),
         dev=dev,
         test=test,
@@ -138,7 +145,7 @@ def retrieve(
     )
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
         return for_files(
-            stated,
+            labelled,
             Path(corpus),
             Path(out),
             recipe or RetrieveRecipe(),
@@ -205,12 +212,12 @@ def retrieve_for(
         index = _index(corpus, recipe, out, shards=shards, pool=pool, watch=watch)
         selection = _selected(corpus, index, queries, out, recipe, mask=mask, watch=watch)
         _write_corpus(corpus.take(selection.documents.tolist()), len(selection), out, watch)
-        stated = {
+        record = {
             "recipe": asdict(recipe),
             "queries": facts,
             "examples": examples_of_selection(selection, corpus, index),
         }
-    return _finished(out, stated | of_corpus(corpus, left_out), watch)
+    return _finished(out, record | describe_corpus(corpus, left_out), watch)
 
 
 def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> Retrieved:
@@ -219,9 +226,9 @@ def cut_retrieval(run: Path, k: int, out: Path, *, watch: Watch = unwatched) -> 
     Raises ValueError if `run` holds none, if its k is smaller, and if `out` holds another retrieval.
     """
     large = open_retrieved(run)
-    stated = files.read_record(run / CLAIM)
+    claim = files.read_record(run / CLAIM)
     selection = large.selection.cut(k)
-    _claim(out, {**stated, "recipe": {**stated["recipe"], "k": k}})
+    _claim(out, {**claim, "recipe": {**claim["recipe"], "k": k}})
     if _is_finished(out):
         return open_retrieved(out)
     for name in (SELECTION, LIKE):
@@ -253,21 +260,21 @@ def examples_of(out: Path, corpus: Corpus) -> list[dict[str, Any]]:
     return [asdict(query) for query in shown_queries(retrieved.selection, corpus, index)]
 
 
-def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **stated: Any) -> dict[str, Any]:
-    """Retrieve for a prepared task, as a job (jobs/job.py), and return the facts. stated: settings of the recipe."""
+def work(*, out: Path, watch: Watch, task: Path, corpus: Path, **recipe_settings: Any) -> dict[str, Any]:
+    """Retrieve for a prepared task, as a job (jobs/job.py), and return the facts. recipe_settings: its fields."""
     from acclimate.tasks.prepared import open_prepared
 
     prepared = open_prepared(task)
     splits = {split: prepared.examples(split) for split in SPLITS}
-    return retrieve_for(Corpus(corpus), splits, out, RetrieveRecipe(**stated), watch=watch).facts
+    return retrieve_for(Corpus(corpus), splits, out, RetrieveRecipe(**recipe_settings), watch=watch).facts
 
 
-def _claim(out: Path, stated: dict[str, Any]) -> None:
+def _claim(out: Path, claim: dict[str, Any]) -> None:
     place = out / CLAIM
     if not place.exists():
         out.mkdir(parents=True, exist_ok=True)
-        files.write_record(place, stated)
-    elif files.read_record(place) != stated:
+        files.write_record(place, claim)
+    elif files.read_record(place) != claim:
         raise ValueError(
             f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
             f"one"
@@ -364,11 +371,11 @@ def _write_corpus(documents: Iterable[Document], size: int, out: Path, watch: Wa
         write_corpus(counted(documents, watch, "writing", total=size), out / CORPUS)
 
 
-def _finished(out: Path, stated: dict[str, Any], watch: Watch) -> Retrieved:
+def _finished(out: Path, record: dict[str, Any], watch: Watch) -> Retrieved:
     """Write facts and report, which finish the retrieval, and return it."""
     selection = open_selection(out / (LIKE if (out / LIKE).exists() else SELECTION))
-    facts = stated | {"asked": of_queries(selection)}
-    facts |= of_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
+    facts = record | {"asked": describe_queries(selection)}
+    facts |= describe_documents(open_selection(out / SELECTION), Corpus(out / CORPUS), watch)
     files.write_text(out / REPORT, as_text(facts, WIDTH))
     files.write_record(out / FACTS, facts)
     return open_retrieved(out)

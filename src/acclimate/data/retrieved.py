@@ -1,7 +1,7 @@
 """What a retrieval found: counts for facts.json, a page for the terminal, and documents beside their queries.
 
-1. `of_corpus`, `of_queries`, `of_documents` and `examples_of_selection` make facts.json; `shown_queries` returns a few
-   queries with their documents in full.
+1. `describe_corpus`, `describe_queries`, `describe_documents` and `examples_of_selection` make facts.json;
+   `shown_queries` returns a few queries with their documents in full.
 2. `as_text` is the page for the terminal, made of facts.json.
 3. `page_examples` marks the words that a document shares with its query (Yao et al. 2022, Table 9), for a race's page.
 """
@@ -41,7 +41,7 @@ _WORD = re.compile(r"\w+")
 MarkedText = tuple[str, bool]  # a stretch of text; True if it is marked
 
 
-def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
+def describe_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
     """Return corpus, left_out, leaks and sources, which depend on no query."""
     facts = left_out.facts
     return {
@@ -52,13 +52,13 @@ def of_corpus(corpus: Corpus, left_out: LeftOut) -> dict[str, Any]:
     }
 
 
-def of_queries(selection: Selection) -> dict[str, int]:
+def describe_queries(selection: Selection) -> dict[str, int]:
     """Return the numbers of queries, of those without a word of the corpus, and of those with fewer than k hits."""
     short = int(np.count_nonzero(selection.counts() < selection.k))
     return {"queries": selection.queries, "unhit": selection.unhit, "short": short}
 
 
-def of_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str, Any]:
+def describe_documents(selection: Selection, corpus: Corpus, watch: Watch) -> dict[str, Any]:
     """Return counts of the retrieved documents. corpus: the documents of the selection.
 
     long     documents with more than SEQUENCE words
@@ -303,9 +303,9 @@ class Marked:
     words: str = ""
 
 
-def page_examples(shown: Sequence[QueryShown]) -> tuple[QueryExample, ...]:
+def page_examples(queries: Sequence[QueryShown]) -> tuple[QueryExample, ...]:
     """Return the first QUERIES queries with their first DOCUMENTS documents, for the page."""
-    return tuple(map(_example, shown[:QUERIES]))
+    return tuple(map(_example, queries[:QUERIES]))
 
 
 def _example(query: QueryShown) -> QueryExample:

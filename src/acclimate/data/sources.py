@@ -92,11 +92,11 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
             finetune=finetune,
             watch=inputs.watch,
         )
-    stated = _of_embedded(inputs)
+    options = _embedded_options(inputs)
     if folds:
         raise ValueError(f"--folds divides your labelled rows, and '{labelled.train}' has its splits. Leave it out")
     return materials.embedded_materials(
-        str(labelled.train), inputs.out, **stated, model=inputs.model, watch=inputs.watch
+        str(labelled.train), inputs.out, **options, model=inputs.model, watch=inputs.watch
     )
 
 
@@ -108,8 +108,8 @@ def prepared_task(inputs: Inputs) -> tuple[Prepared, tuple[str, ...], Examinatio
     """
     assert inputs.task is not None
     if inputs.data is None and str(inputs.task.train) in EMBEDDED_TASKS:
-        stated = _of_embedded(inputs)
-        _, prepared = materials.embedded_task(str(inputs.task.train), inputs.out, **stated, watch=inputs.watch)
+        options = _embedded_options(inputs)
+        _, prepared = materials.embedded_task(str(inputs.task.train), inputs.out, **options, watch=inputs.watch)
         return prepared, (), None
     if inputs.labels_per_class is not None:
         raise ValueError(NOT_PER_CLASS)
@@ -118,7 +118,7 @@ def prepared_task(inputs: Inputs) -> tuple[Prepared, tuple[str, ...], Examinatio
     return prepared, tuple(ready.notes), examination
 
 
-def _of_embedded(inputs: Inputs) -> dict[str, Any]:
+def _embedded_options(inputs: Inputs) -> dict[str, Any]:
     """Return how many labels a class an embedded task has, and where its texts are cut.
 
     Raises ValueError for options that it would ignore.
@@ -166,12 +166,12 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
     return read
 
 
-def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
+def dataset_of(dataset: str | LabelledFiles, data: Path | None) -> Labelled:
     """Return one of several datasets: a labelled file, by its path or with what is stated of it, or
     else a dataset in the folder `data`, or without that a dataset of the hub. Raises ValueError as `labelled_of` and
     `read_files` do.
     """
-    labelled = given if isinstance(given, LabelledFiles) else LabelledFiles(train=Path(given))
+    labelled = dataset if isinstance(dataset, LabelledFiles) else LabelledFiles(train=Path(dataset))
     if data is None and is_hub_id(labelled.train):
         return read_files(labelled_files(labelled.train, labelled, dev=labelled.dev, test=labelled.test))
     is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
@@ -181,6 +181,6 @@ def dataset_of(given: str | LabelledFiles, data: Path | None) -> Labelled:
     try:
         return read_files(read)
     except ColumnError as error:
-        if isinstance(given, LabelledFiles):
+        if isinstance(dataset, LabelledFiles):
             raise
-        raise with_way_out(error, given) from error
+        raise with_way_out(error, dataset) from error

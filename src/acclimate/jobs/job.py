@@ -229,8 +229,8 @@ def decided(run: Path, key: str, decide: Callable[[], Any], *, records: bool = T
     """
     path = run / DECISIONS
     way_out = f"Remove {path}; the same command decides anew"
-    made = files.read_record(path, way_out=way_out) if ranks.is_first() and path.exists() else {}
-    decisions: dict[str, Any] = ranks.agree(made)
+    record = files.read_record(path, way_out=way_out) if ranks.is_first() and path.exists() else {}
+    decisions: dict[str, Any] = ranks.agree(record)
     if key not in decisions:
         decisions[key] = ranks.agree(decide())
         if records and ranks.is_first():

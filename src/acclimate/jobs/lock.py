@@ -129,9 +129,9 @@ def read_lock(out: Path) -> dict[str, Any]:
     }
     for name, fields in needed.items():
         listed = lock.get(name, {})
-        each = listed.values() if isinstance(listed, dict) and fields else ()
+        rows = listed.values() if isinstance(listed, dict) and fields else ()
         if not isinstance(listed, dict) or not all(
-            isinstance(one, dict) and fields <= {*one} and isinstance(one.get("beside", {}), dict) for one in each
+            isinstance(one, dict) and fields <= {*one} and isinstance(one.get("beside", {}), dict) for one in rows
         ):
             raise files.DamagedError(f"{out / LOCK} is damaged: its {name} are not those of a study. {way_out}")
     return dict(lock)
@@ -161,7 +161,7 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
             sentences.append(f"{name}: {', '.join(changed)} of {expected['label']} is gone or changed")
         elif damage := _damage(place, names=None if weights else (JOB,)):
             sentences.append(f"{name}: {damage}")
-        elif _of_settings(files.read_object(place / JOB)) != expected["settings"]:
+        elif _settings_digest(files.read_object(place / JOB)) != expected["settings"]:
             sentences.append(f"{name}: {expected['label']} was done with other settings")
     for name in (USE, ENCODER, FITTED) if weights else ():
         if (out / name).is_dir() and (damage := _damage(out / name)):
@@ -193,8 +193,8 @@ def _looks(out: Path) -> dict[str, Any]:
     """Return the size and the hash of each file of looks at a test set."""
     from acclimate.tasks.prepared import LOOKS  # imports the metrics, which the commands that refuse a directory avoid
 
-    found = [place / LOOKS for place in _beside_jobs(out) if (place / LOOKS).exists()]
-    contents = {str(path.relative_to(out)): path.read_bytes() for path in found}
+    paths = [place / LOOKS for place in _beside_jobs(out) if (place / LOOKS).exists()]
+    contents = {str(path.relative_to(out)): path.read_bytes() for path in paths}
     return {name: {"bytes": len(read), "sha256": files.sha256_of_bytes(read)} for name, read in contents.items()}
 
 
@@ -241,7 +241,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             versions |= about["versions"]
             for read, value in about["contents"].items():
                 data.setdefault(f"{prefix}{read}", set()).add(value)
-            about_result = {"settings": _of_settings(about), "result": files.sha256_of(place / RESULT)}
+            about_result = {"settings": _settings_digest(about), "result": files.sha256_of(place / RESULT)}
             jobs[name] = {
                 "label": planned.label,
                 **about_result,
@@ -262,5 +262,5 @@ def _beside(place: Path, *endings: str) -> dict[str, str]:
     return {path.name: files.sha256_of(path) for path in paths}
 
 
-def _of_settings(about: Mapping[str, Any]) -> str:
+def _settings_digest(about: Mapping[str, Any]) -> str:
     return settings.digest(about["settings"])

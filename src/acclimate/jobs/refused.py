@@ -36,13 +36,13 @@ def removed_if_refused(out: Path, names: Collection[str]) -> Iterator[None]:
     try:
         yield
     except ValueError:
-        if empty and {each.name for each in _written(out)} <= {*names}:
+        if empty and {path.name for path in _written(out)} <= {*names}:
             _remove(_written(out))
         raise
 
 
 def _written(out: Path) -> list[Path]:
-    return [each for each in out.iterdir() if each.name not in (files.LOCK, files.HOLDER)] if out.exists() else []
+    return [path for path in out.iterdir() if path.name not in (files.LOCK, files.HOLDER)] if out.exists() else []
 
 
 def _remove(paths: Iterable[Path]) -> None:

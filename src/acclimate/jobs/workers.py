@@ -143,9 +143,11 @@ def working(where: Where) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         workers: Workers
         if where.cluster:
-            from acclimate.jobs.workers_ray import on_ray
+            from acclimate.jobs.workers_ray import start_ray
 
-            workers = stack.enter_context(on_ray(where.cluster, threads=where.threads or 1, gpu_share=where.gpu_share))
+            workers = stack.enter_context(
+                start_ray(where.cluster, threads=where.threads or 1, gpu_share=where.gpu_share)
+            )
         else:
             threads = where.threads or max(1, processors() // where.workers)
             workers = stack.enter_context(contextlib.closing(Processes(where.workers, threads)))

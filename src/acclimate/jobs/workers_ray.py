@@ -27,7 +27,7 @@ LOOK_EVERY = 5.0  # seconds between two looks at the progress of tasks
 
 
 @contextlib.contextmanager
-def on_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorkers]:
+def start_ray(cluster: str, *, threads: int, gpu_share: float) -> Iterator[RayWorkers]:
     """Workers that run calls as tasks of the cluster at HOST:PORT, or "auto".
 
     Raises ValueError if no cluster answers, or if none of its machines has what a task claims.

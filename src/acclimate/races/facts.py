@@ -366,8 +366,10 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         result = _result(jobs.unadapted[name], run)
         layer = f"a linear layer on the frozen encoder ({result['read_out']})"
         if name == COMBINED:
-            setting = settings.from_mapping(TfidfSetting, result["setting"]).text(jobs.materials.task.kind)
-            layer += f" and on terms, the best of {result['tried']} settings on dev: {setting}"
+            fit = settings.from_mapping(TfidfSetting, result["setting"])
+            layer += (
+                f" and on terms, the best of {result['tried']} settings on dev: {fit.text(jobs.materials.task.kind)}"
+            )
         return {"fine-tuning": f"none: {layer}", "looks at the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind

@@ -134,7 +134,7 @@ def components_of_difference(contestant: Resampled, reference: Resampled) -> Com
     if (pairs := pairs_of_runs(contestant, reference)) is not None:
         points_N, shares_Nn, runs = pairs
         return components_of_runs(points_N, shares_Nn, runs)
-    sides = [_parts(each) for each in (contestant, reference)]
+    sides = [_parts(side) for side in (contestant, reference)]
     mean_n = contestant.shares_Sn.mean(axis=-2) - reference.shares_Sn.mean(axis=-2)
     return _summed(
         parts=[part for side in sides for part in side.parts],
@@ -174,7 +174,7 @@ def layout(adaptations: Sequence[int], seeds: Sequence[int]) -> RunLayout:
     of_a_seed: dict[int, set[int]] = {}
     for adaptation, seed in zip(adaptations, seeds, strict=True):
         of_a_seed.setdefault(seed, set()).add(adaptation)
-    numbers = {len(found) for found in of_a_seed.values()}
+    numbers = {len(group) for group in of_a_seed.values()}
     several = len(set(adaptations))
     if numbers not in ({1}, {several}):
         runs = ", ".join(f"{adaptation}/{seed}" for adaptation, seed in zip(adaptations, seeds, strict=True))
@@ -242,17 +242,17 @@ def _nested(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
         """ms_A and ms_W; without a second run of any adaptation ms_A twice, since lambda is 1."""
         mean_A = values_N @ of_NA / runs_A
         between = ((mean_A - values_N.mean(axis=-1, keepdims=True)) ** 2 @ runs_A) / (runs.adaptations - 1)
-        left = number - runs.adaptations
-        within = ((values_N - mean_A @ of_NA.T) ** 2).sum(axis=-1) / left if left else between
+        spare_runs = number - runs.adaptations
+        within = ((values_N - mean_A @ of_NA.T) ** 2).sum(axis=-1) / spare_runs if spare_runs else between
         return between, within
 
-    def of_mean(between: Values, within: Values) -> Values:
+    def mean_variance(between: Values, within: Values) -> Values:
         return (between + unequal * np.maximum(between - within, 0.0)) / number
 
     between, within = squares(points_N)
-    residual = of_mean(*_over_items(squares, shares_Nn))
+    residual = mean_variance(*_over_items(squares, shares_Nn))
     one_run = within + np.maximum(between - within, 0.0) / n0
-    return _Side([_Part(of_mean(between, within), runs.adaptations - 1, residual)], residual, one_run)
+    return _Side([_Part(mean_variance(between, within), runs.adaptations - 1, residual)], residual, one_run)
 
 
 def _crossed(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
@@ -311,8 +311,10 @@ def _summed(
     together = _inverse(share, freedom) + of_items
     apart = np.sum([_inverse(part_share, part.freedom) for part_share, part in zip(shares, parts, strict=True)], axis=0)
     weight = TOGETHER if min(part.freedom for part in parts) >= 2 else TOGETHER_OF_FEW
-    found = 1.0 / (together**weight * (apart + of_items) ** (1.0 - weight))
-    return Components(chance, items, freedom, count, np.minimum(residual, chance), found, np.maximum(one_run, chance))
+    whole_freedom = 1.0 / (together**weight * (apart + of_items) ** (1.0 - weight))
+    return Components(
+        chance, items, freedom, count, np.minimum(residual, chance), whole_freedom, np.maximum(one_run, chance)
+    )
 
 
 def _inverse(share: Values, freedom: Values | float) -> Values:

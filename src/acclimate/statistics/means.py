@@ -141,35 +141,40 @@ def _runs(score: Resampled, reference: Resampled | None = None) -> _Runs | None:
 
 def _total(components: Sequence[Components], runs: Sequence[_Runs | None], weights: Sequence[float]) -> Total:
     """Return the variance of the weighted mean. components, runs: of each dataset"""
-    adapted = [each for each in runs if each is not None]
+    adapted = [dataset for dataset in runs if dataset is not None]
     if not adapted or len(components) == 1:
         return weighted(components, weights)
     names = adapted[0].names
-    if names is None or len(adapted) < len(runs) or any(each.names != names for each in adapted):
+    if names is None or len(adapted) < len(runs) or any(dataset.names != names for dataset in adapted):
         return _wholly_shared(components, weights)
-    counts = [each.shares_Nn.shape[-1] for each in adapted]
+    counts = [dataset.shares_Nn.shape[-1] for dataset in adapted]
     whole = sum(counts)
     # scaled so that the items' squares over whole (whole - 1) are the datasets' over n (n - 1), times w^2
     scales = [
         weight * np.sqrt(whole * (whole - 1) / (count * (count - 1)))
         for weight, count in zip(weights, counts, strict=True)
     ]
-    points_N = np.sum([weight * each.points_N for weight, each in zip(weights, adapted, strict=True)], axis=0)
-    shares_Nn = np.concatenate([scale * each.shares_Nn for scale, each in zip(scales, adapted, strict=True)], axis=-1)
-    parts = np.array([(weight**2) * float(each.items) for weight, each in zip(weights, components, strict=True)])
+    points_N = np.sum([weight * dataset.points_N for weight, dataset in zip(weights, adapted, strict=True)], axis=0)
+    shares_Nn = np.concatenate(
+        [scale * dataset.shares_Nn for scale, dataset in zip(scales, adapted, strict=True)], axis=-1
+    )
+    parts = np.array(
+        [(weight**2) * float(component.items) for weight, component in zip(weights, components, strict=True)]
+    )
     shares = quotient(parts, parts.sum()) if parts.sum() > 0 else np.full(len(parts), 1 / len(parts))
     item_freedom = np.asarray(1.0 / np.sum(shares**2 / (np.array(counts) - 1)))  # Satterthwaite's, over datasets
     assert adapted[0].layout is not None
-    found = components_of_runs(points_N, shares_Nn, adapted[0].layout, item_freedom=item_freedom)
-    return Total(found.variance, found.freedom)
+    shared = components_of_runs(points_N, shares_Nn, adapted[0].layout, item_freedom=item_freedom)
+    return Total(shared.variance, shared.freedom)
 
 
 def _wholly_shared(components: Sequence[Components], weights: Sequence[float]) -> Total:
     """Return the variance of a weighted mean if chance over adaptations and seeds is the same on all datasets."""
     pairs = list(zip(weights, components, strict=True))
-    chance = np.sum([weight * np.sqrt(np.maximum(each.seeds, each.residual)) for weight, each in pairs], axis=0) ** 2
-    items = np.sum([weight**2 * each.items for weight, each in pairs], axis=0)
-    return Total(chance + items, np.min([each.freedom for each in components], axis=0))
+    deviations = [weight * np.sqrt(np.maximum(component.seeds, component.residual)) for weight, component in pairs]
+    chance = np.sum(deviations, axis=0) ** 2
+    items = np.sum([weight**2 * component.items for weight, component in pairs], axis=0)
+    return Total(chance + items, np.min([component.freedom for component in components], axis=0))
 
 
 def _check(weights: Sequence[float]) -> None:

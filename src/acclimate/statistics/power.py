@@ -201,14 +201,14 @@ def variance_of_one_item(
     low, high = 0.0, MOST_NOISE if kind == "score" else 1.0
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        value = metric.compute(gold, with_mistakes(kind, gold, middle, seed=seed))
+        value = metric.compute(gold, add_mistakes(kind, gold, middle, seed=seed))
         low, high = (middle, high) if value > score else (low, middle)
-    predicted = with_mistakes(kind, gold, high, seed=seed)
+    predicted = add_mistakes(kind, gold, high, seed=seed)
     _, shares_n = jackknife(metric.statistics(gold, predicted), metric.value)
     return float(shares_n.var(ddof=1))
 
 
-def with_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int = 0) -> tuple[Label, ...]:
+def add_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int = 0) -> tuple[Label, ...]:
     """Return the labels with mistakes in about this share of the items, the same ones and more as the share grows.
 
     A class, or set of classes, is replaced by that of another row; a word's tag by the next one of all tags; a number
@@ -228,16 +228,16 @@ def with_mistakes(kind: Kind, gold: Sequence[Label], wrong: float, *, seed: int 
         return tuple(
             tuple(after[tag] if generator.random() < wrong else tag for tag in label_texts(label)) for label in gold
         )
-    found: list[Label] = []
+    labels: list[Label] = []
     for row, label in enumerate(gold):
         if uniform_n[row] >= wrong:
-            found.append(label[:1] if kind == "span" and isinstance(label, tuple) else label)
+            labels.append(label[:1] if kind == "span" and isinstance(label, tuple) else label)
         elif kind == "span":
             second = label[:1] if isinstance(label, tuple) and uniform_n[row] < wrong / 2 else ()
-            found.append((NEVER_RIGHT, *second))
+            labels.append((NEVER_RIGHT, *second))
         else:
-            found.append(_another(gold, row, int(others[row])))
-    return tuple(found)
+            labels.append(_another(gold, row, int(others[row])))
+    return tuple(labels)
 
 
 def _another(gold: Sequence[Label], row: int, begin: int) -> Label:
@@ -266,7 +266,7 @@ def probed(
 
     items  of the planned test set; None: as many as the probes were scored on
     """
-    shares_2n = [jackknife(statistics_of(each, metric), metric.value)[1] for each in (score, reference)]
+    shares_2n = [jackknife(statistics_of(probe, metric), metric.value)[1] for probe in (score, reference)]
     among = float((shares_2n[0] - shares_2n[1]).var(ddof=1))
     size = len(score.gold) if items is None else items
     return of_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)

@@ -108,12 +108,12 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
     rows = [*((CONSTANT, NO_ENCODER) if recipe.baseline else ()), *(model.name for model in models)]
     for dataset, form in forms:
         task = prepared_task(task_of(dataset, form, recipe), data, inputs.out / dataset.folder / "data")
-        stated = fitted(recipe.finetune, task, form, special=recipe.special)
+        tuning = fitted(recipe.finetune, task, form, special=recipe.special)
         race = RaceRecipe(
             seeds=recipe.seeds or dataset.runs,
             contestants=("TF-IDF",) if recipe.baseline else (),
             search=recipe.search,
-            finetune=stated,
+            finetune=tuning,
             tfidf=recipe.tfidf,
         )
         facts = {"type": dataset.type, "form": form.name, "max_tokens": task.max_tokens}
@@ -134,7 +134,7 @@ def design(recipe: BlurbRecipe, inputs: Inputs) -> Design:
                 family = f"the datasets of {model.name}, each with {first}"
                 against.append(Against(key, (("", first, dataset.name),), first, family))
         notes += [f"{dataset.name}: {form.note}"] if form.note else []
-        if stated.pooling != recipe.finetune.pooling and dataset.type == "Relation Extraction":
+        if tuning.pooling != recipe.finetune.pooling and dataset.type == "Relation Extraction":
             notes.append(f"{dataset.name}: Its files do not say where the mentions stand: read at the first token.")
     if recipe.baseline:
         notes.append("Constant: of all answers that are the same for every text, the best on train.")
@@ -171,8 +171,8 @@ def _baselines(dataset: Dataset, task: Prepared, race: RaceRecipe, model: str, f
     """Return the cells of the constant answer and of TF-IDF. Neither has a seed: one job stands for every seed."""
     materials = Materials(task=task, model=model)
     contents = {name: task.hashes[name] for name in ("about", *SPLITS)}
-    stated = {"by": f"test {CONSTANT}"}
-    constant = Job(f"{CONSTANT} on {dataset.name}", work.CONSTANT, stated, contents, {"task": task.path}, alone=True)
+    options = {"by": f"test {CONSTANT}"}
+    constant = Job(f"{CONSTANT} on {dataset.name}", work.CONSTANT, options, contents, {"task": task.path}, alone=True)
     fit = enter(race, materials).baseline
     assert fit is not None
     test = tested_baseline(fit, task)

@@ -89,9 +89,14 @@ class PaperTable:
 
 def _layer(name: str, layer: str, further: bool = False) -> ModelVariant:
     of_text, rate = ("linear", CRF_RATE) if "crf" in layer else (layer, 1.0)
-    stated = {"tag_layer": layer, "tag_transitions": "any", "tag_transitions_rate": rate, "sequence_layer": of_text}
-    stated |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
-    return ModelVariant(name, stated, further=further)
+    layer_settings = {
+        "tag_layer": layer,
+        "tag_transitions": "any",
+        "tag_transitions_rate": rate,
+        "sequence_layer": of_text,
+    }
+    layer_settings |= {"pooling": "first"}  # without a pooler, as behind the LSTM: one depth for all layers
+    return ModelVariant(name, layer_settings, further=further)
 
 
 TABLES: Mapping[str, PaperTable] = {
@@ -237,13 +242,13 @@ def design(recipe: ChoicesRecipe, inputs: Inputs) -> Design:
 
 
 def _cell(recipe: ChoicesRecipe, dataset: str, reading: Reading, model: Model, *, several: bool) -> Cell:
-    stated, task = reading.recipe, reading.task
-    default = FinetuneRecipe.presets[stated.preset]
-    differing = [name for name in NAMED if getattr(stated, name) != getattr(default, name)]
-    words = [reading.form, *(f"{name} {getattr(stated, name)}" for name in differing)]
+    tuning, task = reading.recipe, reading.task
+    default = FinetuneRecipe.presets[tuning.preset]
+    differing = [name for name in NAMED if getattr(tuning, name) != getattr(default, name)]
+    words = [reading.form, *(f"{name} {getattr(tuning, name)}" for name in differing)]
     label = ", ".join(filter(None, [f"fine-tune {model.key} on {dataset}", *words]))
     materials = Materials(task=task, model=model.where)
-    tuned = fine_tunings(label, stated, None, materials, seeds=recipe.seeds)
+    tuned = fine_tunings(label, tuning, None, materials, seeds=recipe.seeds)
     costs = {"tuning": {seed: [job] for seed, job in tuned.items()}}
     name = model.name if several else ""
     return Cell(reading.variant, dataset, scored(tuned, task, recipe.split), costs, materials, name)
@@ -261,18 +266,18 @@ def _read(
             f"stand: give a catalogue's folder with --data"
         )
     for file in files:
-        found, _ = labelled(file, None, recipe)
-        check_lengths(models, {found.name: found.max_tokens})
-        task = found.task()
-        source = found.files[0].path
+        labelled_file, _ = labelled(file, None, recipe)
+        check_lengths(models, {labelled_file.name: labelled_file.max_tokens})
+        task = labelled_file.task()
+        source = labelled_file.files[0].path
         if recipe.leaks == "drop":
             task = without_rows(task, leaking_ids(task, source))
-        ready = prepared_task(task, source, inputs.out / folder_of(found.name) / "data")
+        ready = prepared_task(task, source, inputs.out / folder_of(labelled_file.name) / "data")
         readings = []
         for variant in recipe.chosen:
-            stated = replace(recipe.finetune, **variant.settings)
-            readings.append(Reading(variant.name, ready, _of_tags(stated, ready)))
-        yield found.name, readings
+            tuning = replace(recipe.finetune, **variant.settings)
+            readings.append(Reading(variant.name, ready, _fit_tags(tuning, ready)))
+        yield labelled_file.name, readings
     if files and not names:
         return
     data = inputs.data
@@ -288,10 +293,10 @@ def _read(
     absent |= missing
     check_lengths(models, {dataset.name: length_of(dataset, recipe) for dataset, _ in forms})
     for dataset, form_by_variant in forms:
-        yield dataset.name, _of_dataset(recipe, dataset, form_by_variant, data, inputs.out / dataset.folder)
+        yield dataset.name, _dataset_readings(recipe, dataset, form_by_variant, data, inputs.out / dataset.folder)
 
 
-def _of_dataset(
+def _dataset_readings(
     recipe: ChoicesRecipe, dataset: Dataset, form_by_variant: Mapping[str, Form], data: Path, place: Path
 ) -> list[Reading]:
     """Return the variants on a dataset of BLURB, prepared once in each form."""
@@ -311,13 +316,13 @@ def _of_dataset(
     for variant in recipe.chosen:
         form = form_by_variant[variant.name]
         task = tasks[form.name]
-        stated = replace(settings_on(recipe, dataset.name), **variant.settings)
-        stated = fitted(stated, task, form, special=recipe.special)
-        readings.append(Reading(variant.name, task, _of_tags(stated, task), form.name if several else ""))
+        tuning = replace(settings_on(recipe, dataset.name), **variant.settings)
+        tuning = fitted(tuning, task, form, special=recipe.special)
+        readings.append(Reading(variant.name, task, _fit_tags(tuning, task), form.name if several else ""))
     return readings
 
 
-def _of_tags(stated: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
+def _fit_tags(tuning: FinetuneRecipe, task: Prepared) -> FinetuneRecipe:
     """Return the settings that mean something on the task; the given tags' scheme is stated as "given"."""
-    found = finetune.without_idle_settings(stated, task)
-    return replace(found, tag_scheme="given") if scheme_of(task.labels) == found.tag_scheme else found
+    tuning = finetune.without_idle_settings(tuning, task)
+    return replace(tuning, tag_scheme="given") if scheme_of(task.labels) == tuning.tag_scheme else tuning

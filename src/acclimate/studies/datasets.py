@@ -61,15 +61,17 @@ def inputs_by_task(inputs: Inputs, further: Sequence[str | LabelledFiles], corpo
             f"or none, to adapt on --corpus for all"
         )
     assert inputs.task is not None
-    found = [inputs]
+    task_inputs = [inputs]
     for number, named in enumerate(further):
         task = named
         if not isinstance(task, LabelledFiles):
             task = LabelledFiles(train=Path(task), max_tokens=inputs.task.max_tokens)
         raw = replace(inputs.raw, domain=Path(corpora[number])) if corpora else inputs.raw
         out = inputs.out / folder_of(Path(name_of(named)).stem)
-        found.append(replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data))
-    return found
+        task_inputs.append(
+            replace(inputs, out=out, task=task, raw=raw, data=None if task.train.is_file() else inputs.data)
+        )
+    return task_inputs
 
 
 def check_distinct(names: Sequence[str]) -> None:
@@ -111,21 +113,21 @@ def read_datasets(
     check_data(data, named)
     names, absent = [*named], dict[str, str]()
     if data is not None and not named:
-        found, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
-        names = [dataset.name for dataset, _ in found]
+        forms, absent = there((), usual, usual, lambda dataset: dataset.form_in(data))
+        names = [dataset.name for dataset, _ in forms]
     return [labelled(name, data, limits) for name in names], absent
 
 
 def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
     """Return a labelled file, or a dataset in the folder `data`, within the limits; and its type."""
-    found = dataset_of(named, data)
-    unlimited = not found.source and found.max_tokens == LabelledFiles(train=Path()).max_tokens
-    longest = limits.max_tokens or found.max_tokens
-    found = replace(found, max_tokens=longest if unlimited else min(found.max_tokens, longest))
-    name = found.name.partition(",")[0].lower()
-    known = [dataset for _, datasets in CATALOGUES.values() for dataset in datasets]
-    types = [dataset.type for dataset in known if dataset.name.lower() == name and found.source]
-    return fewer(found, limits.rows, limits.rows_seed), (types or [TYPES[found.kind]])[0]
+    dataset = dataset_of(named, data)
+    unlimited = not dataset.source and dataset.max_tokens == LabelledFiles(train=Path()).max_tokens
+    longest = limits.max_tokens or dataset.max_tokens
+    dataset = replace(dataset, max_tokens=longest if unlimited else min(dataset.max_tokens, longest))
+    name = dataset.name.partition(",")[0].lower()
+    known = [entry for _, datasets in CATALOGUES.values() for entry in datasets]
+    types = [entry.type for entry in known if entry.name.lower() == name and dataset.source]
+    return fewer(dataset, limits.rows, limits.rows_seed), (types or [TYPES[dataset.kind]])[0]
 
 
 def there(
@@ -138,16 +140,16 @@ def there(
 
     Raises ValueError where a named dataset is not there.
     """
-    found: list[tuple[Dataset, Place]] = []
+    pairs: list[tuple[Dataset, Place]] = []
     absent: dict[str, str] = {}
     for dataset in [dataset_named(name, known) for name in names] or usual:
         try:
-            found.append((dataset, find(dataset)))
+            pairs.append((dataset, find(dataset)))
         except ValueError as error:
             if names:
                 raise
             absent[dataset.name] = str(error)
-    return found, absent
+    return pairs, absent
 
 
 def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
@@ -155,10 +157,10 @@ def form_of(dataset: Dataset, data: Path, encoding: str = "") -> Form:
 
     Raises ValueError where the files are not there.
     """
-    asked = [form for form in dataset.forms if form.name == encoding]
-    if len(dataset.forms) == 1 or not asked:
+    forms = [form for form in dataset.forms if form.name == encoding]
+    if len(dataset.forms) == 1 or not forms:
         return dataset.form_in(data)
-    return replace(dataset, forms=tuple(asked)).form_in(data)
+    return replace(dataset, forms=tuple(forms)).form_in(data)
 
 
 def length_of(dataset: Dataset, limits: Limits) -> int:
@@ -182,8 +184,8 @@ def leaking_ids(task: Task, source: Path) -> dict[Split, set[str]]:
     """Return train and dev -> the ids of their rows that contain a test text, exactly or nearly."""
     sealed = Sealed({"dev": (), "test": task.read(source, "test")})
     splits: tuple[Split, ...] = ("train", "dev")
-    found = {split: found_in_rows(split, task.read(source, split), sealed) for split in splits}
-    return {split: leaks.leaking.get("test", set()) for split, leaks in found.items()}
+    leaks_by_split = {split: found_in_rows(split, task.read(source, split), sealed) for split in splits}
+    return {split: leaks.leaking.get("test", set()) for split, leaks in leaks_by_split.items()}
 
 
 def without_rows(task: Task, ids: Mapping[Split, Collection[str]]) -> Task:
@@ -203,9 +205,9 @@ def prepared_task(task: Task, source: Path, place: Path) -> Prepared:
     return ranks.first_then_all(lambda: prepare(task, source, place))
 
 
-def prepared_file(found: Labelled, place: Path) -> Prepared:
+def prepared_file(dataset: Labelled, place: Path) -> Prepared:
     """Return a dataset as it was read, prepared in the directory `place`."""
-    return prepared_task(found.task(), found.files[0].path, place)
+    return prepared_task(dataset.task(), dataset.files[0].path, place)
 
 
 def folder_of(name: str) -> str:
@@ -213,15 +215,15 @@ def folder_of(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "dataset"
 
 
-def fitted(stated: FinetuneRecipe, task: Prepared, form: Form | None, *, special: bool) -> FinetuneRecipe:
+def fitted(recipe: FinetuneRecipe, task: Prepared, form: Form | None, *, special: bool) -> FinetuneRecipe:
     """Return the settings with those that mean nothing on the task at their defaults.
 
     special: the tokenizer keeps whole what the form writes into texts
     """
-    found = without_idle_settings(stated, task)
+    recipe = without_idle_settings(recipe, task)
     if form is None or not special:
-        return found
-    return replace(found, special_tokens=tuple(dict.fromkeys((*found.special_tokens, *form.special))))
+        return recipe
+    return replace(recipe, special_tokens=tuple(dict.fromkeys((*recipe.special_tokens, *form.special))))
 
 
 class ByDataset(Protocol):
@@ -236,8 +238,8 @@ class ByDataset(Protocol):
 def check_by_dataset(recipe: ByDataset) -> None:
     """Raises ValueError if `by_dataset` would replace a setting that is stated."""
     plan, usual = recipe.finetune.plan, PAPERS.plan
-    stated = (recipe.finetune.epochs, plan.rate, plan.batch) != (PAPERS.epochs, usual.rate, usual.batch)
-    if recipe.by_dataset and stated:
+    differs = (recipe.finetune.epochs, plan.rate, plan.batch) != (PAPERS.epochs, usual.rate, usual.batch)
+    if recipe.by_dataset and differs:
         raise ValueError(
             "by_dataset takes rate, batch and epochs from the recipes of the datasets: leave finetune.epochs, "
             "finetune.plan.rate and finetune.plan.batch out, or set by_dataset=false"
@@ -248,9 +250,9 @@ def settings_on(recipe: ByDataset, name: str) -> FinetuneRecipe:
     """Return the settings of fine-tuning on the dataset of this name: those of all, or its own if `by_dataset`."""
     dataset, _, _ = name.partition(",")
     file = settings.RECIPES / "finetune" / f"blurb-{folder_of(dataset)}.toml"
-    known = dataset.lower() in {each.name.lower() for each in blurb.DATASETS}
+    known = dataset.lower() in {entry.name.lower() for entry in blurb.DATASETS}
     if not recipe.by_dataset or not known:
         return recipe.finetune
-    stated = settings.from_toml(FinetuneRecipe, file)
-    plan = replace(recipe.finetune.plan, rate=stated.plan.rate, batch=stated.plan.batch)
-    return replace(recipe.finetune, epochs=stated.epochs, plan=plan)
+    dataset_recipe = settings.from_toml(FinetuneRecipe, file)
+    plan = replace(recipe.finetune.plan, rate=dataset_recipe.plan.rate, batch=dataset_recipe.plan.batch)
+    return replace(recipe.finetune, epochs=dataset_recipe.epochs, plan=plan)

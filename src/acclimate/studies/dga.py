@@ -212,8 +212,8 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     several = bool(recipe.tasks)
     columns: list[tuple[Materials, list[Cell], list[HeldOutLosses]]] = []
     adaptings = []
-    for number, given in enumerate(inputs_by_task(inputs, recipe.tasks, recipe.corpora)):
-        materials = _materials(recipe, given)
+    for number, task_inputs in enumerate(inputs_by_task(inputs, recipe.tasks, recipe.corpora)):
+        materials = _materials(recipe, task_inputs)
         tuning = replace(recipe.finetune, epochs=recipe.epochs[number]) if recipe.epochs else recipe.finetune
         columns.append((materials, *_column(recipe, tuning, materials, several=several)))
         adaptings.append(
@@ -224,7 +224,9 @@ def design(recipe: DgaStudyRecipe, inputs: Inputs) -> Design:
     tasks = [materials.task.name for materials, _, _ in columns]
     check_distinct(tasks)
     first = columns[0][0]
-    against = [each for _, cells, _ in columns for each in _comparisons([cell.key for cell in cells], several)]
+    against = [
+        comparison for _, cells, _ in columns for comparison in _comparisons([cell.key for cell in cells], several)
+    ]
     rows = [cell.row for cell in columns[0][1]]
     means = means_over_tasks(rows, tasks, AVERAGE)
     if all(METRICS["accuracy"] in reported(materials.task.metric) for materials, _, _ in columns):
@@ -261,16 +263,16 @@ def _heads_of(cell: Cell, out: Path, *, unmasked: Sequence[Cell]) -> dict[str, A
     """Return how far heads moved in the cell's adaptations by DGA, and that beside the run without a mask, if there is
     one: of all heads, and of those that are held back most. Means over heads and adaptations.
     """
-    found = _moved(cell, out)
-    if not found:
+    head_facts = _moved(cell, out)
+    if not head_facts:
         return {}
-    moved = np.array([heads["moved"] for heads in found])
+    moved = np.array([heads["moved"] for heads in head_facts])
     facts = {"heads moved": f"{moved.mean():.4f}"}
-    free = [heads["moved"] for each in unmasked if each.column == cell.column for heads in _moved(each, out)]
+    free = [heads["moved"] for other in unmasked if other.column == cell.column for heads in _moved(other, out)]
     if free and cell.row != UNMASKED:
         ratio = moved / np.mean(free, axis=0)
         facts["beside no mask"] = f"{ratio.mean():.2f}"
-        held = np.array([heads["importance"] or np.zeros(moved[0].shape) for heads in found]) > HELD_BACK
+        held = np.array([heads["importance"] or np.zeros(moved[0].shape) for heads in head_facts]) > HELD_BACK
         facts[f"beside no mask, I > {HELD_BACK:g}"] = f"{ratio[held].mean():.2f}" if held.any() else "-"
     return facts
 

@@ -99,27 +99,27 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
             "--learning-curve scores what the race adapts, and --checkpoint names models that it does not adapt. Leave "
             "one of them out"
         )
-    task, stated = materials.task, recipe.learning_curve
+    task, curve = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
     if not any(name not in (*UNTUNED, scratch.CONTROL) for name in names):
         raise ValueError(
             "--learning-curve compares the untouched model with the best adapted one, but no contestant is adapted. "
             "Leave it out, or name one in contestants, such as TAPT"
         )
-    if probe_only and stated.finetune == "yes":
+    if probe_only and curve.finetune == "yes":
         raise ValueError("learning_curve.finetune = 'yes', but --probe-only fine-tunes nothing. Leave one out")
-    if stated.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
+    if curve.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
         raise ValueError(
             f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings of "
             f"each size cannot tell what adapting is worth in labels. Set seeds={FEWEST_DRAWS}, or "
             f"learning_curve.finetune=no"
         )
-    if task.kind not in PROBED and stated.finetune != "yes":
+    if task.kind not in PROBED and curve.finetune != "yes":
         raise ValueError(
             f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
             f"--learning-curve out"
         )
-    sizes_of(task, stated.shares)
+    sizes_of(task, curve.shares)
 
 
 def follow(
@@ -188,17 +188,17 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
     """
     [search] = race.searches
     entries = as_raced(search, out, rounds=raced.rounds if raced else None)
-    task, stated = entries.materials.task, race.race.learning_curve
-    sizes = sizes_of(task, stated.shares)
+    task, curve = entries.materials.task, race.race.learning_curve
+    sizes = sizes_of(task, curve.shares)
     best = (best_adapted(raced, entries) if raced else "") or SOME
     cells: list[Cell] = []
     if task.kind in PROBED:
         for name in (UNTOUCHED, best):
-            cells += _probed(name, entries, sizes, draws=stated.draws, seed=stated.seed)
+            cells += _probed(name, entries, sizes, draws=curve.draws, seed=curve.seed)
     if tunes:
         for name in (UNTOUCHED, best):
             recipe = entries.recipe.finetune if raced is None else _tuning_of(raced, name, out)
-            cells += _tuned(name, recipe, entries, sizes, place, seed=stated.seed)
+            cells += _tuned(name, recipe, entries, sizes, place, seed=curve.seed)
     against = [
         Against(cell.key, (("", f"{UNTOUCHED}, {kind}", column(size)),), UNTOUCHED, f"all sizes, {kind}")
         for kind in (PROBE, TUNED)
@@ -225,11 +225,11 @@ def design(race: Design, out: Path, place: Path, *, raced: Outcome | None, tunes
         axes=("contestant", "labels"),
         metrics=main_metric,
         notes=(
-            f"Draws of the labelled rows: {stated.draws} for probes"
+            f"Draws of the labelled rows: {curve.draws} for probes"
             + (f", {entries.recipe.seeds} for fine-tuning" if tunes else "")
-            + f", seed {stated.seed}; each label in proportion. Both models learn from the same rows.",
+            + f", seed {curve.seed}; each label in proportion. Both models learn from the same rows.",
             "What the tables call a seed is a draw.",
-            *([FEW] if stated.finetune == "yes" and not tunes else []),
+            *([FEW] if curve.finetune == "yes" and not tunes else []),
             "An interval at one size is about these training rows. The worth in labels also counts chance over which "
             "rows were labelled (statistics/worth.py).",
         ),
@@ -264,9 +264,13 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """
     names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.own_materials)]
     for rows in ({name: name for name in names}, {probe_row(name): name for name in names}):
-        there = [each for each in raced.results if each.row in rows and each.scores and not each.failed and each.learnt]
+        there = [
+            result
+            for result in raced.results
+            if result.row in rows and result.scores and not result.failed and result.learnt
+        ]
         if there:
-            return rows[max(there, key=lambda each: np.mean([score.dev for score in each.scores])).row]
+            return rows[max(there, key=lambda result: np.mean([score.dev for score in result.scores])).row]
     return ""
 
 
@@ -275,10 +279,10 @@ def _tuning_of(raced: Outcome, name: str, out: Path) -> FinetuneRecipe:
 
     Raises ValueError if it fine-tuned none.
     """
-    found = next((result for result in raced.results if result.row == name and result.jobs), None)
-    if found is None:
+    cell = next((result for result in raced.results if result.row == name and result.jobs), None)
+    if cell is None:
         raise ValueError(f"learning_curve.finetune = 'yes', but the race has no fine-tuning of {name}. Leave it out")
-    test = files.read_object(out / DIRECTORY / found.jobs[0] / JOB)
+    test = files.read_object(out / DIRECTORY / cell.jobs[0] / JOB)
     tuned = files.read_object(out / DIRECTORY / test["needs"]["tuned"] / JOB)
     recipe: FinetuneRecipe = settings.from_mapping(FinetuneRecipe, tuned["settings"]["recipe"])
     return recipe
@@ -290,17 +294,17 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     It is decided once a race; each fine-tuning is taken to cost as much as one on all rows. With fewer than
     FEWEST_DRAWS seeds, which may be all that a budget leaves, nothing is fine-tuned.
     """
-    stated, [search] = race.race.learning_curve, race.searches
+    curve, [search] = race.race.learning_curve, race.searches
     entries = as_raced(search, out, rounds=raced.rounds)
     if entries.recipe.seeds < FEWEST_DRAWS:
         return False
-    if stated.finetune != "budget" or budget is None:
-        return stated.finetune == "yes"
+    if curve.finetune != "budget" or budget is None:
+        return curve.finetune == "yes"
     best = best_adapted(raced, search.entries)
     tuned = [result.costs["tuning"] for result in raced.results if result.row in (UNTOUCHED, best)]
     if len(tuned) < 2:  # the race fine-tuned none
         return False
-    parts = len(sizes_of(search.entries.materials.task, stated.shares)) - 1
+    parts = len(sizes_of(search.entries.materials.task, curve.shares)) - 1
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
     decision_settings = {
         name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"
@@ -468,18 +472,20 @@ TEST_PART = Work("test probe of a part", test_part, opens_test=True)
 
 def page(outcome: Outcome) -> Page:
     """Return the page: what adapting is worth in labels, the curves, then the tables of every study."""
-    found = worths(outcome)
-    adaptations = {name: _one_adaptation(outcome, name) for name, _ in found}
-    sentences = [sentence(worth, name, kind, one_adaptation=adaptations[name]) for (name, kind), worth in found.items()]
-    without = [kind for kind in _kinds(outcome) if kind not in {kind for _, kind in found}]
+    worth_by_curve = worths(outcome)
+    adaptations = {name: _one_adaptation(outcome, name) for name, _ in worth_by_curve}
+    sentences = [
+        sentence(worth, name, kind, one_adaptation=adaptations[name]) for (name, kind), worth in worth_by_curve.items()
+    ]
+    without = [kind for kind in _kinds(outcome) if kind not in {kind for _, kind in worth_by_curve}]
     sentences += [
         f"What adapting is worth in labels cannot be told by {MEANS[kind]}: it takes both models' scores with all "
         f"labels and with fewer, and {FEWEST_DRAWS} draws."
         for kind in without
     ]
-    usual = page_of(outcome, lambda outcome: [_section(found)])
-    sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(found)}
-    figures = {TITLE: list(_drawings(outcome, found))}
+    usual = page_of(outcome, lambda outcome: [_section(worth_by_curve)])
+    sheets = {**usual.sheets, f"{NAME}.worth.csv": _sheet(worth_by_curve)}
+    figures = {TITLE: list(_drawings(outcome, worth_by_curve))}
     return replace(usual, verdict=" ".join(sentences), figures=figures, sheets=sheets)
 
 
@@ -503,33 +509,33 @@ def _kinds(outcome: Outcome) -> list[str]:
 
 def worths(outcome: Outcome) -> dict[tuple[str, str], Worth]:
     """Return (contestant, PROBE or TUNED) -> what it is worth in labels; without one where too little was scored."""
-    found = {}
+    worth_by_curve = {}
     for kind in _kinds(outcome):
         rows = list(dict.fromkeys(result.row for result in outcome.results if result.row.endswith(f", {kind}")))
         name = next((row.removesuffix(f", {kind}") for row in rows if not row.startswith(f"{UNTOUCHED},")), None)
         if name is None:
             continue
-        sides = [_scored(outcome, f"{each}, {kind}") for each in (UNTOUCHED, name)]
+        sides = [_scored(outcome, f"{model}, {kind}") for model in (UNTOUCHED, name)]
         sizes = sorted(sides[0].keys() & sides[1].keys())
         whole = max(result.task.sizes["train"] for result in outcome.results)
         if len(sizes) < 2 or sizes[-1] != whole:
             continue
         drawn = [[outcome.compared.draws[side[size].key, MAIN] for size in sizes] for side in sides]
-        seeds = set.intersection(*(set(each.seeds) for several in drawn for each in several))
+        seeds = set.intersection(*(set(draws.seeds) for several in drawn for draws in several))
         if len(seeds) < FEWEST_DRAWS:
             continue
-        kept = [[[each.seeds.index(seed) for seed in sorted(seeds)] for each in several] for several in drawn]
+        kept = [[[draws.seeds.index(seed) for seed in sorted(seeds)] for draws in several] for several in drawn]
         pairs = [list(zip(several, places, strict=True)) for several, places in zip(drawn, kept, strict=True)]
-        points_CKR = np.array([[each.points_S[places] for each, places in side] for side in pairs])
-        shares_CKn = np.array([[each.shares_Sn[places].mean(axis=0) for each, places in side] for side in pairs])
-        found[name, kind] = worth_in_labels(sizes, points_CKR, shares_CKn)
-    return found
+        points_CKR = np.array([[draws.points_S[places] for draws, places in side] for side in pairs])
+        shares_CKn = np.array([[draws.shares_Sn[places].mean(axis=0) for draws, places in side] for side in pairs])
+        worth_by_curve[name, kind] = worth_in_labels(sizes, points_CKR, shares_CKn)
+    return worth_by_curve
 
 
 def _scored(outcome: Outcome, row: str) -> dict[int, CellResult]:
     """Return size -> result of the cells of a row that did not fail and that learnt something."""
-    there = [each for each in outcome.results if each.row == row and not each.failed and each.learnt]
-    return {each.task.sizes["train"]: each for each in there}
+    there = [result for result in outcome.results if result.row == row and not result.failed and result.learnt]
+    return {result.task.sizes["train"]: result for result in there}
 
 
 def _one_adaptation(outcome: Outcome, name: str) -> bool:
@@ -583,9 +589,9 @@ def _rise(rise: Range) -> str:
     return f"{points(rise.value, sign='+')} [{points(rise.low, sign='+')}, {points(rise.high, sign='+')}]"
 
 
-def _section(found: Mapping[tuple[str, str], Worth]) -> Section:
+def _section(worth_by_curve: Mapping[tuple[str, str], Worth]) -> Section:
     rows, rises = [], []
-    for (name, kind), worth in found.items():
+    for (name, kind), worth in worth_by_curve.items():
         better, gain = name if worth.gain.value >= 0 else UNTOUCHED, worth.gain
         times = f"{2**gain.value:.2f} [{2**gain.low:.2f}, {2**gain.high:.2f}]"
         labels = TableCell(f"{_labels(worth.labels.value)} [{interval_text(worth)}]", worth.labels.value)
@@ -606,7 +612,7 @@ def _section(found: Mapping[tuple[str, str], Worth]) -> Section:
     )
 
 
-def _sheet(found: Mapping[tuple[str, str], Worth]) -> str:
+def _sheet(worth_by_curve: Mapping[tuple[str, str], Worth]) -> str:
     names = ("contestant", "learning", "better_with_all", "labels", "labels_low", "labels_high", "all_labels")
     heads = (*names, "gain_log2", "gain_log2_low", "gain_log2_high", "informative", "established")
     lines = [
@@ -615,18 +621,18 @@ def _sheet(found: Mapping[tuple[str, str], Worth]) -> str:
             *(worth.labels.value, worth.labels.low, worth.labels.high, worth.rows[-1]),
             *(worth.gain.value, worth.gain.low, worth.gain.high, worth.informative, worth.established),
         )
-        for (name, kind), worth in found.items()
+        for (name, kind), worth in worth_by_curve.items()
     ]
     return sheet(heads, lines)
 
 
-def _drawings(outcome: Outcome, found: Mapping[tuple[str, str], Worth]) -> Iterator[Drawing]:
-    for (name, kind), worth in found.items():
+def _drawings(outcome: Outcome, worth_by_curve: Mapping[tuple[str, str], Worth]) -> Iterator[Drawing]:
+    for (name, kind), worth in worth_by_curve.items():
         curves = {}
         for model in (UNTOUCHED, name):
             scored = _scored(outcome, f"{model}, {kind}")
             intervals = {size: outcome.compared.intervals[scored[size].key, MAIN] for size in worth.rows}
-            curves[model] = [(size, each.mean, each.low, each.high) for size, each in intervals.items()]
+            curves[model] = [(size, interval.mean, interval.low, interval.high) for size, interval in intervals.items()]
         metric = metric_text(outcome.results[0].task.metric)
         title = f"Test score against labels, {kind}"
         svg = label_curves(

@@ -72,7 +72,7 @@ def little_learnt(places: Sequence[Path]) -> dict[str, Any]:
     """Return facts on pretrainings from random weights: what knowing the frequencies of pieces alone would lose, and
     how many of them end little below it. places: their directories
     """
-    found = [files.read_json(at) for place in places if (at := place / scratch.FREQUENCIES).exists()]
-    near = sum(each["little"] for each in found)
-    facts = {"frequencies alone": f"{fmean(each['frequencies'] for each in found):.3f}"} if found else {}
-    return facts | ({NEAR: f"{near} of {len(found)}"} if near else {})
+    records = [files.read_json(at) for place in places if (at := place / scratch.FREQUENCIES).exists()]
+    near = sum(record["little"] for record in records)
+    facts = {"frequencies alone": f"{fmean(record['frequencies'] for record in records):.3f}"} if records else {}
+    return facts | ({NEAR: f"{near} of {len(records)}"} if near else {})

@@ -258,13 +258,13 @@ def _heldout_columns(
     """Yield the losses of the models on held-out text, each beside that of the model of general text."""
     for heading, name in ((HEADING, "general_heldout"), (DOMAIN_HEADING, "heldout")):
         for whole_words in (True, False):
-            asked = whole_words or (recipe.heldout_masks == "both" and _masks_pieces(recipe))
-            if name not in texts or not asked:
+            is_scored = whole_words or (recipe.heldout_masks == "both" and _masks_pieces(recipe))
+            if name not in texts or not is_scored:
                 continue
             title = heading if whole_words else f"{heading}{SUB_WORDS}"
-            stated: dict[str, Any] = {"max_tokens": recipe.scratch.max_tokens, "whole_words": whole_words}
+            options: dict[str, Any] = {"max_tokens": recipe.scratch.max_tokens, "whole_words": whole_words}
             jobs = {
-                model: heldout_losses(f"{title}, {model}", texts[name], job, recipe.adapt_seeds, materials, **stated)
+                model: heldout_losses(f"{title}, {model}", texts[name], job, recipe.adapt_seeds, materials, **options)
                 for model, job in models.items()
                 if model in (GENERAL, *recipe.rows_of_models)
             }
@@ -287,8 +287,8 @@ def _masks_pieces(recipe: PubmedbertStudyRecipe) -> bool:
 
 def extend_vocabulary(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, model: Path) -> Result:
     """Write the model with words of the corpus added to its vocabulary."""
-    given = {"corpus": str(corpus), "model": work.checkpoint_of(model)}
-    checkpoint = extend.adapt(settings.from_mapping(ExtendRecipe, {**recipe, **given}), out, watch=watch)
+    inputs = {"corpus": str(corpus), "model": work.checkpoint_of(model)}
+    checkpoint = extend.adapt(settings.from_mapping(ExtendRecipe, {**recipe, **inputs}), out, watch=watch)
     return {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
@@ -298,7 +298,7 @@ PRETRAIN = replace(work.PRETRAIN, draws=True)  # the rows differ by it, unlike t
 
 def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> dict[str, Job]:
     """Return each model's pretraining by the model's name; models that start alike share the job they start from."""
-    stated = recipe.scratch
+    pretraining = recipe.scratch
     on_domain = {"corpus": texts["domain"], **({"dev": texts["heldout"]} if "heldout" in texts else {})}
 
     def pretrained(label: str, recipe: ScratchRecipe, corpora: Mapping[str, Corpus], **needs: Job) -> Job:
@@ -310,36 +310,36 @@ def pretrainings(recipe: PubmedbertStudyRecipe, texts: Mapping[str, Corpus]) -> 
         job = job_of(f"pretrain, {label}", PRETRAIN, replace(recipe, **usual), corpora)
         return replace(job, needs=needs)
 
-    general = pretrained(GENERAL, stated, {"corpus": texts["general"]})
-    half = _scaled(stated, 0.5)
+    general = pretrained(GENERAL, pretraining, {"corpus": texts["general"]})
+    half = _scaled(pretraining, 0.5)
     first_half = pretrained("half of general text", half, {"corpus": texts["general"]}, tokenizer=general)
     words = settings.to_mapping(recipe.extend)
     extended = job_of("extend the vocabulary", EXTEND, {"recipe": words}, {"corpus": texts["domain"]})
     extended = replace(extended, needs={"model": general})
-    pieces = replace(stated, whole_words=False)
+    pieces = replace(pretraining, whole_words=False)
     models: dict[str, Job] = {
         GENERAL_PIECES: pretrained(GENERAL_PIECES, pieces, on_domain, tokenizer=general),
-        GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(stated, whole_words=True), on_domain, tokenizer=general),
+        GENERAL_WORDS: pretrained(GENERAL_WORDS, replace(pretraining, whole_words=True), on_domain, tokenizer=general),
         DOMAIN_PIECES: pretrained(DOMAIN_PIECES, pieces, on_domain),
-        DOMAIN_WORDS: pretrained(DOMAIN_WORDS, replace(stated, whole_words=True), on_domain),
-        GOES_ON: pretrained(GOES_ON, stated, on_domain, model=general),
-        EXTENDED: pretrained(EXTENDED, stated, on_domain, model=extended),
+        DOMAIN_WORDS: pretrained(DOMAIN_WORDS, replace(pretraining, whole_words=True), on_domain),
+        GOES_ON: pretrained(GOES_ON, pretraining, on_domain, model=general),
+        EXTENDED: pretrained(EXTENDED, pretraining, on_domain, model=extended),
         HALVES: pretrained(HALVES, half, on_domain, model=first_half),
         GENERAL: general,
     }
     if FULL in texts:
-        whole_words, with_full = replace(stated, whole_words=True), {**on_domain, "general": texts[FULL]}
+        whole_words, with_full = replace(pretraining, whole_words=True), {**on_domain, "general": texts[FULL]}
         of_abstracts = models[DOMAIN_WORDS]
         models[FULL] = pretrained(FULL, whole_words, with_full, tokenizer=of_abstracts)
         models[LONGER] = pretrained(LONGER, _scaled(whole_words, MORE_STEPS), with_full, tokenizer=of_abstracts)
     return models
 
 
-def _scaled(stated: ScratchRecipe, times: float) -> ScratchRecipe:
+def _scaled(recipe: ScratchRecipe, times: float) -> ScratchRecipe:
     """Return the settings for so many times the length: of tokens, or of steps where tokens do not set the length."""
-    if stated.tokens:
-        return replace(stated, tokens=int(stated.tokens * times))
-    return replace(stated, plan=replace(stated.plan, steps=max(1, int(stated.plan.steps * times))))
+    if recipe.tokens:
+        return replace(recipe, tokens=int(recipe.tokens * times))
+    return replace(recipe, plan=replace(recipe.plan, steps=max(1, int(recipe.plan.steps * times))))
 
 
 def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
@@ -352,6 +352,6 @@ def losses_of(cell: Cell, out: Path) -> dict[str, Any]:
     facts: dict[str, Any] = {"steps": len(logs[0]), "last loss": f"{last:.3f}", **little_learnt(places)}
     looks = [files.read_json(place / "curve.json") for place in places if (place / "curve.json").exists()]
     if looks:
-        before, after = (fmean(each[at]["dev"]["mlm"] for each in looks) for at in (0, -1))
+        before, after = (fmean(look[at]["dev"]["mlm"] for look in looks) for at in (0, -1))
         facts["held-out loss"] = f"{before:.3f} to {after:.3f}"
     return facts

@@ -14,10 +14,10 @@ def regenerate(run: Path) -> str:
     Raises ValueError, with what differs, where a result is not the lock's, or where an earlier version left no outcome.
     """
     lock = read_lock(run)
-    if found := differences(run, weights=False):
-        more = f" (and {len(found) - 1:,} more: acclimate study verify {run})" if len(found) > 1 else ""
+    if faults := differences(run, weights=False):
+        more = f" (and {len(faults) - 1:,} more: acclimate study verify {run})" if len(faults) > 1 else ""
         raise ValueError(
-            f"{found[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "
+            f"{faults[0]}{more}. Nothing was written. Put back what it was, or remove that job's folder and give the "
             f"command again: {lock['verb']}"
         )
     try:

@@ -171,7 +171,7 @@ def _column(
     alone = finetuning_steps(tuning, target.task.sizes["train"])
     name = model.name if several else ""
 
-    def on_target(words: str, tuning: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
+    def tune_on_target(words: str, tuning: FinetuneRecipe, firsts: Mapping[int, Job] | None = None) -> dict[int, Job]:
         return fine_tunings(f"fine-tune {model.key} on {words}", tuning, firsts, materials, seeds=recipe.seeds)
 
     def cell(row: str, tuned: Mapping[int, Job], firsts: Mapping[int, Job] | None = None, **facts: Any) -> Cell:
@@ -183,12 +183,12 @@ def _column(
         about = {"first type": "", "target type": target.type, "leaks": 0, "first steps": 0, "steps": alone, **facts}
         return Cell(row, target.name, scored(tuned, target.task, recipe.split), costs, materials, name, about)
 
-    def in_one_go(row: str, steps: int, *, shown: bool) -> Cell:
+    def longer_cell(row: str, steps: int, *, display: bool) -> Cell:
         longer = replace(tuning, epochs=0.0, plan=replace(tuning.plan, steps=steps))
-        made = cell(row, on_target(f"{target.name}, {steps} steps", longer), steps=steps)
-        return replace(made, shown=shown)
+        target_cell = cell(row, tune_on_target(f"{target.name}, {steps} steps", longer), steps=steps)
+        return replace(target_cell, shown=display)
 
-    yield cell(BASELINE, on_target(target.name, tuning))
+    yield cell(BASELINE, tune_on_target(target.name, tuning))
     for member in members:
         same = member is target
         if same and not recipe.same_task:
@@ -203,15 +203,15 @@ def _column(
         firsts = fine_tunings(f"fine-tune {model.key} on {words}", before, None, of_first, seeds=recipe.seeds)
         steps = finetuning_steps(before, task.sizes["train"])
         facts = {"first type": member.type, "leaks": member.leaking.get(target.name, 0), "first steps": steps}
-        yield cell(member.name, on_target(f"{member.name}, then {target.name}", tuning, firsts), firsts, **facts)
+        yield cell(member.name, tune_on_target(f"{member.name}, then {target.name}", tuning, firsts), firsts, **facts)
         if recipe.more_steps == "each" or (recipe.more_steps == "twice" and same):
-            yield in_one_go(_control(member.name), steps + alone, shown=False)
+            yield longer_cell(_control(member.name), steps + alone, display=False)
     if recipe.more_steps != "none":
         twice = finetuning_steps(
             without_idle_settings(recipe.intermediate.on(settings_on(recipe, target.name)), target.task),
             target.task.sizes["train"],
         )
-        yield in_one_go(MORE, twice + alone, shown=True)
+        yield longer_cell(MORE, twice + alone, display=True)
 
 
 def _control(first: str) -> str:
@@ -222,11 +222,11 @@ def _control(first: str) -> str:
 def _comparisons(matrix: Sequence[Cell], model: Model) -> Iterator[Against]:
     """Yield the comparisons of each cell with the target alone, and of each pair with as many steps on the target."""
     keys = {cell.key for cell in matrix}
-    shown = [cell for cell in matrix if cell.shown and cell.row != BASELINE]
-    for cell in shown:
+    cells = [cell for cell in matrix if cell.shown and cell.row != BASELINE]
+    for cell in cells:
         alone = (cell.model, BASELINE, cell.column)
         yield Against(cell.key, (alone,), ALONE, f"all cells of {model.name}, controls too, each with the target alone")
-    for cell in shown:
+    for cell in cells:
         control = (cell.model, _control(cell.row), cell.column)
         if control in keys:
             yield Against(cell.key, (control,), STEPS, f"all pairs of {model.name}, each with as many steps")
@@ -241,7 +241,7 @@ def _groups(matrix: Sequence[Cell], members: Sequence[Member]) -> list[tuple[Mea
     """
     types = {member.name: member.type for member in members}
     name = matrix[0].model
-    found = []
+    groups = []
     for target in dict.fromkeys(types.values()):
         for first in dict.fromkeys(types.values()):
             parts: dict[str, list[Key]] = {}
@@ -254,8 +254,8 @@ def _groups(matrix: Sequence[Cell], members: Sequence[Member]) -> list[tuple[Mea
                 where = f"{amount(pairs, 'pair')}"
                 group = Mean((name, row, where), tuple(map(tuple, parts.values())), weights, whole=False, shown=False)
                 alone = tuple(((name, BASELINE, column),) for column in parts)
-                found.append((group, Mean((name, row, f"{where}, alone"), alone, weights, whole=False, shown=False)))
-    return found
+                groups.append((group, Mean((name, row, f"{where}, alone"), alone, weights, whole=False, shown=False)))
+    return groups
 
 
 @dataclass(frozen=True)
@@ -289,32 +289,32 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
     """
     paper = [] if recipe.datasets else [dataset_named(name, blurb.DATASETS) for name in PAPER]
     read, absent = read_datasets(recipe.datasets, paper, inputs.data, recipe)
-    _check_names([found.name for found, _ in read])
+    _check_names([dataset.name for dataset, _ in read])
     if len(read) < 2:
         raise ValueError(f"fewer than two of the datasets are there, and a pair takes two. {' '.join(absent.values())}")
     for name, why in absent.items():
         inputs.watch(Progress("reading datasets", 0, 0, "datasets", {"note": f"{name} is left out: {why}"}))
     one_by_one = partial(counted, watch=inputs.watch, total=len(read), unit="datasets", every=1)
     sealed = [
-        Sealed({split: found.splits[split] for split in LEAKING})
-        for found, _ in one_by_one(read, stage="reading datasets")
+        Sealed({split: dataset.splits[split] for split in LEAKING})
+        for dataset, _ in one_by_one(read, stage="reading datasets")
     ]
     members = []
-    for place, (found, kind) in enumerate(one_by_one(read, stage="looking for leaks")):
-        assert set(found.splits) == set(SPLITS)
+    for place, (dataset, kind) in enumerate(one_by_one(read, stage="looking for leaks")):
+        assert set(dataset.splits) == set(SPLITS)
         ids_by_target = {
             other.name: ids
             for at, (other, _) in enumerate(read)
-            if at != place and (ids := _leaking(found.splits["train"], sealed[at]))
+            if at != place and (ids := _leaking(dataset.splits["train"], sealed[at]))
         }
-        where = inputs.out / folder_of(found.name)
-        task = prepared_file(found, where / "data")
+        where = inputs.out / folder_of(dataset.name)
+        task = prepared_file(dataset, where / "data")
         parts = {}
         for target, ids in ids_by_target.items() if recipe.leaks == "drop" else ():
             part = f"without-{settings.digest(sorted(ids))[:12]}"  # the same folder for the same rows
-            parts[target] = prepared_file(_without(found, ids, target), where / part)
+            parts[target] = prepared_file(_without(dataset, ids, target), where / part)
         leaking = {target: len(ids) for target, ids in ids_by_target.items()}
-        members.append(Member(found.name, kind, task, leaking, parts, (*found.cautions, *found.notes)))
+        members.append(Member(dataset.name, kind, task, leaking, parts, (*dataset.cautions, *dataset.notes)))
     return members, absent
 
 
@@ -335,22 +335,22 @@ def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
     texts = ((row.id, text) for row in rows for text in (row.text, row.pair) if text)
     return frozenset(
         name
-        for name, _, matches in sealed.in_documents(texts)
+        for name, _, matches in sealed.match_documents(texts)
         if any(leak_kind(match) != "passage" and long_enough[int(match.reference)] for match in matches)
     )
 
 
-def _without(found: Labelled, ids: frozenset[str], target: str) -> Labelled:
+def _without(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
     """Return the dataset without these training rows; a class that only they have becomes an untaught one."""
-    train = tuple(row for row in found.splits["train"] if row.id not in ids)
+    train = tuple(row for row in dataset.splits["train"] if row.id not in ids)
     if not train:
         raise ValueError(
-            f"{found.name}: every training row holds a text of the dev or test set of {target}, so nothing is left to "
-            f"train on before it. Leave one of them out of datasets, or set leaks=keep"
+            f"{dataset.name}: every training row holds a text of the dev or test set of {target}, so nothing is left "
+            f"to train on before it. Leave one of them out of datasets, or set leaks=keep"
         )
     taught = {label for row in train for label in classes_in(row.label)}
-    untaught = tuple(label for label in found.labels if label not in taught and found.kind != "span")
-    return replace(found, splits={**found.splits, "train": train}, untaught=(*found.untaught, *untaught))
+    untaught = tuple(label for label in dataset.labels if label not in taught and dataset.kind != "span")
+    return replace(dataset, splits={**dataset.splits, "train": train}, untaught=(*dataset.untaught, *untaught))
 
 
 def matrix(outcome: Outcome) -> list[Section]:
@@ -363,8 +363,8 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
     cells = [result for result in outcome.results if result.model == model and result.shown]
     targets = list(dict.fromkeys(cell.column for cell in cells))
     firsts = [name for name in (*targets, MORE) if any(cell.row == name for cell in cells)]
-    contrasts = {cell.key: found for cell in cells if (found := outcome.compared.of(cell.key, ALONE)) is not None}
-    largest = max((abs(found.comparison.difference) for found in contrasts.values()), default=0.0)
+    contrasts = {cell.key: contrast for cell in cells if (contrast := outcome.compared.of(cell.key, ALONE)) is not None}
+    largest = max((abs(contrast.comparison.difference) for contrast in contrasts.values()), default=0.0)
     numbers = {name: str(place) for place, name in enumerate(targets, 1)}
     parts = [firsts[at : at + ACROSS] for at in range(0, len(firsts), ACROSS)]
     for part in parts:
@@ -420,22 +420,22 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
         f"adds to it.{control} *: established, p < .05 after Holm's correction over all {len(contrasts)} compared "
         f"cells; all others may be chance."
     )
-    pairs = {key: found for key, found in contrasts.items() if key[1] not in (key[2], MORE)}
+    pairs = {key: contrast for key, contrast in contrasts.items() if key[1] not in (key[2], MORE)}
     counts = []
     for said, words in {"better": "score higher than", "worse": "score lower than"}.items():
-        names = [f"{first} → {target}" for (_, first, target), found in pairs.items() if found.said == said]
+        names = [f"{first} → {target}" for (_, first, target), contrast in pairs.items() if contrast.said == said]
         if names:
             which = f": {listed(names)}" if len(names) <= NAMED else ""
             counts.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")
     if not counts:
         yield f"Of {len(pairs)} pairs none is established to differ from the target alone."
     else:
-        clear = sum(found.established for found in pairs.values())
+        clear = sum(contrast.established for contrast in pairs.values())
         yield f"{'; '.join(counts)}.{'' if clear == len(pairs) else ' The rest may be chance.'}"
-    gains = [key for key, found in pairs.items() if found.said == "better"]
-    beside = [found for key in gains if (found := outcome.compared.of(key, STEPS)) is not None]
+    gains = [key for key, contrast in pairs.items() if contrast.said == "better"]
+    beside = [contrast for key in gains if (contrast := outcome.compared.of(key, STEPS)) is not None]
     if beside:
-        stand = sum(found.said == "better" for found in beside)
+        stand = sum(contrast.said == "better" for contrast in beside)
         yield f"Of {len(beside)} established gains {stand} stand against as many steps on the target alone."
     controls = {"the same task twice": [key for key in contrasts if key[1] == key[2]]}
     controls[MORE] = [key for key in contrasts if key[1] == MORE]

@@ -128,12 +128,12 @@ def design(recipe: TapterStudyRecipe, inputs: Inputs) -> Design:
     for name, model in entries.models.items():
         models = starts(model, seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds)
         firsts: dict[int, Job] = {}
-        stated = recipe.finetune
+        tuning = recipe.finetune
         if first is not None:
             label = f"fine-tune {name} on {first.task.name}"
             firsts = fine_tunings(label, recipe.first_stage, models, first, seeds=recipe.seeds)
-            stated = replace(stated, head="kept")
-        tuned = fine_tunings(f"fine-tune {name}", stated, firsts or models, materials, seeds=recipe.seeds)
+            tuning = replace(tuning, head="kept")
+        tuned = fine_tunings(f"fine-tune {name}", tuning, firsts or models, materials, seeds=recipe.seeds)
         costs = {
             "adapting": {seed: adapting_jobs(name, entries, seed=seed) for seed in range(recipe.seeds)},
             **({"first stage": {seed: [job] for seed, job in firsts.items()}} if firsts else {}),
@@ -179,16 +179,16 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
 
     The losses of TAPTER are measured on the texts of dev; its word vectors may learn from --corpus too.
     """
-    given = inputs.task
-    assert given is not None
+    labelled = inputs.task
+    assert labelled is not None
     if inputs.model is None:
         raise ValueError("the study 'tapter' needs a pretrained model: give --model, a directory or hub id")
-    before = LabelledFiles(train=Path(recipe.first), max_tokens=given.max_tokens) if recipe.first else None
+    before = LabelledFiles(train=Path(recipe.first), max_tokens=labelled.max_tokens) if recipe.first else None
     if before and inputs.data is None and not before.train.is_file():
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
-    if inputs.data is not None and all(each.train.is_file() for each in (given, before) if each):
+    if inputs.data is not None and all(source.train.is_file() for source in (labelled, before) if source):
         raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(dataset_of(given, inputs.data), recipe.rows, recipe.rows_seed)
+    target = fewer(dataset_of(labelled, inputs.data), recipe.rows, recipe.rows_seed)
     first = None
     if before:
         first = fewer(dataset_of(before, inputs.data), recipe.first_rows, recipe.rows_seed)
@@ -245,11 +245,11 @@ def _check_first(first: Labelled, target: Labelled) -> None:
         )
     rows = [row for split in ("dev", "test") for row in target.splits[split]]
     sealed = {_content(row) for row in rows}
-    # a question that is scored with all of its contexts (tasks/formats/squad.py::by_question) has its id as the group;
-    # in train they stand one by one, and with any other it is the same question
+    # a question that is scored with all of its contexts (tasks/formats/squad.py::join_questions) has its id as group;
+    # in train they are separate rows, and with any other context it is the same question
     merged = [row for row in rows if target.kind == "span" and row.id == row.group]
-    asked = {normalised_words(row.pair or "") for row in merged} - {""}
-    if seen := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in asked]:
+    questions = {normalised_words(row.pair or "") for row in merged} - {""}
+    if seen := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in questions]:
         raise ValueError(
             f"first: {len(seen):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
             f"{seen[0].id!r}. Take them out of one of them"

@@ -76,7 +76,7 @@ FIGURE_1 = "Figure 1: mean score by FLOP"
 FOLDER = RECIPES / "tlm"
 
 
-def _of_a_race() -> TlmRecipe:
+def _race_recipe() -> TlmRecipe:
     """Return a race's settings of TLM for a small encoder."""
     raced: TlmRecipe = RaceRecipe().tlm
     return replace(raced, finetune=FINETUNING_OF_SMALL)
@@ -115,7 +115,7 @@ class TlmStudyRecipe:
     second: str = ""  # a file or folder of another general corpus, from which vary=retrieval retrieves too; "": none
     retrieval: retrieve.RetrieveRecipe = field(default_factory=retrieve.RetrieveRecipe)
     """How documents are retrieved for every variant, except for what is varied."""
-    tlm: TlmRecipe = field(default_factory=_of_a_race)
+    tlm: TlmRecipe = field(default_factory=_race_recipe)
     """Settings of every variant, except for what is varied."""
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class TlmStudyRecipe:
             raise ValueError("model_flops is read by vary=scale alone. Leave it out")
         if self.vary != SCALE and len(self.scales) > 1:
             raise ValueError(f"scales = {[*self.scales]}: vary={self.vary} has one scale. Name one, or set vary=scale")
-        if self.scales and self.tlm != _of_a_race():
+        if self.scales and self.tlm != _race_recipe():
             raise ValueError("scales takes the settings of TLM from the paper's recipes: leave tlm.* out, or scales")
         if len({*self.scales}) < len(self.scales):
             raise ValueError(f"scales = {[*self.scales]}: each once")
@@ -158,7 +158,9 @@ def design(recipe: TlmStudyRecipe, inputs: Inputs) -> Design:
         raise ValueError(f"tlm.model = {recipe.tlm.model!r}, but no model is given. Add --model {recipe.tlm.model}")
     several = bool(recipe.tasks)
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), tlm=recipe.tlm, finetune=recipe.tlm.finetune)
-    columns = [_column(recipe, race, given, several=several) for given in inputs_by_task(inputs, recipe.tasks)]
+    columns = [
+        _column(recipe, race, task_inputs, several=several) for task_inputs in inputs_by_task(inputs, recipe.tasks)
+    ]
     tasks = [column.materials.task.name for column in columns]
     check_distinct(tasks)
     first = columns[0]
@@ -255,7 +257,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
                 drawn.append(adapted(f"stage 1{here}, seed {seed}", METHOD, seeded, retrieval, materials))
         firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
         if variant.tlm is None or variant.tlm.stage_2:
-            stage_2 = _of_model(recipe) if variant.tlm is None else variant.tlm.finetune
+            stage_2 = _model_tuning(recipe) if variant.tlm is None else variant.tlm.finetune
             tuned = fine_tunings(f"fine-tune{here}", stage_2, firsts or None, materials, seeds=recipe.seeds)
         else:
             tuned = {
@@ -274,18 +276,18 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
     return TlmColumn(materials, tuple(cells), losses)
 
 
-def of_table_b1(dataset: str, scale: Scale) -> TlmRecipe:
+def table_b1_recipe(dataset: str, scale: Scale) -> TlmRecipe:
     """Return the settings of a dataset of the paper at a scale, from the recipes that come with acclimate.
 
     Raises ValueError for a dataset that has none: GLUE's have one scale, and others are not in the paper.
     """
     name = dataset.partition(",")[0].strip().lower()
-    in_glue = name in {each.name.lower() for each in glue.DATASETS}
-    of_paper = {each.name.lower() for each in datasets.DATASETS}
+    in_glue = name in {entry.name.lower() for entry in glue.DATASETS}
+    of_paper = {entry.name.lower() for entry in datasets.DATASETS}
     row = "glue" if in_glue else name.removesuffix("-13")
     file = FOLDER / f"{row}-{scale}.toml"
     if not (in_glue or name in of_paper) or not file.is_file():
-        known = [each.name for each in datasets.DATASETS]
+        known = [entry.name for entry in datasets.DATASETS]
         raise ValueError(
             f"{dataset} has no settings at the {scale} scale: {', '.join(known)} have all three, those of "
             f"GLUE 'small'. Leave scales out, to train it with tlm and retrieval"
@@ -295,15 +297,15 @@ def of_table_b1(dataset: str, scale: Scale) -> TlmRecipe:
 
 def _stated(recipe: TlmStudyRecipe, dataset: str) -> TlmRecipe:
     """Return the settings of every variant but for what is varied."""
-    return of_table_b1(dataset, recipe.scales[0]) if recipe.scales and recipe.vary != SCALE else recipe.tlm
+    return table_b1_recipe(dataset, recipe.scales[0]) if recipe.scales and recipe.vary != SCALE else recipe.tlm
 
 
-def _of_model(recipe: TlmStudyRecipe) -> FinetuneRecipe:
+def _model_tuning(recipe: TlmStudyRecipe) -> FinetuneRecipe:
     """Return the settings with which the given model is fine-tuned: Table A.1's where scales are those of the paper."""
     if not recipe.scales:
         return recipe.tlm.finetune
-    stated = settings.from_toml(FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
-    return replace(stated, model="")
+    tuning = settings.from_toml(FinetuneRecipe, RECIPES / "finetune" / "tlm-roberta.toml")
+    return replace(tuning, model="")
 
 
 def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool, Materials]) -> Job:
@@ -312,10 +314,10 @@ def _retrieval(variant: TlmVariant, most: int, seed: int, sources: Mapping[bool,
     BM25 finds the same documents for every seed, cut from a retrieval of `most` for each query. At random, each first
     stage has a draw of its own: the seed of the first draw is that of the settings.
     """
-    stated = replace(variant.retrieval, k=most)
-    if stated.how == "random":
-        stated = replace(stated, seed=stated.seed + seed)
-    retrieval = retrieved(stated, sources[variant.second])
+    retrieval_recipe = replace(variant.retrieval, k=most)
+    if retrieval_recipe.how == "random":
+        retrieval_recipe = replace(retrieval_recipe, seed=retrieval_recipe.seed + seed)
+    retrieval = retrieved(retrieval_recipe, sources[variant.second])
     return cut(retrieval, variant.retrieval.k) if variant.retrieval.k < most else retrieval
 
 
@@ -339,46 +341,51 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
 
     Raises ValueError where they need a model and none is given, and where the dataset has no settings of its own.
     """
-    stated = _stated(recipe, dataset)
-    retrieval = replace(recipe.retrieval, k=stated.k) if stated.k else recipe.retrieval
+    tlm_recipe = _stated(recipe, dataset)
+    retrieval = replace(recipe.retrieval, k=tlm_recipe.k) if tlm_recipe.k else recipe.retrieval
     match recipe.vary:
         case "retrieval":
             named = {"random": replace(retrieval, how="random"), "BM25": replace(retrieval, how="bm25")}
-            rows = [TlmVariant(name, stated, how) for name, how in named.items()]
+            rows = [TlmVariant(name, tlm_recipe, how) for name, how in named.items()]
             if recipe.second:
-                rows += [TlmVariant(f"{row.name}, second corpus", stated, row.retrieval, second=True) for row in rows]
+                rows += [
+                    TlmVariant(f"{row.name}, second corpus", tlm_recipe, row.retrieval, second=True) for row in rows
+                ]
             return rows
         case "k":
-            task_only = TlmVariant("task data only", replace(stated, rho_1=0), retrieval)
-            return [task_only, *(TlmVariant(f"K = {k}", stated, replace(retrieval, k=k)) for k in recipe.ks)]
+            task_only = TlmVariant("task data only", replace(tlm_recipe, rho_1=0), retrieval)
+            return [task_only, *(TlmVariant(f"K = {k}", tlm_recipe, replace(retrieval, k=k)) for k in recipe.ks)]
         case "rho_1":
-            external = TlmVariant("external only", replace(stated, external_only=True), retrieval)
-            return [*(TlmVariant(f"rho_1 = {x}", replace(stated, rho_1=x), retrieval) for x in recipe.rho_1s), external]
+            external = TlmVariant("external only", replace(tlm_recipe, external_only=True), retrieval)
+            return [
+                *(TlmVariant(f"rho_1 = {x}", replace(tlm_recipe, rho_1=x), retrieval) for x in recipe.rho_1s),
+                external,
+            ]
         case "rho_2":
-            return [TlmVariant(f"rho_2 = {x:g}", replace(stated, rho_2=x), retrieval) for x in recipe.rho_2s]
+            return [TlmVariant(f"rho_2 = {x:g}", replace(tlm_recipe, rho_2=x), retrieval) for x in recipe.rho_2s]
         case "stages":
-            one, both = replace(stated, stage_2=False), replace(stated, stage_2=True)
+            one, both = replace(tlm_recipe, stage_2=False), replace(tlm_recipe, stage_2=True)
             return [TlmVariant("without stage 2", one, retrieval), TlmVariant("two stages", both, retrieval)]
         case "model":
             if not model:
                 raise ValueError("vary=model needs a pretrained model: give --model, a directory or hub id")
-            goes_on = replace(stated, model=model, tokenizer="", rho_1=0)
+            goes_on = replace(tlm_recipe, model=model, tokenizer="", rho_1=0)
             return [
                 TlmVariant("model", None, retrieval),
                 TlmVariant("model + MLM on task data", goes_on, retrieval),
-                TlmVariant("TLM", replace(stated, model=""), retrieval),
+                TlmVariant("TLM", replace(tlm_recipe, model=""), retrieval),
             ]
         case "scale":
             rows = [TlmVariant("model", None, retrieval)] if model else []
             if not recipe.scales:
-                return [*rows, TlmVariant("TLM", stated, retrieval)]
+                return [*rows, TlmVariant("TLM", tlm_recipe, retrieval)]
             for scale in recipe.scales:
-                of_scale = of_table_b1(dataset, scale)
+                of_scale = table_b1_recipe(dataset, scale)
                 rows.append(TlmVariant(f"TLM, {scale}", of_scale, replace(retrieval, k=of_scale.k)))
             return rows
         case "search":
             return [
-                TlmVariant(f"rho_1 = {x}, rho_2 = {y:g}", replace(stated, rho_1=x, rho_2=y), retrieval)
+                TlmVariant(f"rho_1 = {x}, rho_2 = {y:g}", replace(tlm_recipe, rho_1=x, rho_2=y), retrieval)
                 for x, y in product(recipe.rho_1s, recipe.rho_2s)
             ]
 
@@ -390,7 +397,7 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
     if (
         inputs.raw.general is None
         and str(inputs.task.train) not in EMBEDDED_TASKS
-        and any(stated.reads_corpus for stated in joint)
+        and any(tlm_recipe.reads_corpus for tlm_recipe in joint)
     ):
         raise ValueError("TLM retrieves from general text: give --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
@@ -432,11 +439,11 @@ def _losses(
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
     if text is None or not first_stages:
         return ()
-    asked = [(HEADING, MEANING, True)]
+    measures = [(HEADING, MEANING, True)]
     if recipe.heldout_masks == "both" and not recipe.tlm.whole_words:
-        asked.append((f"{HEADING}{SUB_WORDS}", SUB_WORDS_MEANING, False))
+        measures.append((f"{HEADING}{SUB_WORDS}", SUB_WORDS_MEANING, False))
     columns = []
-    for heading, meaning, whole_words in asked:
+    for heading, meaning, whole_words in measures:
         masked: dict[str, Any] = {"max_tokens": longest, "whole_words": whole_words}
         before = heldout_loss(f"{heading}, model", text, None, materials, **masked)
         after = {
@@ -469,24 +476,24 @@ def _cost_of_stage_1(cell: Cell, out: Path) -> Mapping[str, Any]:
     }
 
 
-def by_flop(outcome: Outcome) -> dict[str, tuple[Interval, float]]:
+def score_by_flop(outcome: Outcome) -> dict[str, tuple[Interval, float]]:
     """Return, of each row with a known cost, its mean score over the tasks, and its FLOP: of TLM the mean over tasks of
     stage 1, as in Table 2; of the given model what `model_flops` states for its pretraining.
     """
-    found: dict[str, tuple[Interval, float]] = {}
+    scores: dict[str, tuple[Interval, float]] = {}
     for row in dict.fromkeys(result.row for result in outcome.results):
         of_row = [result for result in outcome.results if result.row == row]
         key = of_row[0].key if len(of_row) == 1 else ("", row, AVERAGE)
         flops = [result.facts.get(PAPERS_FLOP, result.facts.get(PRETRAINING)) for result in of_row]
         score = outcome.interval(key)
         if score is not None and None not in flops:
-            found[row] = (score, fmean(map(float, filter(None, flops))))
-    return found
+            scores[row] = (score, fmean(map(float, filter(None, flops))))
+    return scores
 
 
 def matrix(outcome: Outcome) -> tuple[Section, ...]:
     """Return Figure 1 as a table, of the study that compares scales: mean scores by FLOP."""
-    points = by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
+    points = score_by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
     if not points:
         return ()
     most = max(flop for _, flop in points.values())
@@ -502,5 +509,5 @@ def matrix(outcome: Outcome) -> tuple[Section, ...]:
 
 def figures(outcome: Outcome) -> dict[str, list[Drawing]]:
     """Return Figure 1: the mean score over the tasks by FLOP."""
-    points = by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
+    points = score_by_flop(outcome) if outcome.name == f"tlm-{SCALE}" else {}
     return {FIGURE_1: [Drawing(FIGURE_1, means_against_flop(points), wide=True)]} if points else {}

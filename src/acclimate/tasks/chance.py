@@ -122,11 +122,11 @@ def _shifted(
 ) -> np.ndarray:
     tags = [tag for sentence in predicted for tag in label_texts(sentence)]
     ends = [*accumulate(len(label_texts(sentence)) for sentence in predicted)]
-    found = []
+    scores = []
     for shift in random.integers(1, max(2, len(tags)), DEALS):
         turned = tags[shift:] + tags[:shift]
-        found.append(score(gold, [tuple(turned[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]))
-    return np.array(found)
+        scores.append(score(gold, [tuple(turned[begin:end]) for begin, end in zip([0, *ends], ends, strict=False)]))
+    return np.array(scores)
 
 
 def _moved(
@@ -137,16 +137,16 @@ def _moved(
 ) -> np.ndarray:
     gold, texts = [example.label for example in examples], [example.text.split() for example in examples]
     # of each answer of an example, of which several may be ranked: its first word's place, and its number of words
-    given_n = [
+    places_n = [
         [(len(example.text[: max(0, example.text.find(answer))].split()), len(answer.split())) for answer in answers]
         for example, answers in zip(examples, map(label_texts, predicted), strict=True)
     ]
-    found = []
+    scores = []
     for shifts_n in random.random((DEALS, len(examples))):
         answers: list[Label] = []
-        for words, given, shift in zip(texts, given_n, shifts_n, strict=True):
-            starts = [(start + int(shift * len(words))) % (len(words) - length + 1) for start, length in given]
-            moved = [words[start : start + length] for start, (_, length) in zip(starts, given, strict=True)]
+        for words, places, shift in zip(texts, places_n, shifts_n, strict=True):
+            starts = [(start + int(shift * len(words))) % (len(words) - length + 1) for start, length in places]
+            moved = [words[start : start + length] for start, (_, length) in zip(starts, places, strict=True)]
             answers.append(tuple(map(" ".join, moved)))
-        found.append(score(gold, answers))
-    return np.array(found)
+        scores.append(score(gold, answers))
+    return np.array(scores)

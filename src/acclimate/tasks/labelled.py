@@ -9,7 +9,7 @@ Readings
   SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted, since no model here can answer
   "none".
   BioASQ's factoid questions in this form are pairs: rows with the same question and ids `<question>_<number>`. They are
-  trained on as pairs; dev and test score a question with all its contexts (`by_question`), as BioASQ does.
+  trained on as pairs; dev and test score a question with all its contexts (`join_questions`), as BioASQ does.
   If we split, a context stays on one side, and so does an article if there are FEWEST_ARTICLES titles or more.
 """
 
@@ -27,7 +27,7 @@ from typing import Any, get_args
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.tasks.formats.squad import IMPOSSIBLE, by_question, of_question, placed_questions
+from acclimate.tasks.formats.squad import IMPOSSIBLE, join_questions, placed_questions, question_key
 from acclimate.tasks.labels import (
     Stated,
     check_seen,
@@ -107,8 +107,8 @@ class LabelledFiles:
     @property
     def paths(self) -> dict[Split, Path]:
         """Path of each split that has a file, train first."""
-        stated: dict[Split, Path | None] = {"train": self.train, "dev": self.dev, "test": self.test}
-        return {split: Path(path) for split, path in stated.items() if path is not None}
+        paths: dict[Split, Path | None] = {"train": self.train, "dev": self.dev, "test": self.test}
+        return {split: Path(path) for split, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Labelled:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
         source = self.source or ", ".join(_origin(read.path) for read in self.files)
         read = partial(split_of, dict(self.splits))
-        stated: dict[str, Any] = {"source": source, "untaught": self.untaught}
-        return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **stated)
+        options: dict[str, Any] = {"source": source, "untaught": self.untaught}
+        return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **options)
 
 
 def _origin(path: Path) -> str:
@@ -153,70 +153,72 @@ def _origin(path: Path) -> str:
     return f"{named(path)} (commit {commit[:12]})" if commit else named(path)
 
 
-def read_files(stated: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelled:
+def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelled:
     """Read and check the user's files, and split off dev and test where they are missing.
 
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
-    read = _read_files(stated, limits)
-    on_source = [note for path in stated.paths.values() for note in record_of(path).get("notes", ())]
+    read = _read_files(labelled, limits)
+    on_source = [note for path in labelled.paths.values() for note in record_of(path).get("notes", ())]
     return replace(read, notes=(*on_source, *read.notes))
 
 
-def _read_files(stated: LabelledFiles, limits: ReadLimits) -> Labelled:
-    paths = stated.paths
-    found = _check_paths(stated)
-    if found == "span":
-        return read_questions(stated)
+def _read_files(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
+    paths = labelled.paths
+    file_kind = _check_paths(labelled)
+    if file_kind == "span":
+        return read_questions(labelled)
     raw: dict[Split, list[Row | Rejected]] = {}
     notes: list[str] = []
-    if found != stated.kind:
-        stated = replace(stated, kind=found)
-        notes.append(f"{printable(stated.train.name)} has a word and its tag a line, so it is read as --kind {found}.")
+    if file_kind != labelled.kind:
+        labelled = replace(labelled, kind=file_kind)
+        notes.append(
+            f"{printable(labelled.train.name)} has a word and its tag a line, so it is read as --kind {file_kind}."
+        )
     for split, path in paths.items():
-        if stated.kind == "tokens" and holds_mentions(path):
+        if labelled.kind == "tokens" and holds_mentions(path):
             raw[split], notes_on_file = mention_rows(path)
             notes += notes_on_file
-        elif stated.kind == "tokens":
-            raw[split] = list(tagged_rows(path, stated.columns, limits=limits))
+        elif labelled.kind == "tokens":
+            raw[split] = list(tagged_rows(path, labelled.columns, limits=limits))
         else:
-            mended = Counter[str]() if stated.repair else None
-            raw[split] = list(read_rows(path, stated.columns, limits=limits, mended=mended))
+            mended = Counter[str]() if labelled.repair else None
+            raw[split] = list(read_rows(path, labelled.columns, limits=limits, mended=mended))
             notes += _notes_on_mended(path, mended)
     values = [row.label for row in raw["train"] if isinstance(row, Row)]
-    column = f"{named(paths['train'])}: the column {stated.label!r}"
-    kind = task_kind(values, stated=stated.kind, separator=stated.separator, where=column)
+    column = f"{named(paths['train'])}: the column {labelled.label!r}"
+    kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(stated, paths, raw, notes)
-    metric = metric_of(stated.metric, kind)
-    check_separator(values, kind, separator=stated.separator, where=column)
-    files = {split: _labelled(paths[split], rows, kind, stated) for split, rows in raw.items()}
-    spelling = one_spelling([file.placed() for file in files.values()], fold=stated.fold_labels or stated.repair)
+        return _read_tagged(labelled, paths, raw, notes)
+    metric = metric_of(labelled.metric, kind)
+    check_separator(values, kind, separator=labelled.separator, where=column)
+    files = {split: _labelled(paths[split], rows, kind, labelled) for split, rows in raw.items()}
+    spelling = one_spelling([file.placed() for file in files.values()], fold=labelled.fold_labels or labelled.repair)
     files = {
         split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
         for split, file in files.items()
     }
     train = files["train"].placed()
     notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
-    notes += _note_on_second_text(stated)
-    notes += notes_on_numbers(train, stated=stated.kind, where=column) if kind == "sequence" else []
+    notes += _note_on_second_text(labelled)
+    notes += notes_on_numbers(train, kind=labelled.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=named(paths["train"]))
     missing = tuple(split for split in SPLITS if split not in paths)
     notes += notes_on_singles(train, missing)
-    return _labelled_task(stated, files, kind, metric, notes)
+    return _labelled_task(labelled, files, kind, metric, notes)
 
 
-def check_labelled_files(stated: LabelledFiles) -> None:
+def check_labelled_files(labelled: LabelledFiles) -> None:
     """Raise ValueError, as `read_files` does, for a file that is missing, is not a table, or lacks a column.
 
     Reads only the first rows, and imports nothing heavy.
     """
-    if _check_paths(stated) not in {"span", "tokens"}:
-        for path in stated.paths.values():
-            for _ in islice(read_rows(path, stated.columns), LOOKED_AT):
+    if _check_paths(labelled) not in {"span", "tokens"}:
+        for path in labelled.paths.values():
+            for _ in islice(read_rows(path, labelled.columns), LOOKED_AT):
                 pass
 
 
@@ -226,49 +228,50 @@ def with_way_out(error: ColumnError, path: str) -> ColumnError:
     return ColumnError(f"{error.what}. In a list of files columns are stated as {table} in place of the name")
 
 
-def _check_paths(stated: LabelledFiles) -> Stated:
-    """Return the stated kind, or "span" or "tokens" where train shows it, after the checks that need no reading."""
-    for path in stated.paths.values():
+def _check_paths(labelled: LabelledFiles) -> Stated:
+    """Return the kind of `labelled`, or "span" or "tokens" if train shows it, after checks that need no reading."""
+    for path in labelled.paths.values():
         check_unprepared(path)
-    kind: Stated = stated.kind
-    if kind == "auto" and holds_questions(stated.train):
+    kind: Stated = labelled.kind
+    if kind == "auto" and holds_questions(labelled.train):
         kind = "span"
-    elif kind == "auto" and not _for_columns(stated) and holds_tags(stated.train):
+    elif kind == "auto" and not _column_option(labelled) and holds_tags(labelled.train):
         kind = "tokens"
-    check_stated(stated, kind)
+    check_stated(labelled, kind)
     return kind
 
 
-def check_stated(stated: LabelledFiles, kind: Stated) -> None:
+def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
     """Raise ValueError for faults that show before any file is read. kind: as stated or by the ending."""
-    if stated.max_tokens < FEWEST_TOKENS:
-        raise ValueError(f"max_tokens={stated.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
+    if labelled.max_tokens < FEWEST_TOKENS:
+        raise ValueError(f"max_tokens={labelled.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):
         raise ValueError(
             f"kind={kind!r}: no kind of labels{meant(kind, get_args(Stated))}. State one: sequence (a text has one "
             f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
         )
     roles: dict[str, str] = {}
-    for role, column in stated.columns.stated().items():
+    for role, column in labelled.columns.stated().items():
         earlier_role = roles.setdefault(column, role)
         if earlier_role != role and {earlier_role, role} != {"group", "id"}:
             raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
-    if kind == "tokens" and (stated.pair or stated.separator):
-        setting = f"pair={stated.pair!r}" if stated.pair else f"separator={stated.separator!r}"
+    if kind == "tokens" and (labelled.pair or labelled.separator):
+        setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
-    if kind == "span" and (option := _for_columns(stated)):
+    if kind == "span" and (option := _column_option(labelled)):
         raise ValueError(
-            f"{option}: {named(stated.train)} is read as questions in SQuAD's form, which have no columns. Leave it out"
+            f"{option}: {named(labelled.train)} is read as questions in SQuAD's form, which have no columns. "
+            f"Leave it out"
         )
-    if stated.separator and kind in {"sequence", "score"}:
+    if labelled.separator and kind in {"sequence", "score"}:
         raise ValueError(
-            f"separator={stated.separator!r}: stands between several labels, but kind={kind!r} has one a row. "
+            f"separator={labelled.separator!r}: stands between several labels, but kind={kind!r} has one a row. "
             f"Leave the separator out, or state kind='multilabel'"
         )
-    if stated.metric:
-        metric_named(stated.metric)
+    if labelled.metric:
+        metric_named(labelled.metric)
     places: dict[Path, Split] = {}
-    for split, path in stated.paths.items():
+    for split, path in labelled.paths.items():
         if not (kind == "tokens" and path.is_dir()):
             check_file(path)
         other_split = places.setdefault(Path(os.path.realpath(path)), split)
@@ -278,11 +281,13 @@ def check_stated(stated: LabelledFiles, kind: Stated) -> None:
             )
 
 
-def _for_columns(stated: LabelledFiles) -> str:
+def _column_option(labelled: LabelledFiles) -> str:
     """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is."""
-    usual = LabelledFiles(train=stated.train)
+    usual = LabelledFiles(train=labelled.train)
     names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
-    return next((f"{name}={value!r}" for name in names if (value := getattr(stated, name)) != getattr(usual, name)), "")
+    return next(
+        (f"{name}={value!r}" for name in names if (value := getattr(labelled, name)) != getattr(usual, name)), ""
+    )
 
 
 def metric_of(name: str, kind: Kind) -> Metric:
@@ -311,7 +316,7 @@ class _File:
         return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
 
 
-def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: LabelledFiles) -> _File:
+def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, labelled: LabelledFiles) -> _File:
     """Return the rows that have a label of the kind. Raises ValueError if too few have."""
     accepted: list[Row] = []
     labels: list[Label] = []
@@ -320,7 +325,7 @@ def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: La
         if isinstance(row, Rejected):
             rejected.append(row)
             continue
-        label, reason = label_from(row.label, kind, column=stated.label, separator=stated.separator)
+        label, reason = label_from(row.label, kind, column=labelled.label, separator=labelled.separator)
         if label is None:
             rejected.append(Rejected(row.place, reason))
         else:
@@ -332,7 +337,10 @@ def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, stated: La
 
 
 def _read_tagged(
-    stated: LabelledFiles, paths: Mapping[Split, Path], raw: Mapping[Split, Sequence[Row | Rejected]], notes: list[str]
+    labelled: LabelledFiles,
+    paths: Mapping[Split, Path],
+    raw: Mapping[Split, Sequence[Row | Rejected]],
+    notes: list[str],
 ) -> Labelled:
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
@@ -340,10 +348,10 @@ def _read_tagged(
         examples, on_documents = split_documents(
             paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS)
         )
-        files[split] = _labelled(paths[split], examples, "tokens", stated)
+        files[split] = _labelled(paths[split], examples, "tokens", labelled)
         notes += on_documents
     spelling = one_spelling(
-        [file.placed() for file in files.values()], fold=stated.fold_labels or stated.repair, of="words"
+        [file.placed() for file in files.values()], fold=labelled.fold_labels or labelled.repair, of="words"
     )
     files = {
         split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
@@ -355,10 +363,10 @@ def _read_tagged(
         if split in files:
             # joint tags count by their parts: a combination that train lacks is scored though it cannot be learnt
             check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
-    metric = tags_metric(stated.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
+    metric = tags_metric(labelled.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
     notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
     notes += notes_on_tags(files["train"].labels, metric, where=where)
-    return _labelled_task(stated, files, "tokens", metric, notes)
+    return _labelled_task(labelled, files, "tokens", metric, notes)
 
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
@@ -367,7 +375,7 @@ def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]
 
 
 def _labelled_task(
-    stated: LabelledFiles, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]
+    labelled: LabelledFiles, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]
 ) -> Labelled:
     """Return the files' examples with their labels, after splitting off dev or test where it is missing."""
     splits = _examples(files)
@@ -375,7 +383,7 @@ def _labelled_task(
     train = files["train"]
     labels = sorted({name for file in files.values() for label in file.labels for name in classes_in(label)})
     if missing:
-        parts, note = split_off(splits["train"], missing, kind=kind, seed=stated.seed, where=named(train.path))
+        parts, note = split_off(splits["train"], missing, kind=kind, seed=labelled.seed, where=named(train.path))
         splits |= parts
         notes.append(note)
     return Labelled(
@@ -383,14 +391,14 @@ def _labelled_task(
         kind=kind,
         labels=tuple(labels),
         metric=metric,
-        max_tokens=stated.max_tokens,
+        max_tokens=labelled.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
         divided=missing,
         untaught=tuple(name for name in labels if kind == "tokens" and len(joined_tags(name)) > 1),
-        columns=stated.columns,
-        separator=stated.separator,
+        columns=labelled.columns,
+        separator=labelled.separator,
     )
 
 
@@ -436,27 +444,27 @@ def split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Spl
     return list(splits[split])
 
 
-def _note_on_second_text(stated: LabelledFiles) -> list[str]:
+def _note_on_second_text(labelled: LabelledFiles) -> list[str]:
     """Return a note if the training file has another column with texts as long as sentences, and no pair was stated."""
-    if stated.pair:
+    if labelled.pair:
         return []
-    read = stated.columns.stated()
-    found: dict[str, set[str]] = {}
-    columns = list(dict.fromkeys([*read.values(), *header_of(stated.train, list(read.values()), LIMITS)]))
-    rows = list(islice(table_rows(stated.train, columns, LIMITS), PEEKED))
+    read = labelled.columns.stated()
+    distinct: dict[str, set[str]] = {}
+    columns = list(dict.fromkeys([*read.values(), *header_of(labelled.train, list(read.values()), LIMITS)]))
+    rows = list(islice(table_rows(labelled.train, columns, LIMITS), PEEKED))
     for _, values in rows:
         if isinstance(values, str):
             continue
         for name, value in values.items():
             if name not in read.values() and isinstance(value, str) and len(value.split()) >= SENTENCE:
-                found.setdefault(name, set()).add(value)
-    texts = [name for name, different in found.items() if len(different) > len(rows) / 2]
+                distinct.setdefault(name, set()).add(value)
+    texts = [name for name, different in distinct.items() if len(different) > len(rows) / 2]
     if not texts:
         return []
     which = f"{'columns' if len(texts) > 1 else 'column'} {listed([repr(name) for name in texts])}"
     holds = "hold texts and are" if len(texts) > 1 else "holds texts and is"
     return [
-        f"{named(stated.train)}: the {which} {holds} not read. If a row has two texts, state the second with --pair."
+        f"{named(labelled.train)}: the {which} {holds} not read. If a row has two texts, state the second with --pair."
     ]
 
 
@@ -507,13 +515,13 @@ def name_of(task: str | LabelledFiles) -> str:
     return str(task.train) if isinstance(task, LabelledFiles) else task
 
 
-def read_questions(stated: LabelledFiles) -> Labelled:
+def read_questions(labelled: LabelledFiles) -> Labelled:
     """Read and check the user's questions, and split off dev and test where they are missing.
 
     Raises ValueError for a fault of a file as a whole or of what is stated.
     """
-    metric = metric_of(stated.metric, "span")
-    files = {split: _read(path, repair=stated.repair) for split, path in stated.paths.items()}
+    metric = metric_of(labelled.metric, "span")
+    files = {split: _read(path, repair=labelled.repair) for split, path in labelled.paths.items()}
     notes = [note for file in files.values() for note in file.notes]
     pairs = _pairs(files.values())
     # an article may be in two files; a question may not
@@ -521,7 +529,7 @@ def read_questions(stated: LabelledFiles) -> Labelled:
     rows = {split: file.examples for split, file in files.items()}
     if missing := tuple(split for split in SPLITS if split not in files):
         whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
-        parts, note = split_off(whole, missing, kind="span", seed=stated.seed, where=named(stated.train))
+        parts, note = split_off(whole, missing, kind="span", seed=labelled.seed, where=named(labelled.train))
         rows |= parts
         notes.append(note)
     splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
@@ -532,11 +540,11 @@ def read_questions(stated: LabelledFiles) -> Labelled:
             f"has them: learnt one by one, and scored together ({counts})."
         )
     return Labelled(
-        name=printable(stated.train.name.split(".")[0]),
+        name=printable(labelled.train.name.split(".")[0]),
         kind="span",
         labels=(),
         metric=metric,
-        max_tokens=stated.max_tokens,
+        max_tokens=labelled.max_tokens,
         splits={split: tuple(splits[split]) for split in SPLITS},
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
@@ -588,7 +596,7 @@ def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
     """Return the questions that several rows ask, as the beginnings of the rows' ids."""
     second_texts: dict[str, list[str | None]] = {}
     for row in (row for file in files for row in file.examples if _numbered(row.id)):
-        second_texts.setdefault(of_question("", row.id), []).append(row.pair)
+        second_texts.setdefault(question_key("", row.id), []).append(row.pair)
     return frozenset(question for question, rows in second_texts.items() if len(rows) > 1 and len(set(rows)) == 1)
 
 
@@ -607,7 +615,7 @@ def _grouped(
 
 
 def _question(row: Example, pairs: frozenset[str]) -> str:
-    question = of_question("", row.id)
+    question = question_key("", row.id)
     return question if question in pairs and _numbered(row.id) else ""
 
 
@@ -616,7 +624,7 @@ def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) ->
     grouped = [replace(row, group=_question(row, pairs)) for row in examples]
     if split == "train":
         return grouped
-    merged = iter(by_question(row for row in grouped if row.group))
+    merged = iter(join_questions(row for row in grouped if row.group))
     seen: set[str] = set()
     scored = []
     for row in grouped:

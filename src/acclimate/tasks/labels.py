@@ -26,15 +26,15 @@ Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
 Placed = Sequence[tuple[str, Label]]  # place and label of each row
 
 
-def task_kind(values: Sequence[Any], *, stated: Stated, separator: str, where: str) -> Kind:
+def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str) -> Kind:
     """Return the stated kind of task, or if that is "auto", the kind that train's label values suggest.
 
     Lists, and all fields if a separator is stated, are several classes a row. Decimal numbers in a file that has
     numbers (JSON, Parquet) are numbers to predict. All else is one class a row.
     Raises ValueError if fields of text hold many decimal numbers, which may be classes or numbers to predict.
     """
-    if stated != "auto":
-        return stated
+    if kind != "auto":
+        return kind
     if separator or any(isinstance(value, list) for value in values):
         return "multilabel"
     texts = [value for value in values if isinstance(value, str) and value.strip()]
@@ -162,14 +162,14 @@ def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -
                 )
 
 
-def notes_on_numbers(labels: Placed, *, stated: Stated, where: str) -> list[str]:
+def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
     """Return a note if train's classes are numbers, as few or as many as ratings or amounts to predict are.
 
-    If the kind was stated, return no note.
+    Return no note unless the kind is "auto".
     """
     names = {name for _, label in labels for name in classes_in(label)}
     ratings = len(names) in RATINGS and all(_number(name) is not None for name in names)
-    if stated != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
+    if kind != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
         return []
     return [
         f"{where} holds {len(names):,} different numbers in {len(labels):,} rows, and each became a class without an "

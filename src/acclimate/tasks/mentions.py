@@ -187,7 +187,7 @@ def _kept(
             kept_mentions.append((span[0] - span[1], place, span, mention))
     kept: list[tuple[Span, Mention]] = []
     taken: list[Span] = []
-    for _, _, span, mention in sorted(kept_mentions, key=lambda found: found[:2]):
+    for _, _, span, mention in sorted(kept_mentions, key=lambda entry: entry[:2]):
         at = bisect_left(taken, span)
         beside = [taken[near] for near in (at - 1, at) if 0 <= near < len(taken)]
         if any(span[0] < end and start < span[1] for start, end in beside):
@@ -195,7 +195,7 @@ def _kept(
         else:
             taken.insert(at, span)
             kept.append((span, mention))
-    return sorted(kept, key=lambda found: found[0]), dropped
+    return sorted(kept, key=lambda pair: pair[0]), dropped
 
 
 def _dropped(document: Annotated, mention: Mention, why: str) -> Rejected:

@@ -80,7 +80,7 @@ def relation_examples(
         if isinstance(document, Rejected):
             yield document
             continue
-        stated = {
+        pair_labels = {
             frozenset((relation.first, relation.second)): labels[relation.type]
             for relation in document.relations
             if relation.type in labels
@@ -95,7 +95,7 @@ def relation_examples(
                     pairs,
                     encoding,
                 )
-                label = stated.get(frozenset((one.id, other.id)), negative)
+                label = pair_labels.get(frozenset((one.id, other.id)), negative)
                 yield Example(f"{document.id}.{one.id}.{other.id}", text, label, None, document.id, places)
 
 
@@ -124,12 +124,12 @@ def _encoded(
         return text, mentions
     one, other = mentions
     if max(one[0], other[0]) < min(one[1], other[1]):
-        shown = [((min(one[0], other[0]), max(one[1], other[1])), pairs.overlapping, _BOTH)]
+        stretches = [((min(one[0], other[0]), max(one[1], other[1])), pairs.overlapping, _BOTH)]
     else:
-        shown = sorted(zip(mentions, pairs.names, _EACH, strict=True))
+        stretches = sorted(zip(mentions, pairs.names, _EACH, strict=True))
     written, done = "", 0
     places: dict[Span, Span] = {}
-    for (start, end), name, mark in shown:
+    for (start, end), name, mark in stretches:
         opening, closing = _marks(mark)
         written += text[done:start] + (f"{opening} " if encoding == "markers" else "")
         at = len(written)

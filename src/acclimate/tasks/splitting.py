@@ -81,8 +81,8 @@ def _shares(shares: Mapping[Split, float], parts: Mapping[Split, Sequence[Exampl
     sought = " / ".join(f"{share:.0%}" for share in shares.values())
     if all(abs(real[split] - share) < ASIDE for split, share in shares.items()):
         return sought
-    found = " / ".join(f"{share:.0%}" for share in real.values())
-    return f"{found} in place of {sought}, since sets of rows stay together"
+    actual = " / ".join(f"{share:.0%}" for share in real.values())
+    return f"{actual} in place of {sought}, since sets of rows stay together"
 
 
 def divide(
@@ -123,7 +123,7 @@ def divide(
     return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
 
 
-def in_folds(
+def fold_rows(
     examples: Sequence[Example], folds: int, *, kind: Kind, same: Sequence[int], seed: int | str
 ) -> list[list[int]]:
     """Return the places of the rows of each fold, ascending. Every row is in one fold, and no fold is empty.

@@ -71,10 +71,10 @@ def split_words(text: str) -> list[str]:
     attached = [word for word in words if len(word) > 1 and word.endswith(",")]
     if any(whole) and not attached and (whole[-1] or words[-1][-1] not in ".!?"):
         return words
-    found = []
+    pieces = []
     for place, word in enumerate(words):
         if whole[place] or len(word) > 100:
-            found.append(word)
+            pieces.append(word)
             continue
         begin, end, inner = 0, len(word), word.rstrip(marks)
         while word[begin] in marks and brackets.get(word[begin], " ") not in inner[begin:]:
@@ -82,15 +82,15 @@ def split_words(text: str) -> list[str]:
         follows = words[place + 1].lstrip(marks)[:1] if place + 1 < len(words) else "A"
         while word[end - 1] in marks:
             mark, core = word[end - 1], word[begin : end - 1]
-            opening = next((left for left, right in brackets.items() if right == mark), "")
+            opening = next((opener for opener, closer in brackets.items() if closer == mark), "")
             if opening and core.count(opening) > core.count(mark):
                 break
             abbreviated = place + 1 < len(words) and ("." in core or len(core) == 1 or f" {core.lower()} " in short)
             if mark == "." and (not follows.isupper() or abbreviated or set(word[end:]) & set(",;:")):
                 break
             end -= 1
-        found += [*word[:begin], word[begin:end], *word[end:]]
-    return found
+        pieces += [*word[:begin], word[begin:end], *word[end:]]
+    return pieces
 
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
@@ -100,7 +100,7 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     ValueError for any other tag, and for a joint tag with one type twice.
     """
     if any(len(joined_tags(tag)) > 1 for tag in tags):
-        return {entity for one_type in _by_type(tags) for entity in entities(one_type)}
+        return {entity for one_type in _split_types(tags) for entity in entities(one_type)}
     spans: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
@@ -201,7 +201,7 @@ def may_follow(before: str, tag: str, scheme: Scheme) -> bool:
     return before[0] not in {begin, inside} - {end, single}
 
 
-def _by_type(tags: Sequence[str]) -> list[list[str]]:
+def _split_types(tags: Sequence[str]) -> list[list[str]]:
     """Return for each type, in sorted order, the tags of its entities, with O for all others."""
     parts = [{part.partition("-")[2]: part for part in joined_tags(tag) if part != OUTSIDE} for tag in tags]
     if odd := [

@@ -100,7 +100,7 @@ class Corpus:
         goes on with it.
 
         processes  number of processes that tokenise; the bytes written do not depend on it. For more than 1 see
-                   core/machines.py::in_processes
+                   core/machines.py::map_processes
 
         Raises ValueError if the tokenizer has no fast backend, mask token or padding token.
         """

@@ -46,8 +46,8 @@ def language(text: str) -> str:
     if len(text) > SAMPLE:
         third, middle = SAMPLE // 3, (len(text) - SAMPLE // 3) // 2
         text = " ".join((text[:third], text[middle : middle + third], text[-third:]))
-    found: str = _identifier().classify(text)[0]
-    return UNKNOWN if found == _NO_TEXT else found
+    code: str = _identifier().classify(text)[0]
+    return UNKNOWN if code == _NO_TEXT else code
 
 
 @cache

@@ -135,7 +135,7 @@ def fertility(parts: TokenizerParts, cutter: Cutter) -> Fertility:
     pieces = tokens = unknown = 0
     for part, count in parts.counts.items():
         pieces_of_part = cutter.pieces(part)
-        pieces += count * cutter.of_words(part, pieces_of_part)
+        pieces += count * cutter.count_word_pieces(part, pieces_of_part)
         tokens += count * len(pieces_of_part)
         unknown += count * cutter.unknown_of(pieces_of_part)
     return Fertility(parts.words, pieces, tokens, unknown)
@@ -239,7 +239,7 @@ class Cutter:
         words = [span for span in word_spans(part.replace(self.mark, " ")) if _is_word(part[slice(*span)])]
         return [part[first - part[:first].endswith(self.mark) : last] for first, last in words]
 
-    def of_words(self, part: str, pieces: Sequence[Token]) -> int:
+    def count_word_pieces(self, part: str, pieces: Sequence[Token]) -> int:
         """Return how many of a part's pieces belong to words; punctuation and a lone mark of a blank do not."""
         if not _WORD.search(self.text(part)):
             return 0

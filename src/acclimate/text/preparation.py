@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from acclimate.core import files, settings
-from acclimate.core.machines import in_processes
+from acclimate.core.machines import map_processes
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
 from acclimate.text.corpus import Corpus, write_corpus
@@ -213,7 +213,7 @@ def _read(
         separated=separated,
         watch=watch if processes <= 1 else unwatched,  # only this process can show progress
     )
-    for done, _ in enumerate(in_processes(work, planned, min(processes, len(planned))), 1):
+    for done, _ in enumerate(map_processes(work, planned, min(processes, len(planned))), 1):
         watch(Progress("reading", done, len(planned), "units"))
     return [part for unit in planned for part in parts_of_unit(unit.number, folder)]
 

@@ -73,12 +73,12 @@ def _cuts(starts: np.ndarray, begins: np.ndarray, ends: np.ndarray, room: int) -
         earliest.append(after[reached[more]])
     cuts = []
     at = begins.copy()
-    for left in range(len(earliest) - 1, 0, -1):
-        rows = active[left]
-        wanted = at[rows] + np.rint((ends[rows] - at[rows]) / (left + 1)).astype(np.int64)
+    for rest in range(len(earliest) - 1, 0, -1):
+        rows = active[rest]
+        wanted = at[rows] + np.rint((ends[rows] - at[rows]) / (rest + 1)).astype(np.int64)
         low, high = before[wanted], after[wanted]
         nearest = np.where(wanted - low <= high - wanted, low, high)
-        at[rows] = np.clip(nearest, earliest[left], before[at[rows] + room])
+        at[rows] = np.clip(nearest, earliest[rest], before[at[rows] + room])
         cuts.append(at[rows])
     return np.concatenate(cuts)
 

@@ -61,7 +61,7 @@ def sampled_rows(
     A step with an empty window gives a batch without rows.
     """
     stream_number = [_BESIDE + beside] if beside else []
-    numbers = _in_epochs(len(rows), seed, *stream_number)
+    numbers = _epoch_order(len(rows), seed, *stream_number)
 
     def stream(step: int) -> Batch:
         generator = np.random.default_rng([seed, step, _STEP_MASKS, *stream_number])
@@ -229,11 +229,11 @@ def _require_memory(batch: int, tokens: float) -> None:
 
 def _rows_of_step(count: int, batch: int, seed: int) -> Callable[[int], np.ndarray]:
     """Return a function from the step to (batch,) row numbers."""
-    numbers, window = _in_epochs(count, seed), even(batch)
+    numbers, window = _epoch_order(count, seed), even(batch)
     return lambda step: numbers(*window(step))
 
 
-def _in_epochs(count: int, seed: int, *stream_number: int) -> Callable[[int, int], np.ndarray]:
+def _epoch_order(count: int, seed: int, *stream_number: int) -> Callable[[int, int], np.ndarray]:
     """Return (first, last) -> (last - first,) row numbers, from the permutations of all epochs in turn."""
     if count < 1:
         raise ValueError("there are no rows to make batches of")

@@ -17,7 +17,7 @@ import numpy as np
 import tokenizers
 
 from acclimate.core.files import DamagedError, read_object, read_record, write_json, write_record
-from acclimate.core.machines import in_processes
+from acclimate.core.machines import map_processes
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import Document
 from acclimate.text.chunks import Chunked, Encoded
@@ -116,7 +116,7 @@ def build_tokens(
         if not count:
             offsets_file.append(np.zeros(1, np.int64))
         batches = _batches(islice(documents, count, None))
-        for number, (ids, starts, counts) in enumerate(in_processes(work, batches, processes), 1):
+        for number, (ids, starts, counts) in enumerate(map_processes(work, batches, processes), 1):
             ids_file.append(ids.astype(ids_type))
             starts_file.append(starts)
             offsets_file.append(total + np.cumsum(counts, dtype=np.int64))
@@ -219,14 +219,14 @@ def _special_ids(tokenizer: PreTrainedTokenizerBase, backend: tokenizers.Tokeniz
     }
 
 
-def _begun(directory: Path, stated: dict[str, Any]) -> dict[str, Any]:
+def _begun(directory: Path, inputs: dict[str, Any]) -> dict[str, Any]:
     """Return how many documents and tokens a killed call with the same inputs has safely written."""
     file = directory / _BEGUN
     try:
         begun = read_record(file) if file.exists() else {}
     except DamagedError:  # nothing is lost but time: the build starts anew
         begun = {}
-    return begun if stated.items() <= begun.items() else stated | {"documents": 0, "tokens": 0}
+    return begun if inputs.items() <= begun.items() else inputs | {"documents": 0, "tokens": 0}
 
 
 def _batches(documents: Iterable[Document]) -> Iterator[list[str]]:

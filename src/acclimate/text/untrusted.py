@@ -368,8 +368,8 @@ def record_of(path: Path) -> dict[str, Any]:
     record = Path(f"{path}{RECORD}")
     if record.parent.parent != files.cache() / INPUTS or not record.is_file():
         return {}
-    stated: dict[str, Any] = files.read_json(record)
-    return stated
+    facts: dict[str, Any] = files.read_json(record)
+    return facts
 
 
 def printable(text: str) -> str:

@@ -158,8 +158,8 @@ def _clock(directory: Path) -> dict[str, Any]:
     """Return what `Log.flush` has written, if anything: the seconds, the steps that are logged, the log's hash."""
     path = directory / CLOCK
     way_out = f"Remove {path}: the run goes on, and the seconds before are not counted"
-    found: dict[str, Any] = files.read_record(path, way_out=way_out) if path.exists() else {}
-    return found
+    record: dict[str, Any] = files.read_record(path, way_out=way_out) if path.exists() else {}
+    return record
 
 
 def _again(directory: Path) -> str:

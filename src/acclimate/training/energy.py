@@ -81,8 +81,8 @@ class Meter:
             self.written = time.monotonic()
             if self._tried("flush") and self.kwh > 0:
                 seconds = self.earlier.seconds + self.written - self.begun
-                found = Energy(self.earlier.kwh + self.kwh, seconds, self.by)
-                files.write_record(self.run / FILE, asdict(found))
+                energy = Energy(self.earlier.kwh + self.kwh, seconds, self.by)
+                files.write_record(self.run / FILE, asdict(energy))
 
     def close(self) -> None:
         self.write()

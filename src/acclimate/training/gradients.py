@@ -23,7 +23,7 @@ from acclimate.core import ranks
 from acclimate.core.types import Batch, NotFiniteError
 from acclimate.training.kernels import arithmetic, attends_by_row
 from acclimate.training.objective import VIEWS, Objective, cut
-from acclimate.training.pieces import Layout, in_order, pack, pad, together
+from acclimate.training.pieces import Layout, order_rows, pack, pad, together
 from acclimate.training.plan import Plan, coupled_tokens
 from acclimate.training.shards import is_sharded, let_go
 
@@ -92,7 +92,7 @@ def accumulate(
         if objective.couples_rows:
             views_RVD = terms.pop(VIEWS)
             if gradient_BVD is None:  # the piece is the whole step
-                terms |= objective.compared(in_order([views_RVD], [pieces[index]], len(batch)))
+                terms |= objective.compared(order_rows([views_RVD], [pieces[index]], len(batch)))
             else:
                 cached = [(views_RVD * gradient_BVD[torch.from_numpy(rows_R).to(where)]).sum()]
         loss = torch.stack([*_weighted(objective, terms, counts), *cached]).sum()
@@ -140,7 +140,7 @@ def _compare(
         else:
             with torch.no_grad(), _noise(plan, step, index, where):
                 views.append(objective.views(piece) * share)
-    views_BVD = ranks.added(in_order(views, [pieces[index] for index, _ in turns], len(batch)))
+    views_BVD = ranks.added(order_rows(views, [pieces[index] for index, _ in turns], len(batch)))
     finite_B = views_BVD.isfinite().flatten(1).all(1).cpu().numpy()
     if not finite_B.all():
         named = batch.take(np.flatnonzero(~finite_B))
@@ -193,9 +193,9 @@ def _means(
     if not all(map(math.isfinite, totals)):
         bad = [rows for (rows, _), values in zip(sums, table, strict=True) if not values.isfinite().all()]
         named = batch.take(np.concatenate(bad)) if bad else batch
-        stated = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
+        listing = ", ".join(f"{term} = {value}" for term, value in zip(terms, totals, strict=True))
         raise NotFiniteError(
-            f"step {step + 1}: the loss is not finite ({stated}). {name_texts(named)} {way_out(objective, step)}"
+            f"step {step + 1}: the loss is not finite ({listing}). {name_texts(named)} {way_out(objective, step)}"
         )
     return {term: value / counts[term] for term, value in zip(terms, totals, strict=True)}
 

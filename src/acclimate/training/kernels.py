@@ -185,25 +185,27 @@ def _attention(  # noqa: PLR0917
 
 
 def _attention_by_length(  # noqa: PLR0917
-    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, asked: Tensor | None, dropout_p: float, scale: float
+    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, tokens_M: Tensor | None, dropout_p: float, scale: float
 ) -> Tensor:
     """Return what each row sees of itself, by compiled loops, which compute in float32. Long rows go by PyTorch where
-    it is faster: in bfloat16, and by its fused kernel. asked: as of `attention_by_row`
+    it is faster: in bfloat16, and by its fused kernel. tokens_M: as for `attention_by_row`
     """
     fused = not dropout_p and not torch.is_grad_enabled()
     long_R = rows.lengths_R * query.shape[-1] > LONG
-    if asked is not None or not (fused or query.dtype == torch.bfloat16) or not long_R.any():
-        return attention_by_row(query, key, value, rows, asked=asked, dropout_p=dropout_p, scale=scale)
+    if tokens_M is not None or not (fused or query.dtype == torch.bfloat16) or not long_R.any():
+        return attention_by_row(query, key, value, rows, tokens_M=tokens_M, dropout_p=dropout_p, scale=scale)
     others = RowsOfCpu(rows.firsts_R[~long_R], rows.lengths_R[~long_R])
-    found = attention_by_row(query, key, value, others, asked=None, dropout_p=dropout_p, scale=scale)
+    output = attention_by_row(query, key, value, others, tokens_M=None, dropout_p=dropout_p, scale=scale)
     lines, heads, width, size = query.shape
     firsts = rows.firsts_R[long_R]
     bounds = np.unique(np.concatenate([[0, lines * width], firsts, firsts + rows.lengths_R[long_R]]))
-    flat = (each.transpose(1, 2).reshape(lines * width, heads, size) for each in (query, key, value, found))
+    flat = (tensor.transpose(1, 2).reshape(lines * width, heads, size) for tensor in (query, key, value, output))
     parts = []
-    for first, *of_part in zip(bounds, *(torch.split(each, np.diff(bounds).tolist()) for each in flat), strict=False):
+    for first, *of_part in zip(
+        bounds, *(torch.split(tensor, np.diff(bounds).tolist()) for tensor in flat), strict=False
+    ):
         if first in firsts:
-            q, k, v = (each.transpose(0, 1)[None] for each in of_part[:3])
+            q, k, v = (part.transpose(0, 1)[None] for part in of_part[:3])
             parts.append(_attention(q, k, v, None, dropout_p, scale)[0].transpose(0, 1))
         else:
             parts.append(of_part[3])
@@ -227,7 +229,7 @@ def _flash(
     query: Tensor, key: Tensor, value: Tensor, rows: RowsOfGpu, *, dropout_p: float, scale: float | None
 ) -> Tensor:
     """Return (T, H, D), what each row sees of itself. `torch.nn.attention.varlen` is the same, without dropout."""
-    found: Tensor = torch.ops.aten._flash_attention_forward(
+    output: Tensor = torch.ops.aten._flash_attention_forward(
         query,
         key,
         value,
@@ -240,7 +242,7 @@ def _flash(
         False,
         scale=scale,
     )[0]
-    return found
+    return output
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,8 @@ class LossPath:
     def _look(self, step: int) -> dict[str, float]:
         from acclimate.training.objective import measure
 
-        found = {name: measure(self.objective, batches)["mlm"] for name, batches in self.batches.items()}
-        self.losses[step] = found
+        losses = {name: measure(self.objective, batches)["mlm"] for name, batches in self.batches.items()}
+        self.losses[step] = losses
         if ranks.is_first():
             files.write_record(self.out / HELDOUT_LOOKS, {"head": self.head, "looks": sorted(self.losses.items())})
-        return {f"{name} loss": loss for name, loss in found.items()}
+        return {f"{name} loss": loss for name, loss in losses.items()}

@@ -18,7 +18,7 @@ from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, masked_logits
 from acclimate.training.kernels import arithmetic, attends_by_row
-from acclimate.training.pieces import Layout, Piece, in_order, pack, pad, pieces_of_rows
+from acclimate.training.pieces import Layout, Piece, order_rows, pack, pad, pieces_of_rows
 from acclimate.training.plan import Plan, device, piece_tokens
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def measure(objective: Objective, batches: Iterable[Batch], plan: Plan | None = 
             for term, value in terms.items():
                 sums[term] += float(value)
         if objective.couples_rows:
-            for term, value in objective.compared(in_order(views, layouts, len(batch))).items():
+            for term, value in objective.compared(order_rows(views, layouts, len(batch))).items():
                 sums[term] += float(value)
         for term, count in objective.counts(batch).items():
             counts[term] += count

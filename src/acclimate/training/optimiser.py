@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from acclimate.core.compiled import by_threads, compiled
+from acclimate.core.compiled import compiled, run_threads
 
 
 def word_embeddings(module: nn.Module) -> list[nn.Embedding]:
@@ -30,10 +30,11 @@ def word_embeddings(module: nn.Module) -> list[nn.Embedding]:
     """
     from transformers import PreTrainedModel  # takes seconds, which a dry run does without
 
-    found = {each.get_input_embeddings(): None for each in module.modules() if isinstance(each, PreTrainedModel)}
-    plain = [each for each in found if type(each) is nn.Embedding and each.weight.dtype == torch.float32]
+    encoders = (part for part in module.modules() if isinstance(part, PreTrainedModel))
+    embeddings = {encoder.get_input_embeddings(): None for encoder in encoders}
+    plain = [layer for layer in embeddings if type(layer) is nn.Embedding and layer.weight.dtype == torch.float32]
     users = Counter(id(parameter) for _, parameter in module.named_parameters(remove_duplicate=False))
-    return [each for each in plain if users[id(each.weight)] == 1]
+    return [layer for layer in plain if users[id(layer.weight)] == 1]
 
 
 @contextmanager
@@ -42,15 +43,15 @@ def gradient_by_rows(words: Sequence[nn.Embedding]) -> Iterator[None]:
 
     Where a loss has the whole matrix as well, torch adds both, and the gradient is dense as ever.
     """
-    for each in words:
-        each.sparse = True
+    for embedding in words:
+        embedding.sparse = True
     try:
         yield
     finally:
-        for each in words:
-            each.sparse = False
-            if each.weight.grad is not None and each.weight.grad.is_sparse:
-                each.weight.grad = _summed(each.weight.grad)
+        for embedding in words:
+            embedding.sparse = False
+            if embedding.weight.grad is not None and embedding.weight.grad.is_sparse:
+                embedding.weight.grad = _summed(embedding.weight.grad)
 
 
 def _summed(gradient: Tensor) -> Tensor:
@@ -69,8 +70,8 @@ class AdamW(torch.optim.AdamW):
     (Loshchilov and Hutter, 2019, "Decoupled Weight Decay Regularization", algorithm 2.) Its state is torch's own.
     """
 
-    def __init__(self, groups: list[dict[str, Any]], **given: Any) -> None:
-        super().__init__(groups, fused=True, **given)
+    def __init__(self, groups: list[dict[str, Any]], **options: Any) -> None:
+        super().__init__(groups, fused=True, **options)
         # of a matrix: its state and the steps in it when it was last moved by rows; (V,) bool: which had moved by then
         self._met: dict[nn.Parameter, tuple[Tensor | None, int, np.ndarray]] = {}
 
@@ -108,8 +109,8 @@ class AdamW(torch.optim.AdamW):
         factors = (1 - b1, b2, 1 - b2, -(rate / (1 - b1**steps)), (1 - b2**steps) ** 0.5, group["eps"])
         numbers = torch.tensor(factors, dtype=torch.float32).numpy()  # too large a rate is infinite, as in torch's loop
         bounds = np.linspace(0, len(rows_J), torch.get_num_threads() + 1).astype(np.int64)
-        arrays = (each.detach().numpy() for each in (matrix_VD, m_VD, v_VD, gradient_ID))
-        by_threads(_move, bounds.tolist(), rows_J, places_J, *arrays, *numbers)
+        arrays = (tensor.detach().numpy() for tensor in (matrix_VD, m_VD, v_VD, gradient_ID))
+        run_threads(_move, bounds.tolist(), rows_J, places_J, *arrays, *numbers)
 
 
 # A check for division by 0 would keep the loop from vector instructions. With "contract", products are added as torch's

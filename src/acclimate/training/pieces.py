@@ -229,7 +229,7 @@ def _moved(arrays: dict[str, np.ndarray], where: torch.device) -> Piece:
     return tensors
 
 
-def in_order(values: Sequence[Tensor], layouts: Sequence[Layout], rows: int) -> Tensor:
+def order_rows(values: Sequence[Tensor], layouts: Sequence[Layout], rows: int) -> Tensor:
     """Return (B, ...), the values of the pieces' rows, (R, ...) each, in the batch's order; 0 for rows of no piece."""
     joined = torch.cat(list(values))
     order = torch.from_numpy(np.concatenate([layout.rows_R for layout in layouts])).to(joined.device)

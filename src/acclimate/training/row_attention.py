@@ -36,7 +36,7 @@ from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 from torch import Tensor
 
-from acclimate.core.compiled import STRIDE, by_threads, compiled, mix, part
+from acclimate.core.compiled import STRIDE, compiled, mix, part, run_threads
 
 LEVELS = 2**16  # of the random numbers that decide what is dropped
 LANES = 4  # such numbers in a word of 64 bits
@@ -75,34 +75,41 @@ class _Work:
 
 
 def attention_by_row(
-    query: Tensor, key: Tensor, value: Tensor, rows: RowsOfCpu, *, asked: Tensor | None, dropout_p: float, scale: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    rows: RowsOfCpu,
+    *,
+    tokens_M: Tensor | None,
+    dropout_p: float,
+    scale: float,
 ) -> Tensor:
     """Return what each row sees of itself, (L, H, W, D), as a view of (L, W, H, D); 0 for tokens of no row.
 
     query, key, value  (L, H, W, D), of one type; what is neither float32 nor bfloat16 is computed in float32
-    asked              (M,) int64, ascending: the tokens of the flattened (L * W) whose queries are answered, while
+    tokens_M           (M,) int64, ascending: the tokens of the flattened (L * W) whose queries are answered, while
                        others get 0; None: all
     dropout_p          the share of weights that is dropped, rounded to a multiple of 1/65,536
     """
     lines, heads, width, size = query.shape
-    work = _work(rows, None if asked is None else asked.numpy(), heads)
-    q_NC, k_NC, v_NC = (each.transpose(1, 2).reshape(lines * width, heads * size) for each in (query, key, value))
+    work = _work(rows, None if tokens_M is None else tokens_M.numpy(), heads)
+    q_NC, k_NC, v_NC = (tensor.transpose(1, 2).reshape(lines * width, heads * size) for tensor in (query, key, value))
     kind = query.dtype if query.dtype in {torch.float32, torch.bfloat16} else torch.float32
-    given = (each.to(kind).contiguous() for each in (q_NC, k_NC, v_NC))
-    found_NC: Tensor = _ByRow.apply(*given, work, round(dropout_p * LEVELS), scale)  # type: ignore[no-untyped-call]
+    inputs = (tensor.to(kind).contiguous() for tensor in (q_NC, k_NC, v_NC))
+    found_NC: Tensor = _ByRow.apply(*inputs, work, round(dropout_p * LEVELS), scale)  # type: ignore[no-untyped-call]
     return found_NC.to(query.dtype).view(lines, width, heads, size).transpose(1, 2)
 
 
-def _work(rows: RowsOfCpu, asked_M: np.ndarray | None, heads: int) -> _Work:
+def _work(rows: RowsOfCpu, tokens_M: np.ndarray | None, heads: int) -> _Work:
     firsts_R, lengths_R = rows.firsts_R, rows.lengths_R
     counts_R, within_R = lengths_R, np.zeros_like(firsts_R)
-    if asked_M is not None:  # of row r the asked ones from within_R[r] on
-        within_R = np.searchsorted(asked_M, firsts_R)
-        counts_R = np.searchsorted(asked_M, firsts_R + lengths_R) - within_R
+    if tokens_M is not None:  # of row r the asked ones from within_R[r] on
+        within_R = np.searchsorted(tokens_M, firsts_R)
+        counts_R = np.searchsorted(tokens_M, firsts_R + lengths_R) - within_R
     begins_R = np.concatenate([[0], np.cumsum(counts_R)])
     columns_M = np.arange(begins_R[-1]) - np.repeat(begins_R[:-1] - within_R, counts_R)
-    if asked_M is not None:
-        columns_M = asked_M[columns_M] - np.repeat(firsts_R, counts_R)
+    if tokens_M is not None:
+        columns_M = tokens_M[columns_M] - np.repeat(firsts_R, counts_R)
     kept_R = np.concatenate([[0], np.cumsum(heads * lengths_R * (-(-counts_R // SIDE) * SIDE))])
     return _Work(heads, firsts_R, lengths_R, columns_M, begins_R, kept_R)
 
@@ -120,8 +127,8 @@ class _ByRow(torch.autograd.Function):
             seed.random_(-(2**63), None)
         stays = np.float32(LEVELS / (LEVELS - dropped)) if dropped < LEVELS else ZERO
         noise = (seed.numpy().view(np.uint64)[()], np.uint32(dropped), stays)
-        arrays = [_bits(each) for each in (q_NC, k_NC, v_NC, found_NC)]
-        _by_threads(_forward, work, *arrays, kept.numpy(), np.float32(scale), *noise)
+        arrays = [_bits(tensor) for tensor in (q_NC, k_NC, v_NC, found_NC)]
+        _run_loop(_forward, work, *arrays, kept.numpy(), np.float32(scale), *noise)
         if keeps:
             ctx.save_for_backward(q_NC, k_NC, v_NC, found_NC, kept)
             ctx.work, ctx.scale, ctx.stays = work, np.float32(scale), stays
@@ -131,9 +138,9 @@ class _ByRow(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient_NC: Tensor) -> Any:
         *tensors, kept = ctx.saved_tensors
-        gradients = [torch.zeros_like(each) for each in tensors[:3]]
-        arrays = [_bits(each) for each in (*tensors, gradient_NC.contiguous(), *gradients)]
-        _by_threads(_backward, ctx.work, *arrays, kept.numpy(), ctx.scale, ctx.stays)
+        gradients = [torch.zeros_like(tensor) for tensor in tensors[:3]]
+        arrays = [_bits(tensor) for tensor in (*tensors, gradient_NC.contiguous(), *gradients)]
+        _run_loop(_backward, ctx.work, *arrays, kept.numpy(), ctx.scale, ctx.stays)
         return *gradients, None, None, None
 
 
@@ -144,14 +151,14 @@ def _bits(tensor: Tensor) -> np.ndarray:
     return cast(np.ndarray, tensor.detach().numpy().view(np.uint32))
 
 
-def _by_threads(loop: Callable[..., Any], work: _Work, *given: Any) -> None:
+def _run_loop(loop: Callable[..., Any], work: _Work, *arguments: Any) -> None:
     """Run a loop over all heads of all rows, in as many threads as torch has."""
     threads = torch.get_num_threads()
     done = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
     shares = np.arange(1, threads) / threads
     ends = np.searchsorted(done, shares * (done[-1] if len(done) else 0)) + 1
     places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
-    by_threads(loop, [0, *ends.tolist(), len(done)], *places, *given)
+    run_threads(loop, [0, *ends.tolist(), len(done)], *places, *arguments)
 
 
 @intrinsic
@@ -163,9 +170,10 @@ def _tile(  # noqa: PLR0917
     numba would keep the sums in memory, so this says in LLVM's terms that they are SIDE vectors. a, b, c: flat float32
     """
 
-    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         arrays = {
-            place: context.make_array(signature.args[place])(context, builder, given[place]).data for place in (0, 4, 7)
+            place: context.make_array(signature.args[place])(context, builder, arguments[place]).data
+            for place in (0, 4, 7)
         }
         vector = ir.VectorType(ir.FloatType(), SIDE)
         nothing, zero = ir.Constant(vector, ir.Undefined), ir.Constant(vector, [0.0] * SIDE)
@@ -176,21 +184,21 @@ def _tile(  # noqa: PLR0917
                 start = builder.add(start, builder.mul(number, step))
             return builder.gep(arrays[place], [start])
 
-        numbers = [ir.Constant(given[3].type, row) for row in range(SIDE)]
+        numbers = [ir.Constant(arguments[3].type, row) for row in range(SIDE)]
         sums = [alloca_once_value(builder, zero) for _ in range(SIDE)]  # type: ignore[no-untyped-call]
-        for each in sums:
-            builder.store(zero, each)
-        with for_range(builder, given[10]) as loop:
-            of_b = builder.bitcast(address(4, given[5], (loop.index, given[6])), vector.as_pointer())
+        for accumulator in sums:
+            builder.store(zero, accumulator)
+        with for_range(builder, arguments[10]) as loop:
+            of_b = builder.bitcast(address(4, arguments[5], (loop.index, arguments[6])), vector.as_pointer())
             row = builder.load(of_b, align=4)
-            for number, each in zip(numbers, sums, strict=True):
-                factor = builder.load(address(0, given[1], (number, given[2]), (loop.index, given[3])))
+            for number, accumulator in zip(numbers, sums, strict=True):
+                factor = builder.load(address(0, arguments[1], (number, arguments[2]), (loop.index, arguments[3])))
                 first = builder.insert_element(nothing, factor, ir.Constant(ir.IntType(32), 0))
                 product = builder.fmul(builder.shuffle_vector(first, nothing, everywhere), row, flags=("contract",))
-                builder.store(builder.fadd(builder.load(each), product, flags=("contract",)), each)
-        for number, each in zip(numbers, sums, strict=True):
-            of_c = builder.bitcast(address(7, given[8], (number, given[9])), vector.as_pointer())
-            builder.store(builder.load(each), of_c, align=4)
+                builder.store(builder.fadd(builder.load(accumulator), product, flags=("contract",)), accumulator)
+        for number, accumulator in zip(numbers, sums, strict=True):
+            of_c = builder.bitcast(address(7, arguments[8], (number, arguments[9])), vector.as_pointer())
+            builder.store(builder.load(accumulator), of_c, align=4)
         return context.get_dummy_value()
 
     flat, whole = types.Array(types.float32, 1, "C"), types.intp
@@ -234,8 +242,8 @@ def _write(wide: Any, bits: Any) -> None:
     """Undo `_read`, rounded to the nearest number, of two to the even one."""
     if bits.itemsize == 2:
         for place in range(len(wide)):
-            each = wide[place]
-            bits[place] = (each + ROUND + ((each >> _16) & LAST_BIT)) >> _16
+            value = wide[place]
+            bits[place] = (value + ROUND + ((value >> _16) & LAST_BIT)) >> _16
     else:
         for place in range(len(wide)):
             bits[place] = wide[place]
@@ -346,11 +354,11 @@ def _drop(weights: Any, words: Any, start: Any, seed: Any, dropped: Any) -> None
 
 
 @_part
-def _left(weights: Any, stays: Any, left: Any) -> None:
-    """left = P * M, of weights that are negative where they were dropped."""
+def _mask_weights(weights: Any, stays: Any, masked: Any) -> None:
+    """masked = P * M, of weights that are negative where they were dropped."""
     for place in range(len(weights)):
-        each = weights[place]
-        left[place] = ZERO if each < ZERO else each * stays
+        weight = weights[place]
+        masked[place] = ZERO if weight < ZERO else weight * stays
 
 
 @_part
@@ -426,7 +434,7 @@ def _forward(  # noqa: PLR0917
                 for place in range(number):
                     of_kept[place] = of_head[place]
             if dropped:
-                _left(of_head, stays, of_head)
+                _mask_weights(of_head, stays, of_head)
             _product(v_DK, _up(keys), 1, weights, queries, found_DQ, queries, size, keys, queries)
             _write_turned(found_DQ, ONE, found_NC, of_queries, from_, to, token_D)
     return seen
@@ -466,7 +474,7 @@ def _backward(  # noqa: PLR0917
     found_QD = np.zeros(most * wide, np.float32)
     g_DQ, to_q_DQ = np.zeros(wide * most, np.float32), np.empty(wide * most, np.float32)
     to_KD, token_D = np.empty(longest * wide, np.float32), np.empty(size, np.float32)
-    to_scores, left = np.empty(longest * most, np.float32), np.empty(longest * most, np.float32)
+    to_scores, masked = np.empty(longest * most, np.float32), np.empty(longest * most, np.float32)
     for r in range(row, last):
         of_keys = np.arange(firsts_R[r], firsts_R[r] + lengths_R[r])
         of_queries = firsts_R[r] + columns_M[begins_R[r] : begins_R[r + 1]]
@@ -493,11 +501,11 @@ def _backward(  # noqa: PLR0917
             weights = kept[kept_R[r] + head * number : kept_R[r] + (head + 1) * number]
             _product(v_KD, wide, 1, g_DQ, queries, to_scores, queries, keys, size, queries)
             _to_scores(weights, stays, sums_Q, to_scores)
-            _left(weights, stays, left)
+            _mask_weights(weights, stays, masked)
             _product(k_DK, _up(keys), 1, to_scores, queries, to_q_DQ, queries, size, keys, queries)
             _write_turned(to_q_DQ, scale, to_q_NC, of_queries, from_, to, token_D)
             _product(to_scores, queries, 1, q_QD, wide, to_KD, wide, keys, len(of_queries), wide)
             _write_rows(to_KD, scale, to_k_NC, of_keys, from_, to)
-            _product(left, queries, 1, g_QD, wide, to_KD, wide, keys, len(of_queries), wide)
+            _product(masked, queries, 1, g_QD, wide, to_KD, wide, keys, len(of_queries), wide)
             _write_rows(to_KD, ONE, to_v_NC, of_keys, from_, to)
     return seen

@@ -145,19 +145,19 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     ValueError if the directory has the state or the checkpoint of another run, DamagedError if the files of the
     checkpoint have changed, and ValueError in all processes of torchrun if they state different runs.
     """
-    stated = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
+    claim = {"recipe": settings.to_toml(recipe, without=PLACES), "sources": dict(sources)}
     chosen = {name: value for name, value in settings.to_mapping(recipe).items() if name not in PLACES}
     ranks.require_same(str(out), settings.flat({**chosen, **sources, **versions()}))
     if ranks.agree((out / RUN).exists()):
         names = {path.name for path in out.iterdir() if not path.name.startswith(".")}  # locks have a dot
         begun = ranks.agree(bool(names - UNBEGUN))
         way_out = f"Remove {out}: the same command does this run again"
-        before = files.read_record(out / RUN, way_out=way_out) if begun else stated
-        if before != stated:
-            _extend(out, before, stated, extends=extends)
+        before = files.read_record(out / RUN, way_out=way_out) if begun else claim
+        if before != claim:
+            _extend(out, before, claim, extends=extends)
     if ranks.is_first():
         out.mkdir(parents=True, exist_ok=True)
-        files.write_record(out / RUN, stated)
+        files.write_record(out / RUN, claim)
     ranks.wait()
     path = out / CHECKPOINT
     # all take the first process's answer: it may write a quick run's checkpoint before another looks
@@ -168,13 +168,13 @@ def finished(out: Path, recipe: Any, sources: Mapping[str, Any], *, extends: boo
     return Checkpoint(path)
 
 
-def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extends: bool) -> None:
+def _extend(out: Path, before: dict[str, Any], claim: dict[str, Any], *, extends: bool) -> None:
     """Make room for more steps of the run in `out`. Raises ValueError if it cannot have them or differs otherwise."""
-    old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, stated))
+    old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, claim))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
-    refused = f"{out} holds a run with {_difference(before, stated)}. Choose another --out, or remove that one"
-    if longer != stated:
+    refused = f"{out} holds a run with {_difference(before, claim)}. Choose another --out, or remove that one"
+    if longer != claim:
         raise ValueError(refused)
     if not extends or new["schedule"] == "linear" or new["steps"] < steps:
         raise ValueError(
@@ -194,10 +194,10 @@ def _extend(out: Path, before: dict[str, Any], stated: dict[str, Any], *, extend
         os.replace(out / CHECKPOINT, kept)
 
 
-def _difference(before: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
+def _difference(before: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
     """Return what differs, such as "other settings or inputs: plan.rate was 0.001, now 0.002"."""
     old, new = (
-        {**settings.flat(tomllib.loads(manifest["recipe"])), **manifest["sources"]} for manifest in (before, stated)
+        {**settings.flat(tomllib.loads(manifest["recipe"])), **manifest["sources"]} for manifest in (before, claim)
     )
     changed = [
         f"{name} has other content"

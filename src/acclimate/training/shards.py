@@ -105,14 +105,16 @@ def clip(parameters: Iterable[nn.Parameter], most: float) -> float:
     with_gradient = [parameter for parameter in parameters if parameter.grad is not None]
     gradients: list[Any] = [parameter.grad for parameter in with_gradient]
     cut = any(map(_is_cut, gradients))
-    if not cut and not any(each.is_sparse for each in gradients):
+    if not cut and not any(gradient.is_sparse for gradient in gradients):
         return float(nn.utils.clip_grad_norm_(with_gradient, most))
-    parts = [each.to_local() if cut else each.values() if each.is_sparse else each for each in gradients]
+    parts = [
+        gradient.to_local() if cut else gradient.values() if gradient.is_sparse else gradient for gradient in gradients
+    ]
     norm = nn.utils.get_total_norm(parts)
     if cut:
         norm = ranks.added(norm**2).sqrt()
-    for each in parts:
-        each.mul_((most / (norm + 1e-6)).clamp(max=1.0))
+    for part in parts:
+        part.mul_((most / (norm + 1e-6)).clamp(max=1.0))
     return float(norm)
 
 
@@ -263,18 +265,18 @@ def recomputed(objective: nn.Module, within: Callable[[], AbstractContextManager
 def _recomputing_forward(layer: nn.Module, within: Callable[[], AbstractContextManager[Any]]) -> Any:
     forward = layer.forward
 
-    def run(*given: Any, **named: Any) -> Any:
+    def run(*arguments: Any, **named: Any) -> Any:
         if not torch.is_grad_enabled():
-            return forward(*given, **named)
+            return forward(*arguments, **named)
         if torch.compiler.is_compiling():
-            return checkpoint(forward, *given, use_reentrant=False, **named)
+            return checkpoint(forward, *arguments, use_reentrant=False, **named)
         hooks = hooks_of(layer)
 
-        def under_hooks(*given: Any, **named: Any) -> Any:
+        def under_hooks(*inputs: Any, **named: Any) -> Any:
             with hooked(hooks), within():
-                return forward(*given, **named)
+                return forward(*inputs, **named)
 
-        return checkpoint(under_hooks, *given, use_reentrant=False, **named)
+        return checkpoint(under_hooks, *arguments, use_reentrant=False, **named)
 
     return run
 

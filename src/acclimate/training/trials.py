@@ -96,7 +96,7 @@ def speed_of(
     about  what of the model decides the speed, plain values
     plan   whose precision, pieces and recomputation count; watch: receives the speed
     """
-    length = in_steps(tokens)
+    length = _padded_length(tokens)
     about = {**about, "tokens": length, "precision": plan.precision, "pieces": plan.piece_tokens}
     about |= {"recompute": plan.recompute}
     record, earlier = trial_record(about, lambda: vars(_tried(make(), round(length), plan)))
@@ -243,7 +243,7 @@ def _keep(folder: str, conditions: Mapping[str, Any], measured: Mapping[str, Any
         files.write_json(path, {"of": conditions, "measured": measured})
 
 
-def in_steps(length: float) -> float:
+def _padded_length(length: float) -> float:
     """Return a length of rows in steps of a quarter octave, so that tasks of like lengths share a trial."""
     return float(round(2 ** (round(4 * np.log2(max(length, 1.0))) / 4), 1))
 
@@ -253,6 +253,6 @@ def model_key(model: str | Path) -> str:
 
     Dropout counts: at 0 nothing is drawn, and attention takes another kernel.
     """
-    stated = usable_configuration(model).to_dict()
+    configuration = usable_configuration(model).to_dict()
     ignored = ("_name_or_path", "transformers_version", "id2label", "label2id", "architectures")
-    return settings.digest({name: str(value) for name, value in stated.items() if name not in ignored})[:16]
+    return settings.digest({name: str(value) for name, value in configuration.items() if name not in ignored})[:16]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Rejected
-from acclimate.tasks.formats.hoc import HALLMARKS, by_abstract, hoc_abstracts, hoc_sentences
+from acclimate.tasks.formats.hoc import HALLMARKS, hoc_abstracts, hoc_sentences, join_abstracts
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "blurb" / "hoc"
 
@@ -40,7 +40,7 @@ def test_predictions_for_sentences_are_joined_the_same_way(path):
     sentences = list(hoc_sentences(path, "train"))
     assert [sentence.label for sentence in sentences] == [(HALLMARKS[7],), (), (HALLMARKS[0], HALLMARKS[7]), ()]
     predicted = [(), (HALLMARKS[3],), (HALLMARKS[2], HALLMARKS[3]), ()]
-    assert by_abstract(sentences, predicted) == {"11": (HALLMARKS[2], HALLMARKS[3]), "12": ()}
+    assert join_abstracts(sentences, predicted) == {"11": (HALLMARKS[2], HALLMARKS[3]), "12": ()}
 
 
 @pytest.mark.parametrize("label", ["0_0,1_0", "7", decided().replace("3_0", "3_2"), decided().replace("9_0", "8_0")])

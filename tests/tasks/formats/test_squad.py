@@ -16,10 +16,10 @@ from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.squad import (
     MOVED,
     TRIMMED,
-    by_question,
     golden_answers,
-    of_question,
+    join_questions,
     placed_questions,
+    question_key,
     squad_examples,
 )
 from acclimate.tasks.metrics import METRICS
@@ -172,14 +172,14 @@ def test_synonyms_are_read_in_every_form_of_the_golden_files(answer, tmp_path):
 
 def test_pairs_of_a_question_take_the_golden_answers_and_are_scored_as_one(tmp_path):
     answers = golden_answers(golden(tmp_path, [["ALS"], ["als disease"]]))
-    found, rejected = parted(squad_examples(pairs(tmp_path), group_of=of_question, answers=answers))
+    found, rejected = parted(squad_examples(pairs(tmp_path), group_of=question_key, answers=answers))
     assert rejected == []
     assert {(example.group, example.label, example.spans) for example in found} == {
         ("58a9", ("ALS", "als disease"), ())
     }
-    (question,) = by_question(found)
+    (question,) = join_questions(found)
     assert question == Example("58a9", f"{CONTEXT}{PASSAGE}No.", ("ALS", "als disease"), "Which?", "58a9")
-    _, rejected = parted(squad_examples(pairs(tmp_path), group_of=of_question, answers={}))
+    _, rejected = parted(squad_examples(pairs(tmp_path), group_of=question_key, answers={}))
     assert {each.reason for each in rejected} == {"no answer is stated to '58a9'; add it to the file of answers"}
 
 
@@ -189,8 +189,8 @@ def test_spans_of_a_question_stay_on_their_answers_when_its_contexts_are_joined(
         ("In Łódź or Warsaw?", [asked("58_002", ("Warsaw", 11))]),
         (CONTEXT, [asked("58_003", ("Vistula", 52))]),
     ]
-    found, _ = parted(squad_examples(written(tmp_path / "questions.json", document(*contexts)), group_of=of_question))
-    (question,) = by_question(found)
+    found, _ = parted(squad_examples(written(tmp_path / "questions.json", document(*contexts)), group_of=question_key))
+    (question,) = join_questions(found)
     assert question.text.split(PASSAGE) == [CONTEXT, "In Łódź or Warsaw?"]
     assert question.label == ("Warsaw", "Vistula")
     assert [question.text[start:end] for start, end in question.spans] == ["Warsaw", "Warsaw", "Vistula"]
@@ -215,7 +215,7 @@ def test_every_question_of_the_published_squad_is_read_and_its_own_answers_are_r
     [("BioASQ_trainingdata_9b.json.gz", 5_278, 169, 744), ("derived_train_excl5B.json.gz", 4_337, 0, 667)],
 )
 def test_wrong_offsets_of_the_published_bioasq_are_counted(file, count, wrong, questions):
-    examples, rejected = parted(squad_examples(QA / "bioasq" / file, group_of=of_question))
+    examples, rejected = parted(squad_examples(QA / "bioasq" / file, group_of=question_key))
     assert (len(examples), len(rejected), len({example.group for example in examples})) == (count, wrong, questions)
     assert all("is not at character" in each.reason for each in rejected)
 
@@ -225,8 +225,8 @@ def test_wrong_offsets_of_the_published_bioasq_are_counted(file, count, wrong, q
 def test_every_factoid_question_of_the_published_tests_has_contexts_and_synonyms(year, count, questions):
     answers = golden_answers(QA / "bioasq" / f"{year}B_golden.json.gz")
     path = QA / "bioasq" / f"BioASQ-test-factoid-{year}b.json.gz"
-    examples, rejected = parted(squad_examples(path, group_of=of_question, answers=answers))
-    assert (len(examples), rejected, len(by_question(examples)), len(answers)) == (count, [], questions, questions)
+    examples, rejected = parted(squad_examples(path, group_of=question_key, answers=answers))
+    assert (len(examples), rejected, len(join_questions(examples)), len(answers)) == (count, [], questions, questions)
 
 
 def test_ids_may_be_whole_numbers(tmp_path):

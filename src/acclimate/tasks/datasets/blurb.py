@@ -312,10 +312,10 @@ FOUND_DDI: dict[Split, int] = {"train": 25296, "dev": 2496}
 DDI_CUT = tuple(
     Difference(
         split,
-        found,
+        count,
         "the 624 and 90 files that the paper's text states; its table cuts the same 27,792 pairs at 22,233",
     )
-    for split, found in FOUND_DDI.items()
+    for split, count in FOUND_DDI.items()
 )
 
 DDI = Dataset(

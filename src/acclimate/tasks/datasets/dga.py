@@ -109,7 +109,7 @@ def _reviews(train: Sequence[str], test: Sequence[str], folder: Path, split: Spl
     return aspects.product_reviews(folder, REVIEWS, products[split])
 
 
-def _of_tlm(name: str, ratio: float, note: str = TENTH) -> Form:
+def _tlm_form(name: str, ratio: float, note: str = TENTH) -> Form:
     published = dataset_named(name, tlm.DATASETS).forms[0]
     return Form("re-partition", published.files, partial(repartitioned, published.read, ratio), note)
 
@@ -169,7 +169,7 @@ DATASETS: tuple[Dataset, ...] = (
         "tlm/acl_arc",
         ACL_LABELS,
         {"train": 1520, "test": 421},
-        _of_tlm("ACL-ARC", 0.9, f"{TENTH} 128 of the 421 test texts stand word for word in train."),
+        _tlm_form("ACL-ARC", 0.9, f"{TENTH} 128 of the 421 test texts stand word for word in train."),
         citation="Jurgens et al., TACL 2018.",
         licence=tlm.FREE,
     ),
@@ -178,7 +178,7 @@ DATASETS: tuple[Dataset, ...] = (
         "tlm/scierc_relation",
         AI_LABELS,
         {"train": 2260, "test": 2388},
-        _of_tlm("SciERC", 0.7),
+        _tlm_form("SciERC", 0.7),
         citation="Luan et al., EMNLP 2018.",
         licence=tlm.FREE,
     ),
@@ -187,7 +187,7 @@ DATASETS: tuple[Dataset, ...] = (
         "tlm/chemprot_13class",
         PROTEIN_LABELS,
         {"train": 2667, "test": 7398},
-        _of_tlm(
+        _tlm_form(
             "ChemProt-13",
             0.5,
             f"{TENTH} Six of the thirteen classes keep no training example, and 852 of the 7,398 test items bear one "

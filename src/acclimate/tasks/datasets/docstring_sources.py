@@ -129,7 +129,7 @@ class Docstring:
 
 
 @contextlib.contextmanager
-def without_collector() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """In the block, Python does not search for reference cycles. Syntax trees have none, but so many nodes that the
     search takes a sixth of the time.
     """

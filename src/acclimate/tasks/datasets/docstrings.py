@@ -37,10 +37,10 @@ from acclimate.tasks.datasets.docstring_sources import (
     STANDARD_LIBRARY,
     Docstring,
     masker,
+    pause_collector,
     plain_docstring,
     read_docstrings,
     version,
-    without_collector,
 )
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.tables import read_labelled
@@ -233,7 +233,7 @@ def build_once(path: Path, build: Callable[[Path], None]) -> None:
     """
     if not path.exists():
         mine = process_path(path)  # keeps processes that build at the same time apart
-        with new_directory(mine) as directory, without_collector():
+        with new_directory(mine) as directory, pause_collector():
             build(directory)
         try:
             os.rename(mine, path)
@@ -283,7 +283,7 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     splits = _divide([docstring for docstring in domain if docstring.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
     evaluation = [docstring.text for docstring in domain if docstring.module in tested]
-    domain = _without_copies(
+    domain = _drop_copies(
         [docstring for docstring in domain if docstring.module not in tested], evaluation, "domain", counts
     )
     trained = {example.group for example in splits["train"]}
@@ -293,11 +293,11 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     apart = hold_out(characters, HELDOUT_SHARE, keep=trained)
     heldout = [docstring for docstring in domain if docstring.module in apart]
     domain = [docstring for docstring in domain if docstring.module not in apart]
-    heldout = _without_copies(heldout, [docstring.text for docstring in domain], "heldout", counts)
+    heldout = _drop_copies(heldout, [docstring.text for docstring in domain], "heldout", counts)
     general, unseen = (_distinct(docstrings_of(packages), seen, counts) for packages in (GENERAL, UNSEEN))
-    general = _without_copies(general, [*evaluation, *(docstring.text for docstring in heldout)], "general", counts)
+    general = _drop_copies(general, [*evaluation, *(docstring.text for docstring in heldout)], "general", counts)
     others = [*evaluation, *(docstring.text for docstring in (*general, *domain))]
-    unseen = _without_copies(unseen, others, "general_heldout", counts)
+    unseen = _drop_copies(unseen, others, "general_heldout", counts)
     for name, docstrings in (
         ("domain", domain),
         ("heldout", heldout),
@@ -378,7 +378,7 @@ def _labelled(docstrings: Iterable[Docstring], mask: Callable[[str], str]) -> It
             yield Example(id=docstring.name, text=text, label=rest[0], group=docstring.module)
 
 
-def _without_copies(
+def _drop_copies(
     docstrings: Sequence[Docstring], references: Sequence[str], name: str, counts: Counter[str]
 ) -> list[Docstring]:
     copied = near_duplicates([docstring.text for docstring in docstrings], references)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.datasets.catalogue import Dataset, Difference, Download, ExamplesRead, Form, file_in, held_back
-from acclimate.tasks.formats.squad import by_question, golden_answers, of_question, squad_examples
+from acclimate.tasks.formats.squad import golden_answers, join_questions, question_key, squad_examples
 from acclimate.tasks.metrics import METRICS
 
 MAX_TOKENS = 384  # Table 4
@@ -55,17 +55,17 @@ def _squad(train: str, folder: Path, split: Split) -> ExamplesRead:
 def _bioasq(train: str, folder: Path, split: Split) -> ExamplesRead:
     if split == "test":
         golden = golden_answers(file_in(folder, GOLDEN))
-        rows = list(squad_examples(file_in(folder, TEST), group_of=of_question, answers=golden))
+        rows = list(squad_examples(file_in(folder, TEST), group_of=question_key, answers=golden))
         yield from (row for row in rows if isinstance(row, Rejected))
-        yield from by_question(row for row in rows if isinstance(row, Example))
+        yield from join_questions(row for row in rows if isinstance(row, Example))
         return
     rest, back = _cut(_pairs(train, folder))
-    yield from rest if split == "train" else by_question(back)
+    yield from rest if split == "train" else join_questions(back)
 
 
 def _pairs(train: str, folder: Path) -> ExamplesRead:
     """Return all of BioASQ's training pairs, those of dev's questions too."""
-    return squad_examples(file_in(folder, train), group_of=of_question)
+    return squad_examples(file_in(folder, train), group_of=question_key)
 
 
 def _form_of_bioasq(name: str, train: str, note: str, differences: tuple[Difference, ...] = ()) -> Form:

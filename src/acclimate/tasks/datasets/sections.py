@@ -114,8 +114,8 @@ def descriptions(docstring: Docstring) -> Iterator[Example]:
     A section without a description of FEWEST_WORDS words yields nothing.
     """
     for section, body in sections(docstring.text):
-        found = _items(body) if section in ITEMS else body.split("\n\n")
-        texts = [" ".join(plain_docstring(text).split()) for text in found]
+        passages = _items(body) if section in ITEMS else body.split("\n\n")
+        texts = [" ".join(plain_docstring(text).split()) for text in passages]
         if long := [text for text in texts if len(text.split()) >= FEWEST_WORDS]:
             text = long[0] if section == SUMMARY else min(long, key=lambda text: hashlib.sha256(text.encode()).digest())
             label = SAME.get(section, section)
@@ -133,10 +133,10 @@ def sections(text: str) -> Iterator[tuple[str, str]]:
 
 def _items(body: str) -> Sequence[str]:
     """Return the description of each item: its indented lines, without the line of name and type above them."""
-    found: list[str] = []
+    items: list[str] = []
     for line in body.splitlines():
         if line.strip() and not line[0].isspace():
-            found.append("")
-        elif found:
-            found[-1] += f"\n{line.strip()}"
-    return found
+            items.append("")
+        elif items:
+            items[-1] += f"\n{line.strip()}"
+    return items

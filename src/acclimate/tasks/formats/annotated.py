@@ -109,13 +109,13 @@ def checked(
     if reason := unsound(text):
         return Rejected(place, f"document {shown(id)}: the text {reason}; correct it or leave the document out")
     by_id: dict[str, Mention] = {}
-    for stated in mentions:
-        mention = stated.mention
-        reason = _fault(text, mention, stated.surface)
+    for stated_mention in mentions:
+        mention = stated_mention.mention
+        reason = _fault(text, mention, stated_mention.surface)
         if not reason and mention.id in by_id:
             reason = "a mention before it has the same id; give each another id"
         if reason:
-            return Rejected(stated.place, f"document {shown(id)}, mention {shown(mention.id)}: {reason}")
+            return Rejected(stated_mention.place, f"document {shown(id)}, mention {shown(mention.id)}: {reason}")
         by_id[mention.id] = mention
     sound_relations = []
     for stated_relation in relations:

@@ -120,7 +120,7 @@ class _Members:
         self._count = self._taken = 0
         self._names: set[str] = set()
 
-    def name(self, stated: str, *, folder: bool) -> str:
+    def name(self, member: str, *, folder: bool) -> str:
         """Return the member's name; "" for a member that is not read.
 
         Raises ValueError if the name leads out of the archive, or an earlier member has it.
@@ -128,11 +128,11 @@ class _Members:
         self._count += 1
         if self._count > self._limits.members:
             _refuse(self._path, f"holds more than {self._limits.members:,} members, which is the limit. Divide it")
-        parts = PurePosixPath(stated).parts
+        parts = PurePosixPath(member).parts
         if not parts and folder:
             return ""  # "./", the outermost folder
-        if not parts or stated.startswith("/") or ".." in parts or "\\" in stated or _DRIVE.match(stated):
-            _refuse(self._path, f"the member {shown(stated)} leads out of the archive. It is not opened: pack it anew")
+        if not parts or member.startswith("/") or ".." in parts or "\\" in member or _DRIVE.match(member):
+            _refuse(self._path, f"the member {shown(member)} leads out of the archive. It is not opened: pack it anew")
         name = "/".join(parts)
         if name in self._names:
             _refuse(self._path, f"two members are called {shown(name)}, and one may hide the other. Pack it anew")

@@ -54,8 +54,8 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
     for name, content in files_in(path, endings=ENDINGS, limits=limits):
         any_document = True
         where = named(path) if path.is_file() and name == path.name else f"{named(path)}, {printable(name)}"
-        of = _of_json if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else _of_xml
-        documents = of(content, where, printable(name))
+        read = _read_json if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else _read_xml
+        documents = read(content, where, printable(name))
         none = True
         for document in documents:
             none = False
@@ -66,7 +66,7 @@ def bioc_documents(path: Path, *, type: str = "type", limits: ArchiveLimits = LI
         raise ValueError(f"{named(path)}: nothing there ends in {' or '.join(ENDINGS)}. Name another file or folder")
 
 
-def _of_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
+def _read_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
     try:
         value = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -87,7 +87,7 @@ def _of_json(content: bytes, where: str, name: str) -> Iterator[_Values]:
             raise ValueError(f"{where}: {shown(node)} is neither a collection nor a document of BioC's. Name another")
 
 
-def _of_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
+def _read_xml(content: bytes, where: str, name: str) -> Iterator[_Values]:
     for tree, lines in elements([content], "document", where=where, root="collection"):
         yield _as_json(tree, lines, name)
 
@@ -131,7 +131,7 @@ def _document(document: _Values, type: str) -> Annotated | Rejected:
                     unread[f"relation of {len(nodes)}"] += 1
     except _UnfitError as error:
         return error.rejected
-    relation_ids -= {stated.mention.id for stated in mentions}
+    relation_ids -= {stated_mention.mention.id for stated_mention in mentions}
     of_mentions = [
         relation
         for relation in relations

@@ -109,15 +109,15 @@ def _mention(entity: dict[str, str], document: str, sentence: str, start: int) -
     offsets, surface = entity["charOffset"], entity["text"]
     if not _OFFSETS.fullmatch(offsets):
         raise ValueError(f"the offsets {shown(offsets)} are not such as 0-6 or 0-6;12-17; correct the file")
-    stated = [[int(offset) for offset in stretch.split("-")] for stretch in offsets.split(";")]
+    ranges = [[int(offset) for offset in stretch.split("-")] for stretch in offsets.split(";")]
     for shift in (0, -1, 1):
-        parts = [sentence[max(first + shift, 0) : last + shift + 1] for first, last in stated]
+        parts = [sentence[max(first + shift, 0) : last + shift + 1] for first, last in ranges]
         if "".join("".join(parts).split()) == "".join(surface.split()):
             surface = " ".join(parts)  # the file joins parts without a space if the text has a hyphen
             break
     else:
         shift = 0
-    spans = tuple((start + first + shift, start + last + shift + 1) for first, last in stated)
+    spans = tuple((start + first + shift, start + last + shift + 1) for first, last in ranges)
     return Mention(_short(entity["id"], document), entity["type"], spans), surface
 
 

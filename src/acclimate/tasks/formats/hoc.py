@@ -47,11 +47,11 @@ def hoc_abstracts(path: Path, split: Split, *, limits: ReadLimits = LIMITS) -> I
     texts: dict[str, list[str]] = {}
     for sentence in sentences:
         texts.setdefault(sentence.group, []).append(sentence.text)
-    for abstract, label in by_abstract(sentences, [sentence.label for sentence in sentences]).items():
+    for abstract, label in join_abstracts(sentences, [sentence.label for sentence in sentences]).items():
         yield Example(abstract, " ".join(texts[abstract]), label, None, abstract)
 
 
-def by_abstract(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[str, tuple[str, ...]]:
+def join_abstracts(sentences: Sequence[Example], labels: Sequence[Label]) -> dict[str, tuple[str, ...]]:
     """Return abstract -> the sorted classes of all its sentences. labels: gold or predicted labels of the sentences."""
     hallmarks: dict[str, set[str]] = {}
     for sentence, label in zip(sentences, labels, strict=True):

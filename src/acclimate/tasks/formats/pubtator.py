@@ -82,7 +82,7 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
     ids: dict[str, None] = {}
     mentions: list[StatedMention] = []
     bearers: defaultdict[str, list[str]] = defaultdict(list)  # concept -> ids of its mentions
-    stated: list[tuple[str, list[str]]] = []
+    relation_lines: list[tuple[str, list[str]]] = []
     for number, line in lines:
         place = f"{name}:{number}"
         if text := _TEXT.fullmatch(line):
@@ -101,7 +101,7 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
                 if concept.strip() not in _NONE and id not in bearers[concept.strip()]:
                     bearers[concept.strip()].append(id)
         elif len(fields) >= 4 and not _OFFSET.fullmatch(fields[1]):
-            stated.append((place, fields))
+            relation_lines.append((place, fields))
         else:
             return Rejected(
                 place,
@@ -113,7 +113,7 @@ def _document(name: str, lines: _Lines) -> Annotated | Rejected:
                 place, f"the line is of document {shown(fields[0])}, but stands in {shown(next(iter(ids)))}"
             )
     relations: list[StatedRelation] = []
-    for place, fields in stated:
+    for place, fields in relation_lines:
         missing = [concept for concept in fields[2:4] if concept not in bearers]
         if missing:
             return Rejected(place, f"the relation {shown(fields[1])} names {shown(missing[0])}, which no mention bears")

@@ -5,8 +5,8 @@ data -> articles (title, paragraphs) -> context, qas (id, question, answers) -> 
 
 BioASQ's factoid questions in this form are pairs: a question occurs once for each of its contexts, with the id
 `<question>_<number>`. Test questions have no answers in it. Their answers are in the golden file (questions -> id,
-type, exact_answer), as synonyms that need not occur in a context. `by_question` makes one example from the pairs of a
-question, because questions are scored.
+type, exact_answer), as synonyms that need not occur in a context. `join_questions` makes one example from the pairs of
+a question, because questions are scored.
 
 If one answer of a question cannot be used, the whole question is rejected, with its id; so is a question of SQuAD 2.0
 without an answer (`is_impossible`).
@@ -38,12 +38,12 @@ TRIMMED = "answers freed of spaces at their ends"
 _Group = Callable[[str, str], str]
 
 
-def of_article(title: str, id: str) -> str:
+def article_key(title: str, id: str) -> str:
     """Return the group of a question of SQuAD: its article, all of which goes into one split."""
     return title
 
 
-def of_question(title: str, id: str) -> str:
+def question_key(title: str, id: str) -> str:
     """Return the group of a pair of BioASQ: the question, whose id all its pairs begin with."""
     return id.rpartition("_")[0] or id
 
@@ -51,7 +51,7 @@ def of_question(title: str, id: str) -> str:
 def squad_examples(
     path: Path,
     *,
-    group_of: _Group = of_article,
+    group_of: _Group = article_key,
     answers: Mapping[str, tuple[str, ...]] | None = None,
     limits: ArchiveLimits = LIMITS,
 ) -> Iterator[Example | Rejected]:
@@ -72,7 +72,7 @@ def squad_examples(
 def placed_questions(
     path: Path,
     *,
-    group_of: _Group = of_article,
+    group_of: _Group = article_key,
     answers: Mapping[str, tuple[str, ...]] | None = None,
     limits: ArchiveLimits = LIMITS,
     way_out: str = FETCH,
@@ -110,20 +110,20 @@ def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, t
             raise ValueError(f"{name}, question {number}: has no id: {shown(question)}. Correct it")
         if question.get("type") != "factoid":
             continue
-        stated = question.get("exact_answer")
+        answer = question.get("exact_answer")
         # by year, a list with one list for each synonym, a list of all synonyms, or one text
-        listed = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+        listed = [answer] if isinstance(answer, str) else answer if isinstance(answer, list) else []
         synonyms = [text for synonym in listed for text in (synonym if isinstance(synonym, list) else [synonym])]
         if not synonyms or not all(isinstance(text, str) for text in synonyms):
             raise ValueError(
-                f"{name}, question {question['id']}: the exact_answer is {shown(stated)}, where texts are needed. "
+                f"{name}, question {question['id']}: the exact_answer is {shown(answer)}, where texts are needed. "
                 f"Correct it, or leave the question out"
             )
         golden[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
     return golden
 
 
-def by_question(pairs: Iterable[Example]) -> list[Example]:
+def join_questions(pairs: Iterable[Example]) -> list[Example]:
     """Return one example for each question (group) of the pairs, in the order in which they first occur.
 
     Its id is that of the question, its text the different contexts with `PASSAGE` between them, its label all answers.

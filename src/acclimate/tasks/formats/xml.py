@@ -46,17 +46,17 @@ def elements(
 def hyperpartisan_examples(folder: Path, *, limits: ReadLimits = LIMITS) -> Iterator[Example | Rejected]:
     """Yield an Example or a Rejected for each article; the text is its title and its text without tags."""
     articles, truth = file_in(folder, ARTICLES), file_in(folder, LABELS)
-    stated = {
+    labels = {
         article.get("id", ""): article.get("hyperpartisan", "")
         for article, _ in elements(read_blocks(truth, limits), "article", where=named(truth), root="articles")
     }
     for article, lines in elements(read_blocks(articles, limits), "article", where=named(articles), root="articles"):
         place, id = f"{printable(articles.name)}:{lines[article]}", article.get("id", "")
-        if id not in stated:
+        if id not in labels:
             yield Rejected(place, f"{LABELS} has no label for the article {id!r}; fetch both files again")
             continue
         text = " ".join(" ".join([article.get("title", ""), *article.itertext()]).split())
-        yield example_of(place, id, text, stated[id], one_of(CLASSES))
+        yield example_of(place, id, text, labels[id], one_of(CLASSES))
 
 
 class _ElementReader:

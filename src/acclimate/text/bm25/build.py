@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 import numpy as np
 
 from acclimate.core.files import DamagedError, locked, new_directory, write_json
-from acclimate.core.machines import in_turn, processors
+from acclimate.core.machines import map_threads, processors
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.index import FACTS, VERSION, Index, UnreadableError, checked_facts
 from acclimate.text.bm25.postings import BLOCK, FREQUENT, GROUP, Formula, PostingsRun, place_cells, place_postings
@@ -203,7 +203,7 @@ def spill(
 
     runs, texts = [], 0
     with open(directory / RUNS, "wb") as file, open(directory / "lengths.bin", "wb") as lengths:
-        for hashes, begins, spellings, sizes, places, times, part_lengths in in_turn(
+        for hashes, begins, spellings, sizes, places, times, part_lengths in map_threads(
             work, column_batches(columns, _BATCH, BLOCK), threads
         ):
             numbers = vocabulary.number(hashes, begins, spellings)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from acclimate.core.files import MANIFEST, DamagedError, read_json, sha256_of
-from acclimate.core.machines import in_turn, processors
+from acclimate.core.machines import map_threads, processors
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.text.bm25.words import UNICODE, fold_of, packed_texts
 
@@ -99,7 +99,7 @@ class Index:
             return (*hits, counts)
 
         parts = []
-        for part in in_turn(work, range(0, len(queries), chunk), threads or processors()):
+        for part in map_threads(work, range(0, len(queries), chunk), threads or processors()):
             parts.append(part)
             watch(Progress("search", min(len(parts) * chunk, len(queries)), len(queries), "queries"))
             counted += part[3]

@@ -368,8 +368,8 @@ def _index(path: Path, sealed: str) -> Index:
     return open_index(path, hashed=0)
 
 
-def write_shard_facts(path: Path, stated: dict[str, Any]) -> None:
-    facts = {"version": _VERSION, **stated}
+def write_shard_facts(path: Path, record: dict[str, Any]) -> None:
+    facts = {"version": _VERSION, **record}
     write_json(path / FACTS, {**facts, "hash": digest(facts)})
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from acclimate.core.machines import in_turn, processors
+from acclimate.core.machines import map_threads, processors
 
 if TYPE_CHECKING:
     from acclimate.text.overlap.search import Holders, Shingles
@@ -115,7 +115,7 @@ class References:
         text. At most 1,000 candidates of a text are compared.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, result in in_turn(self._look, _batches(texts), threads or processors()):
+        for batch, result in map_threads(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, result, reported, most)
 
     def cover(
@@ -153,17 +153,17 @@ class References:
         known = np.zeros(len(numbers), np.uint8)
         hashes, begins = different_shingles_of_texts(self._index.symbols, self._index.text_begins)
         look = partial(self._look_for, shingles=Shingles(hashes, begins, self._least), holders=holders, share=share)
-        for batch, every, similar in in_turn(look, _batches(texts), threads or processors()):
+        for batch, every, similar in map_threads(look, _batches(texts), threads or processors()):
             labels = np.array([label for _, _, label in batch], np.int64)
             # a batch knows nothing of those before it: what is known of an item from them is no news
             bits_F = ALL_KINDS << every[:, 2] & ALL_KINDS  # as `reported.items` has them
             bits_F |= (labels[every[:, 0]] == holders.labels[every[:, 1]]) * bits_F << SAME_LABEL
             news_F = (every[:, 4] > 0) | (known[every[:, 1]] & bits_F != bits_F)
             np.bitwise_or.at(known, every[:, 1], bits_F.astype(np.uint8))
-            found, similarities = every[news_F], similar[news_F]
-            order = np.lexsort((numbers[found[:, 1]], -similarities, found[:, 2], found[:, 0]))
-            ordered = zip(found[order].tolist(), similarities[order].tolist(), strict=True)
-            of_texts = {text: list(those) for text, those in itertools.groupby(ordered, key=lambda each: each[0][0])}
+            matches, similarities = every[news_F], similar[news_F]
+            order = np.lexsort((numbers[matches[:, 1]], -similarities, matches[:, 2], matches[:, 0]))
+            ordered = zip(matches[order].tolist(), similarities[order].tolist(), strict=True)
+            of_texts = {text: list(those) for text, those in itertools.groupby(ordered, key=lambda match: match[0][0])}
             for place, (name, scanned, _) in enumerate(batch):
                 those = of_texts.get(place, ())
                 beginning = _beginning(scanned) if those else ""
@@ -205,10 +205,10 @@ class References:
 
         packed = pack_texts([text for _, text, _ in batch])
         labels = np.array([label for _, _, label in batch], np.int64)
-        found, similarities = cover_texts(
+        matches, similarities = cover_texts(
             *packed, folding_table(), labels, self._index, self._grams, shingles, holders, share
         )
-        return batch, found, similarities
+        return batch, matches, similarities
 
     def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""

@@ -386,7 +386,7 @@ def cover_texts(
     shingles  of the index's texts
     share     least share of an item's runs of words for the kind RUNS; with less it is FEW_RUNS
 
-    Returns found (F, 5), text, item, kind, first run, 1 if it is the text's first of that group and kind; and (F,)
+    Returns matches (F, 5), text, item, kind, first run, 1 if it is the text's first of that group and kind; and (F,)
     the similarities.
     """
     longest = longest_text(begins)
@@ -406,7 +406,7 @@ def cover_texts(
     for item in range(len(holders.labels)):
         if holders.labels[item] < 0:
             reported.items[item] = ALL_KINDS << SAME_LABEL  # nothing is to be found out about its label
-    found, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), np.int64(0)
+    matches, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), np.int64(0)
     for text in range(len(labels)):
         for weakest in range(4):
             reported.groups[weakest] = 0
@@ -417,14 +417,14 @@ def cover_texts(
         sharers = share_runs(hits, hit_count, grams, marks)
         if exact >= 0:
             marks.near[exact] = text + 1
-            found, similarities, count = report(
-                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, reported, found, similarities, count
+            matches, similarities, count = report(
+                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, reported, matches, similarities, count
             )
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
             for band in range(len(bands.numbers)):
                 bands.numbers[band] = number_of_band(signature, band, index)
-            found, similarities, count = compare(
+            matches, similarities, count = compare(
                 text,
                 symbols[:length],
                 signature,
@@ -436,7 +436,7 @@ def cover_texts(
                 marks,
                 bands,
                 reported,
-                found,
+                matches,
                 similarities,
                 count,
             )
@@ -444,11 +444,11 @@ def cover_texts(
             if marks.near[other] != text + 1:
                 runs, gram = marks.shared[other] / grams.counts[other], marks.first[other]
                 kind = RUNS if runs >= share else FEW_RUNS
-                found, similarities, count = report(
-                    text, other, kind, gram, runs, labels[text], holders, reported, found, similarities, count
+                matches, similarities, count = report(
+                    text, other, kind, gram, runs, labels[text], holders, reported, matches, similarities, count
                 )
             marks.shared[other] = 0
-    return found[:count].copy(), similarities[:count].copy()
+    return matches[:count].copy(), similarities[:count].copy()
 
 
 @part
@@ -464,13 +464,13 @@ def compare(
     marks: Any,
     bands: Any,
     reported: Any,
-    found: Any,
+    matches: Any,
     similarities: Any,
     count: Any,
 ) -> Any:
     """Report the near-duplicates of one text that are news, and mark them as near; return the arrays, grown.
 
-    sharers  number of the index's texts in `marks.sharing`; count: of matches in `found` and `similarities`
+    sharers  number of the index's texts in `marks.sharing`; count: of matches in `matches` and `similarities`
     """
     lowest, table, size, dissimilar = np.empty(BINS, np.uint8), np.empty(0, np.uint64), 0, 0
     lowest_bytes(signature, lowest)
@@ -489,7 +489,7 @@ def compare(
                 marks.near[other] = text + 1  # perhaps; as a sharer of runs it would be no news either
                 continue
             if dissimilar == DISSIMILAR:
-                return found, similarities, count
+                return matches, similarities, count
             if agreeing(lowest, index.signatures[other]) < index.least:
                 continue
             if not size:
@@ -500,10 +500,10 @@ def compare(
                 dissimilar += 1
                 continue
             marks.near[other] = text + 1
-            found, similarities, count = report(
-                text, other, NEAR, NO_RUN, jaccard, label, holders, reported, found, similarities, count
+            matches, similarities, count = report(
+                text, other, NEAR, NO_RUN, jaccard, label, holders, reported, matches, similarities, count
             )
-    return found, similarities, count
+    return matches, similarities, count
 
 
 @part
@@ -599,7 +599,7 @@ def report(
     label: Any,
     holders: Any,
     reported: Any,
-    found: Any,
+    matches: Any,
     similarities: Any,
     count: Any,
 ) -> Any:
@@ -611,20 +611,20 @@ def report(
             bits |= bits << SAME_LABEL
         if reported.items[item] & bits == bits and not first:
             continue
-        if count == len(found):
+        if count == len(matches):
             more, more_similarities = np.empty((2 * count, 5), np.int64), np.empty(2 * count, np.float64)
             for place in range(count):  # a slice takes three seconds to compile
                 for column in range(5):
-                    more[place, column] = found[place, column]
+                    more[place, column] = matches[place, column]
                 more_similarities[place] = similarities[place]
-            found, similarities = more, more_similarities
-        found[count, 0], found[count, 1], found[count, 2], found[count, 3] = text, item, kind, gram
-        found[count, 4], similarities[count] = first, similarity
+            matches, similarities = more, more_similarities
+        matches[count, 0], matches[count, 1], matches[count, 2], matches[count, 3] = text, item, kind, gram
+        matches[count, 4], similarities[count] = first, similarity
         count += 1
         for weaker in range(kind, 4):
             reported.groups[weaker] |= holders.groups[item]
         reported.items[item] |= bits
-    return found, similarities, count
+    return matches, similarities, count
 
 
 def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

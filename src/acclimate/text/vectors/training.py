@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from acclimate.core.machines import in_turn, processors
+from acclimate.core.machines import map_threads, processors
 from acclimate.core.types import Progress, Watch, counted, unwatched
 from acclimate.text.vectors.files import END, NEGATIVE_SAMPLING, Bin, Vec, open_bin, open_vec
 from acclimate.text.vectors.kernels import WHOLE, random_vectors, subwords, train_lines
@@ -282,7 +282,7 @@ def train_rows(
         return int(epoch * len(numbers) + last), pairs, loss
 
     threads = settings.threads or processors()
-    for done, pairs, loss in in_turn(work, range(settings.epochs * (len(cuts) - 1)), threads):
+    for done, pairs, loss in map_threads(work, range(settings.epochs * (len(cuts) - 1)), threads):
         if not math.isfinite(loss):
             raise _diverged(rate, done, total)
         values = {"loss": loss / pairs} if pairs else {}
