@@ -136,7 +136,7 @@ from acclimate.models.lora import LoraAdapters, require_peft
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.chance import by_far, guesses
-from acclimate.tasks.prepared import Prepared, open_prepared
+from acclimate.tasks.prepared import Prepared, open_prepared, with_dev_rows
 from acclimate.tasks.rows import SPANS, WORD, cut_off, emptied, encode_rows, encoded, read_at_places, with_labels
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Decision, decide, has_threshold
@@ -154,7 +154,9 @@ if TYPE_CHECKING:
 
 # the weights of a look, by its step and 16 digits of the file's hash; while it runs
 BEST = "best-{}-{}.safetensors"
-CHOSEN = "chosen.json"  # steps of the looks that were chosen, and what their weights score on dev in float32
+# steps of the looks that were chosen, what their weights score on dev in float32, and the shift of the outputs by which
+# dev moved rare classes; null if it moved none
+CHOSEN = "chosen.json"
 DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
 LOOKED = "tried-{}.json"  # all predictions among which a look chose, by its step; while it runs
 DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
@@ -218,6 +220,36 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
         files.write_record(out / LEARNT, about)
     done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
+    return done
+
+
+def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
+    """Repeat the fine-tuning in `tuned` on the rows of train and dev together, and write `out/checkpoint`.
+
+    The weights are the mean of those at the same shares of the steps as the looks that dev chose in `tuned`, and the
+    threshold is the one that dev chose there. So no row decides anything here, and the model has no score of its own.
+    An epoch has more rows, and the run so many more steps. Raises ValueError where an earlier release wrote `tuned`.
+    """
+    task = with_dev_rows(open_prepared(recipe.task), out / "data")
+    repeated = replace(recipe, task=task.path)
+    _, sources = _inputs(repeated)
+    if done := finished(out, recipe, sources):
+        _clear(out)
+        return done
+    chosen = _left_by(tuned, CHOSEN)
+    if "shift" not in chosen:
+        raise ValueError(f"{tuned / CHOSEN}: 'shift' is missing: another release wrote this")
+    if (learnt := files.read_record(tuned / LEARNT))["again"] and learnt["counts"]:
+        repeated = once_more(repeated, learnt["attempt_rate"])
+    width, rows = configuration_of(recipe.model).hidden_size, open_prepared(recipe.task).sizes["train"]
+    steps = plan_of(repeated, rows, width).steps
+    run = Retraining(repeated, task, out, watch, [step / steps for step in chosen["averaged"]])
+    run.train()
+    run.choose()
+    if chosen["shift"] is not None:
+        shift(run.model, -np.asarray(chosen["shift"], dtype=np.float32))
+    done = write_checkpoint(out, run.model, run.tokenizer, recipe, sources)
+    _clear(out)
     return done
 
 
@@ -554,6 +586,43 @@ class Tuning:
         return bool(ranks.agree(any(rises)))
 
 
+class Retraining(Tuning):
+    """A fine-tuning whose weights are the mean of those at fixed shares of its steps, whatever they score on dev."""
+
+    def __init__(
+        self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch, shares: Sequence[float]
+    ) -> None:
+        super().__init__(replace(recipe, choose="best", averaged=len(shares)), task, out, watch)
+        self.averaged = {max(1, round(share * self.plan.steps)) for share in shares}
+        self.looks.keep = len(self.averaged)
+
+    def train(self) -> None:
+        """Train up to the last of these shares."""
+
+        def after(step: Step) -> dict[str, float]:
+            with folded(self.model, self.scale):
+                self.looks.add(step.number, Look(0.0, 0.0, []), self.model)
+            return {}
+
+        run(
+            self.objective(),
+            self.stream(),
+            self.plan,
+            self.out,
+            stage="train on all rows",
+            watch=self.watch,
+            after=after,
+            looks=self.averaged,
+            ended=lambda: self.looks.now >= max(self.averaged),
+        )
+
+    def choose(self) -> None:
+        """Put the mean weights into the model, adapters among them."""
+        self.looks.load(self.model)
+        if self.adapters:
+            self.adapters.merge()
+
+
 @torch.no_grad()
 def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
     """Set the biases of the output layer to the log odds of the labels' frequencies in the rows: log r / (1 - r).
@@ -847,7 +916,9 @@ class DevLooks:
         """Write the look at dev of the chosen weights. steps: those of the looks that they are the mean of"""
         if ranks.is_first():
             files.write_record(self.out / PREDICTED_DEV, look.predicted)
-            files.write_record(self.out / CHOSEN, {"averaged": steps, "dev": look.score, "loss": look.loss})
+            shift_C = look.decision.shift_C.tolist() if look.decision and look.decision.note else None
+            record = {"averaged": steps, "dev": look.score, "loss": look.loss, "shift": shift_C}
+            files.write_record(self.out / CHOSEN, record)
 
 
 def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.core.types import SUB_WORDS, Split
+from acclimate.core.types import SUB_WORDS, Split, Watch
 from acclimate.data.examination import Examination
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import RESULT, Job
@@ -210,8 +210,8 @@ class Design:
     measured              (cell, directory) -> more facts, once the cell has run
     study                 its name in STUDIES (studies/__init__.py); "": it is a race, or a user's study
     follows               True if it goes on in the directory of a study that has ended, whose plan stands
-    completed             (outcome, what the searches fine-tuned, directory) -> the outcome with what only this study
-                          records, such as the facts of a race
+    completed             (outcome, what the searches fine-tuned, directory, watch) -> the outcome with what only this
+                          study records, such as the facts of a race
     """
 
     name: str
@@ -236,7 +236,7 @@ class Design:
     follows: bool = False
     refitted: Callable[[str], Search] | None = None
     measured: Callable[[Cell, Path], Mapping[str, Any]] = no_facts
-    completed: Callable[[Outcome, Sequence[FineTuned], Path], Outcome] | None = None
+    completed: Callable[[Outcome, Sequence[FineTuned], Path, Watch], Outcome] | None = None
 
     def named(self, text: str) -> str:
         """Return the text with the names of models in place of their keys."""

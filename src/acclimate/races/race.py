@@ -43,6 +43,7 @@ from acclimate.races.lengths import ADAPTING
 from acclimate.races.outcome import Outcome, choose, probe_row
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
+from acclimate.races.retraining import retrain
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.races.work import checkpoint_of
@@ -353,7 +354,14 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
 
 
 def _completed(
-    outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None, margin: float
+    outcome: Outcome,
+    tuned: Sequence[FineTuned],
+    out: Path,
+    watch: Watch,
+    *,
+    command: str,
+    budget: Budget | None,
+    margin: float,
 ) -> Outcome:
     """Return the outcome with the facts of the race, and write its models: `out/use`, `out/encoder`, `out/baseline`.
 
@@ -379,7 +387,7 @@ def _completed(
         for name in (choice.contestant, choice.encoder)
         if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
     }
-    baseline, unadapted = found.entries.baseline, found.entries.unadapted
+    baseline = found.entries.baseline
     fitted = {name: result_of(job, out) for name, job in found.entries.untuned.items()}
     # all of these are there, unless a training on the usual split failed or learnt nothing
     there = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
@@ -401,27 +409,42 @@ def _completed(
         "folds": folds,
     }
     about["handed_over"] = _on_refit(called, found, USE if trained == use else ENCODER, seeds) if folds else ""
+    checkpoints = {name: found.tuned[name][seed] for name, seed in seeds.items()}
+    if use in seeds and not folds and found.entries.recipe.retrain:
+        checkpoints[use], about["handed_over"] = retrain(checkpoints[use], found, out, budget=budget, watch=watch)
     complete = with_facts(outcome, found, out, **about)
     if ranks.is_first():
-        task = found.entries.materials.task
-        encoders = {place: name for place, name in ((USE, use), (ENCODER, trained)) if name in seeds}
-        if trained == use:
-            encoders.pop(ENCODER, None)
-        for place, name in encoders.items():
-            record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
-            _hand_over(found.tuned[name][seeds[name]], out / place, out, record)
-        if use in unadapted:
-            encoders[USE] = use
-            record = {"contestant": use, "seed": 0, "task": _input_of(task, out)}
-            hand_over: Any = partial(_hand_over_combined, task=task) if use == COMBINED else _hand_over
-            hand_over(unadapted[use], out / USE, out, record)
-        fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
-        if baseline is not None:
-            hand_over_baseline(baseline, task, out, places=fits)
-        for place in {*PLACES} - {*encoders, *fits}:  # of an earlier race in this directory
-            shutil.rmtree(out / place, ignore_errors=True)
+        _hand_over_models(use, trained, checkpoints, seeds, entries=found.entries, out=out)
     ranks.wait()
     return complete
+
+
+def _hand_over_models(
+    use: str, encoder: str, checkpoints: Mapping[str, Job], seeds: Mapping[str, int], *, entries: Entries, out: Path
+) -> None:
+    """Write the models of the race: those to use, of the best encoder, and of the baseline. Remove those of an earlier
+    race in the directory.
+
+    use, encoder        names of contestants, the best encoder's to be handed over beside the one to use
+    checkpoints, seeds  contestant -> the job whose checkpoint is handed over, and its seed
+    """
+    task, baseline = entries.materials.task, entries.baseline
+    encoders = {place: name for place, name in ((USE, use), (ENCODER, encoder)) if name in seeds}
+    if encoder == use:
+        encoders.pop(ENCODER, None)
+    for place, name in encoders.items():
+        record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
+        _hand_over(checkpoints[name], out / place, out, record)
+    if use in entries.unadapted:
+        encoders[USE] = use
+        record = {"contestant": use, "seed": 0, "task": _input_of(task, out)}
+        hand_over: Any = partial(_hand_over_combined, task=task) if use == COMBINED else _hand_over
+        hand_over(entries.unadapted[use], out / USE, out, record)
+    fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
+    if baseline is not None:
+        hand_over_baseline(baseline, task, out, places=fits)
+    for place in {*PLACES} - {*encoders, *fits}:
+        shutil.rmtree(out / place, ignore_errors=True)
 
 
 def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:

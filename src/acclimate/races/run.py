@@ -116,7 +116,7 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
     if design.refitted is not None:
         tuned = [*tuned, _refitted(design.refitted(encoder_to_train(results, design.race.margin)), out, watch)]
     if design.completed is not None:
-        outcome = design.completed(outcome, tuned, out)
+        outcome = design.completed(outcome, tuned, out, watch)
     if ranks.is_first():
         write_outcome(outcome, out)
     ranks.wait()

@@ -373,7 +373,14 @@ def _smaller(task: Prepared, size: int) -> Prepared:
 
 
 def _completed(
-    outcome: Outcome, tuned: Sequence[Any], out: Path, *, raced: Outcome | None, names: Sequence[str], size: int
+    outcome: Outcome,
+    tuned: Sequence[Any],
+    out: Path,
+    watch: Watch,
+    *,
+    raced: Outcome | None,
+    names: Sequence[str],
+    size: int,
 ) -> Outcome:
     """Return the outcome with the race's fine-tunings on all rows. names: of the models; none if none is fine-tuned"""
     assert raced is not None
