@@ -279,7 +279,7 @@ def test_every_verb_is_among_the_commands_that_are_refused():
 
 
 # Recipes that refuse settings which contradict each other -> a command with such settings. It is refused before a model
-# is read, but only once torch is imported: which settings go together stands in the recipes, whose modules need it.
+# is read, but only once the recipes are imported: they say which settings go together.
 CONTRADICTING = {
     "Plan": "adapt mlm plan.schedule=stable",
     "MlmRecipe": "adapt mlm plan.steps=300",

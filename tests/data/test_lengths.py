@@ -6,10 +6,12 @@ import pytest
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
+from acclimate.core.types import Example
 from acclimate.data import lengths
 from acclimate.data.examination import Lengths, Pieces
 from acclimate.models.configuration import longest_input
 from acclimate.models.encoder import load_tokenizer, save_model
+from acclimate.tasks.rows import encode_rows
 from families import FAMILIES
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -174,3 +176,16 @@ def test_a_fast_tokenizer_without_tokenizer_file_comes_by_way_of_transformers(tm
     by = lengths.reader(str(tmp_path / "model"))
     assert (by.reads, by.unknown) == (64, 1)
     assert pieces_of(by, "naloxone").per_word == 3
+
+
+@pytest.mark.parametrize("kind", ["sequence", "score", "tokens"])
+@pytest.mark.parametrize("paired", [False, True])
+def test_lengths_of_rows_are_those_of_the_rows_that_training_reads(model, kind, paired):
+    words = ("the", "heart", "naloxone", "abcd", "zz")
+    examples = [
+        Example(str(size), " ".join(words[:5] * size), "", pair="the heart" if paired and size % 2 else None)
+        for size in range(1, 9)
+    ]
+    found = lengths.row_lengths(examples, kind, 24, lengths.reader(str(model)))
+    assert found.tolist() == encode_rows(examples, load_tokenizer(model), 24, kind).lengths.tolist()
+    assert found.max() == 24

@@ -28,14 +28,8 @@ def dry_run(place: Path, *arguments: str) -> tuple[str, list[str]]:
     """What `race --dry-run` prints, and which of these libraries it loads."""
     command = ["race", "train.csv", "--dry-run", *arguments]
     environment = {**os.environ, "ACCLIMATE_CACHE": str(place / "cache")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *command],
-        cwd=place,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    started = [sys.executable, "-c", SCRIPT, *command]
+    done = subprocess.run(started, cwd=place, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:] + done.stdout[-2000:]
     said, _, loaded = done.stdout.rpartition("loaded:")
     return said, loaded.split()

@@ -1,6 +1,6 @@
 """Dataclasses of settings as plain data, from which the help and docs/settings.md are made.
 
-A command checks settings against this data before it imports the dataclasses, whose modules load torch.
+A command checks settings against this data before it imports the dataclasses.
 
     {"MlmRecipe": {"about": ..., "fields": {"masking": {"type": "float", "default": 0.15, "help": ...}, ...}}, ...}
 

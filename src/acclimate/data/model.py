@@ -79,6 +79,7 @@ def _directory(model: str) -> Path:
 def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
     """Return name -> shape of the weights; None if no headers can be read: the weights are pickled, or on the hub."""
     import huggingface_hub as hub
+    from huggingface_hub import errors
 
     headers = weight_headers(directory).items()
     shapes = {name: shape for name, (kind, shape) in headers if kind.startswith(("F", "BF"))}  # not position ids
@@ -86,7 +87,7 @@ def _shapes(directory: Path, model: str) -> dict[str, tuple[int, ...]] | None:
         return shapes or None
     if not hub_answers():
         return None
-    refusals: tuple[type[Exception], ...] = (*failures(), hub.errors.NotASafetensorsRepoError)
+    refusals: tuple[type[Exception], ...] = (*failures(), errors.NotASafetensorsRepoError)
     try:
         metadata = hub.get_safetensors_metadata(model)
     except refusals:

@@ -1,4 +1,4 @@
-"""`Method`: all that the rest of the package knows of a method of adapting. Its value stands at the end of its file.
+"""`Method`: all that the rest of the package knows of a method of adapting. methods/recipes/ has the values.
 
 Who may race, what is checked beforehand, what a stage costs and what the command line offers follow from these values.
 """

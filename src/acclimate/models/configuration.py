@@ -130,14 +130,12 @@ def usable_configuration(model: str | PathLike[str]) -> PreTrainedConfig:
     check_weights(where)
     config = configuration_of(where)
     load_tokenizer(where)
-    names = {*config.to_dict(), *config.attribute_map}
-    content = json.dumps(
-        {"of": conditions, "fields": {name: getattr(config, name, None) for name in names}}, default=str
-    )
+    aliases = {name: getattr(config, name) for name in config.attribute_map if hasattr(config, name)}
+    content = json.loads(json.dumps({"of": conditions, "fields": aliases | config.to_dict()}, default=str))
     with suppress(OSError):  # a model is checked without a cache, too
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, json.loads(content))
-    return cast("PreTrainedConfig", Configuration(**json.loads(content)["fields"]))
+        write_json(path, content)
+    return cast("PreTrainedConfig", Configuration(**content["fields"]))
 
 
 def transformers_configuration(config: PreTrainedConfig) -> PreTrainedConfig:

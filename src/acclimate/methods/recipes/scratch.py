@@ -54,7 +54,7 @@ class ScratchRecipe:
     # the encoder
     model: str = ""  # checkpoint to go on with, its vocabulary included (the paper's mixed domain); "": random weights
     architecture: Architecture = "bert"  # family of the new encoder
-    size: Size = ""  # a name for layers, hidden and heads together (models/encoder.py)
+    size: Size = ""  # a name for layers, hidden and heads together (models/configuration.py)
     layers: Layers | None = None  # layers of the new encoder; None: 12, or those of `size`
     hidden: Hidden | None = None  # width of the new encoder, a multiple of `heads`; None: 768, or that of `size`
     heads: Heads | None = None  # attention heads of a layer; None: 12, or those of `size`
