@@ -157,7 +157,7 @@ def test_domain_methods_need_text_of_the_domain(toy_race):
 def test_dga_races_with_all_others_where_the_heads_are_known(toy_race):
     raw = {"domain": True, "general": False}
     unknown = MPNetConfig()
-    assert RaceRecipe().names(**raw) == ("TAPT", "DAPT", "frozen", "TF-IDF")
+    assert RaceRecipe().names(**raw) == ("TAPT", "DAPT", "frozen", "TF-IDF + encoder", "TF-IDF")
     every = RaceRecipe(contestants=("all",))
     assert {"TAPTER", "DGA", "SimCSE", "random weights"} < {*every.names(**raw)}
     assert "TLM" not in every.names(**raw), "it retrieves from general text"
