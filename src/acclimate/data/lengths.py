@@ -31,7 +31,6 @@ from acclimate.models.directory import (
 )
 from acclimate.models.families import positions_read
 from acclimate.reports.page import share
-from acclimate.tasks.rows import windows
 from acclimate.tasks.task import Kind
 
 if TYPE_CHECKING:
@@ -172,6 +171,8 @@ def lengths(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], 
 
 def row_lengths(examples: Sequence[Example], kind: Kind, max_tokens: int, by: Reader) -> np.ndarray:
     """Return the tokens of each row that tasks/rows.py::encode_rows makes of examples of any kind but "span"."""
+    from acclimate.tasks.rows import windows  # the doctor does without it
+
     paired = kind != "tokens" and any(example.pair for example in examples)
     texts = [(example.text, example.pair or "") if paired else example.text for example in examples]
     special = by.tokenizer.num_special_tokens_to_add(paired)
