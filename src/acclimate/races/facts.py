@@ -366,8 +366,8 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         result = _result(jobs.unadapted[name], run)
         layer = f"a linear layer on the frozen encoder ({result['read_out']})"
         if name == COMBINED:
-            best = settings.from_mapping(TfidfSetting, result["setting"]).text(jobs.materials.task.kind)
-            layer += f" and on terms, the best of {result['tried']} settings on dev: {best}"
+            terms = settings.from_mapping(TfidfSetting, result["setting"]).text(jobs.materials.task.kind)
+            layer += f" and on terms, the best of {result['tried']} settings on dev: {terms}"
         return {"fine-tuning": f"none: {layer}", "looks at the test set": 1}
     if name not in jobs.models:
         kind = jobs.materials.task.kind

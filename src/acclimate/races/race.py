@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -310,6 +310,9 @@ def probes_against_untouched(names: Sequence[str], task: str) -> tuple[Against, 
     )
 
 
+HandOver = Callable[[Job, Path, Path, Mapping[str, Any]], None]  # job, place, directory of the race, record
+
+
 def _completed(
     outcome: Outcome, tuned: Sequence[FineTuned], out: Path, *, command: str, budget: Budget | None, margin: float
 ) -> Outcome:
@@ -371,8 +374,8 @@ def _completed(
         if use in unadapted:
             encoders[USE] = use
             record = {"contestant": use, "seed": 0, "task": _input_of(task, out)}
-            hand_over = {FROZEN: _hand_over, COMBINED: partial(_hand_over_combined, task=task)}[use]
-            hand_over(unadapted[use], out / USE, out, record)
+            hand_over: dict[str, HandOver] = {FROZEN: _hand_over, COMBINED: partial(_hand_over_combined, task=task)}
+            hand_over[use](unadapted[use], out / USE, out, record)
         fits = [] if baseline is None else [FITTED, *([USE] if use == baseline.label else [])]
         if baseline is not None:
             hand_over_baseline(baseline, task, out, places=fits)
