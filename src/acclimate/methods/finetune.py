@@ -321,12 +321,17 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
 
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
+    predicted = predict_test(checkpoint, task, watch=watch)
+    return task.open_and_score(task.examples("test"), predicted, by=by)
+
+
+def predict_test(checkpoint: Checkpoint, task: Prepared, *, watch: Watch = unwatched) -> list[Label]:
+    """Return the predictions for the test texts, whose labels stay sealed. Raises ValueError as `test` does."""
     model, tokenizer, labels = load_tested(checkpoint, task)
     examples = task.examples("test")
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
-    predicted = as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
-    return task.open_and_score(examples, predicted, by=by)
+    return as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
 
 
 def load_tested(

@@ -435,6 +435,8 @@ def _hand_over_models(
         encoders.pop(ENCODER, None)
     for place, name in encoders.items():
         record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
+        if (predicted := (result_of(checkpoints[name], out) or {}).get("predicted")) is not None:
+            record["predicted"] = predicted  # for test, by the last training: what was scored is another model
         _hand_over(checkpoints[name], out / place, out, record)
     if use in entries.unadapted:
         encoders[USE] = use
