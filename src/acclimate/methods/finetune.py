@@ -230,7 +230,7 @@ def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = un
     threshold is the one that dev chose there. So no row decides anything here, and the model has no score of its own.
     An epoch has more rows, and the run so many more steps. Raises ValueError where an earlier release wrote `tuned`.
     """
-    task = with_dev_rows(open_prepared(recipe.task), out / "data")
+    task = ranks.first_then_all(lambda: with_dev_rows(open_prepared(recipe.task), out / "data"))
     repeated = replace(recipe, task=task.path)
     _, sources = _inputs(repeated)
     if done := finished(out, recipe, sources):
@@ -618,7 +618,7 @@ class Retraining(Tuning):
             watch=self.watch,
             after=after,
             looks=self.averaged,
-            ended=lambda: self.looks.now >= max(self.averaged),
+            until=max(self.averaged),
         )
 
     def choose(self) -> None:
