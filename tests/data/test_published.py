@@ -16,6 +16,7 @@ from acclimate.data.inputs import Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
 from acclimate.data.sources import Inputs, materials_of
+from acclimate.models.encoder import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form
@@ -157,8 +158,9 @@ def test_in_a_race_on_questions_nobody_runs_who_has_no_answers(tmp_path):
         metric_named("f1"),
         32,
     )
-    shape = {"vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    shape = {"vocab_size": 8192, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     BertForMaskedLM(BertConfig(max_position_embeddings=64, **shape)).save_pretrained(tmp_path / "model")
+    load_tokenizer("embedded").save_pretrained(tmp_path / "model")
     materials = Materials(task=prepare(task, Path(), tmp_path / "data"), model=str(tmp_path / "model"))
     entries = enter(RaceRecipe(contestants=("random weights",)), materials)
     assert entries.baseline is None
