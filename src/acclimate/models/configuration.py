@@ -129,7 +129,8 @@ def usable_configuration(model: str | PathLike[str]) -> PreTrainedConfig:
 
     check_weights(where)
     config = configuration_of(where)
-    load_tokenizer(where)
+    if any(Path(where).glob("*token*")):  # what lacks one is refused when its texts are read
+        load_tokenizer(where)
     aliases = {name: getattr(config, name) for name in config.attribute_map if hasattr(config, name)}
     content = json.loads(json.dumps({"of": conditions, "fields": aliases | config.to_dict()}, default=str))
     with suppress(OSError):  # a model is checked without a cache, too
