@@ -207,7 +207,8 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     for choose in ("best", "last"):
         scores = iter([-0.1, 0.9, 0.9, 0.8])  # the last one is of the chosen weights, in float32
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
-        monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: -1.0)
+        for module in ("finetune", "recipes.finetune"):
+            monkeypatch.setattr(f"acclimate.methods.{module}.constant_on_dev", lambda task, examples=None: -1.0)
         monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
         monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
         seen = {}

@@ -321,14 +321,15 @@ def test(checkpoint: Checkpoint, task: Prepared, *, by: str, watch: Watch) -> di
 
     Raises ValueError where the checkpoint was fine-tuned for another kind of task or other labels.
     """
-    predicted = predict_test(checkpoint, task, watch=watch)
-    return task.open_and_score(task.examples("test"), predicted, by=by)
+    examples = task.examples("test")
+    return task.open_and_score(examples, predict_test(checkpoint, task, examples, watch=watch), by=by)
 
 
-def predict_test(checkpoint: Checkpoint, task: Prepared, *, watch: Watch = unwatched) -> list[Label]:
+def predict_test(
+    checkpoint: Checkpoint, task: Prepared, examples: Sequence[Example], *, watch: Watch = unwatched
+) -> list[Label]:
     """Return the predictions for the test texts, whose labels stay sealed. Raises ValueError as `test` does."""
     model, tokenizer, labels = load_tested(checkpoint, task)
-    examples = task.examples("test")
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
     return as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
