@@ -184,10 +184,9 @@ def retrain(
 
     inputs = {"task": str(task), "model": checkpoint_of(model)}
     checkpoint = finetune.retrain(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), tuned, out, watch=watch)
-    return {
-        **_trained(out, checkpoint),
-        "predicted": finetune.predict_test(checkpoint, open_prepared(task), watch=watch),
-    }
+    prepared = open_prepared(task)
+    predicted = finetune.predict_test(checkpoint, prepared, prepared.examples("test"), watch=watch)
+    return {**_trained(out, checkpoint), "predicted": predicted}
 
 
 def seen_on_dev(out: Path) -> Result:
