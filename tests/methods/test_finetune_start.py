@@ -267,7 +267,7 @@ def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant
 ):
     """As of entities: with a fresh head the score is 0 for long, while the loss falls."""
     task = toy_task("sequence")
-    monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: 0.4)
+    monkeypatch.setattr("acclimate.methods.recipes.finetune.constant_on_dev", lambda task, examples=None: 0.4)
     made_up = iter([(0.3, 2.0), (0.0, 1.9), (0.1, 1.8), (0.0, 1.7), (0.0, 1.6), (0.5, 1.7), (0.4, 1.5), (0.45, 1.4)])
     monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(*next(made_up), ["x"]))
     recipe = recipe_for(encoder, task, looks=10, patience=2, plan=replace(PLAN, steps=20), retry=False)

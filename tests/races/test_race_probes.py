@@ -230,7 +230,7 @@ def test_where_no_probe_exists_the_page_says_why_and_probes_alone_are_refused():
     outcome = raced(facts=Facts(unprobed="A task of kind 'span' cannot be probed."))
     [section] = [each for each in sections(outcome) if each.title == "Frozen probes"]
     assert section.lines == ("A task of kind 'span' cannot be probed.",)
-    materials: Any = SimpleNamespace(task=SimpleNamespace(kind="span"))
+    materials: Any = SimpleNamespace(task=SimpleNamespace(kind="span"), unread={})
     with pytest.raises(ValueError, match=r"--probe-only: a task of kind 'span' cannot be probed\. These can: sequence"):
         race.design(RaceRecipe(), materials, probe_only=True)
 

@@ -419,9 +419,9 @@ def write_tfidf(
     about, arrays: what else the files hold, by other names than those of the model
     """
     features, linear = model.features, model.linear
-    found = {"idf": features.idf_T, "column": features.column_T, "value": features.value_T}
-    found |= {"weights": linear.weights_CF, "bias": linear.bias_C, **arrays}
-    files.write_bytes(weights, save({name: np.ascontiguousarray(each) for name, each in found.items()}))
+    numbers = {"idf": features.idf_T, "column": features.column_T, "value": features.value_T}
+    numbers |= {"weights": linear.weights_CF, "bias": linear.bias_C, **arrays}
+    files.write_bytes(weights, save({name: np.ascontiguousarray(array) for name, array in numbers.items()}))
     terms = {"longest": features.longest, "paired": features.paired, "terms": features.terms}
     files.write_json(path, {"kind": model.kind, "labels": model.labels, **terms, **about})
 

@@ -439,16 +439,16 @@ def tested(tuned: Job, task: Prepared) -> Job:
 
 def frozen_job(fitted: Job, task: Prepared) -> Job:
     """Return the job that writes the checkpoint of the frozen encoder with the layer of its probe, `fitted`."""
-    return _of_probe(FROZEN, work.FREEZE, {}, fitted, task)
+    return _job_on_probe(FROZEN, work.FREEZE, {}, fitted, task)
 
 
 def combined_job(fitted: Job, task: Prepared, recipe: TfidfRecipe) -> Job:
     """Return the job that fits a linear model on terms and on the frozen encoder's states. fitted: its probe"""
-    stated = {"recipe": _without_places(recipe), "precision": fitted.settings["precision"]}
-    return _of_probe(COMBINED, work.COMBINE, stated, fitted, task)
+    fit_settings = {"recipe": _without_places(recipe), "precision": fitted.settings["precision"]}
+    return _job_on_probe(COMBINED, work.COMBINE, fit_settings, fitted, task)
 
 
-def _of_probe(name: str, kind: Work, stated: Mapping[str, Any], fitted: Job, task: Prepared) -> Job:
+def _job_on_probe(name: str, kind: Work, fit_settings: Mapping[str, Any], fitted: Job, task: Prepared) -> Job:
     """Return the job of a contestant that is made of the untouched model's probe, `fitted`."""
     contents = contents_of(task, "about", "train", "dev") | {
         name: value for name, value in fitted.contents.items() if name == "model"
@@ -456,7 +456,7 @@ def _of_probe(name: str, kind: Work, stated: Mapping[str, Any], fitted: Job, tas
     hub_id = {name: value for name, value in fitted.settings.items() if name == "model"}
     label = fitted.label.replace(f"probe {UNTOUCHED}", name)
     needs = {**fitted.needs, "fitted": fitted}
-    return Job(label, kind, {**stated, **hub_id}, contents, fitted.places, needs, alone=True)
+    return Job(label, kind, {**fit_settings, **hub_id}, contents, fitted.places, needs, alone=True)
 
 
 def tested_baseline(fitted: Job, task: Prepared) -> Job:

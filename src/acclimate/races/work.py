@@ -303,18 +303,18 @@ def combine(
     from acclimate.races import terms_and_states
 
     prepared, layer = open_prepared(task), probe.read_layer(fitted)
-    stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
-    found = terms_and_states.fit(stated, prepared, checkpoint_of(model), layer, precision=precision, watch=watch)
-    terms_and_states.write(found.model, out)
-    files.write_record(out / CLOCK, {"seconds": found.seconds})
+    tfidf = settings.from_mapping(baselines.TfidfRecipe, recipe)
+    fit = terms_and_states.fit(tfidf, prepared, checkpoint_of(model), layer, precision=precision, watch=watch)
+    terms_and_states.write(fit.model, out)
+    files.write_record(out / CLOCK, {"seconds": fit.seconds})
     return {
-        "dev": found.dev,
-        "setting": settings.to_mapping(found.setting),
-        "tried": found.tried,
-        "predicted_dev": list(found.predicted_dev),
-        "learnt": baselines.above_chance(prepared, found.looks),
-        "read_out": found.model.read_out,
-        "tokens": found.tokens,
+        "dev": fit.dev,
+        "setting": settings.to_mapping(fit.setting),
+        "tried": fit.tried,
+        "predicted_dev": list(fit.predicted_dev),
+        "learnt": baselines.above_chance(prepared, fit.looks),
+        "read_out": fit.model.read_out,
+        "tokens": fit.tokens,
     }
 
 
@@ -324,8 +324,10 @@ def test_combined(
     """Score the linear model on terms and states on the test set, once."""
     from acclimate.races import terms_and_states
 
-    found, prepared = terms_and_states.read(fitted), open_prepared(task)
-    return terms_and_states.test_fitted(found, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
+    model_fitted, prepared = terms_and_states.read(fitted), open_prepared(task)
+    return terms_and_states.test_fitted(
+        model_fitted, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch
+    )
 
 
 def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:

@@ -228,9 +228,9 @@ class CombinedPredictor:
         """Return the predictions for texts, in their order; labels of the examples are not looked at."""
         if not examples:
             return []
-        given = with_segments(examples, self.asking, self.kind)
-        states_nD = terms_and_states.read_states(self.model, self.encoder, self.tokenizer, given, watch=watch)
-        outputs_nC = self.model.outputs(given, states_nD)[: len(examples)]
+        rows = with_segments(examples, self.asking, self.kind)
+        states_nD = terms_and_states.read_states(self.model, self.encoder, self.tokenizer, rows, watch=watch)
+        outputs_nC = self.model.outputs(rows, states_nD)[: len(examples)]
         if np.isnan(outputs_nC).any():
             raise ValueError("the model's outputs are NaN for a text. Copy the folder again, or race again")
         return _with_probabilities(self.model.linear.decoded(outputs_nC), outputs_nC, self.model)

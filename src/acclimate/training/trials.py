@@ -218,10 +218,10 @@ def computing() -> dict[str, Any]:
 
     where = device()
     name = torch.cuda.get_device_name(where) if where.type == "cuda" else where.type
-    found = {"device": name, "threads": torch.get_num_threads()}
+    computer = {"device": name, "threads": torch.get_num_threads()}
     if record is None:
-        _keep(PYTORCH, conditions, found)
-    return found
+        _keep(PYTORCH, conditions, computer)
+    return computer
 
 
 def _machine() -> list[str | int]:
