@@ -12,6 +12,8 @@ RECIPE           a preset of fine-tuning, then settings on top of it, with comma
 RUNS.jsonl gets a line for each run, named by encoder, its weights, task, recipe and seed. Runs that it has are not done
 again, so the same command goes on with a run that was killed, or that another machine began. Seeds are the outermost
 loop: an unfinished matrix is a matrix of fewer seeds. The frozen probe of each encoder and task stands beside them.
+Runs of the recipes that --retrain names are repeated on the rows of train and dev, as a race repeats the run of its
+model to use; their lines have both scores on test.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ def recipe_named(text: str) -> FinetuneRecipe:
     return settings.override(FinetuneRecipe.presets[preset], [f"preset={preset}", *stated])
 
 
-def fine_tune(name: str, model: Path, task: Path, seed: int) -> dict[str, Any]:
-    """Return the scores of a fine-tuning with this seed, tested."""
+def fine_tune(name: str, model: Path, task: Path, seed: int, *, retrain: bool = False) -> dict[str, Any]:
+    """Return the scores of a fine-tuning with this seed, tested, and with `retrain` of its last training as well."""
     if name in plain_loop.RECIPES:
         return plain_loop.run(name, model, task, seed)
     recipe = recipe_named(name)
@@ -70,6 +72,10 @@ def fine_tune(name: str, model: Path, task: Path, seed: int) -> dict[str, Any]:
         score = finetune.evaluate(recipe, out)
         dev = files.read_record(finetune.last_attempt(out) / finetune.DEV)
         learnt = files.read_record(out / finetune.LEARNT)
+        seconds = round(time.process_time() - seconds, 1)
+        if retrain:
+            last, prepared = finetune.retrain(recipe, out, Path(place) / "last"), open_prepared(task)
+            tested = finetune.test(last, prepared, by="last training", watch=unwatched)["test"]
     return {
         "dev": score.dev,
         "test": score.test,
@@ -77,8 +83,9 @@ def fine_tune(name: str, model: Path, task: Path, seed: int) -> dict[str, Any]:
         "again": learnt["again"],
         "steps": dev[-1][0],
         "tokens": score.finetuning.tokens,
-        "processor seconds": round(time.process_time() - seconds, 1),
+        "processor seconds": seconds,
         "seconds": round(time.perf_counter() - begun, 1),
+        **({"retrained": tested} if retrain else {}),
     }
 
 
@@ -191,6 +198,7 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=[])
     parser.add_argument("--tasks", nargs="+", default=[])
     parser.add_argument("--recipes", nargs="+", default=["papers", "robust"])
+    parser.add_argument("--retrain", nargs="+", default=[], metavar="RECIPE")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--report", type=Path)
     given = parser.parse_args()
@@ -209,8 +217,11 @@ def main() -> None:
             for task, folder in tasks.items():
                 run = Run(encoder, weights[encoder], task, recipe, seed)
                 if run not in done:
-                    made = run_probe(model, folder) if recipe == PROBE else fine_tune(recipe, model, folder, seed)
-                    append(given.runs, run, {**made, "data": data_of(open_prepared(folder))})
+                    if recipe == PROBE:
+                        scores = run_probe(model, folder)
+                    else:
+                        scores = fine_tune(recipe, model, folder, seed, retrain=recipe in given.retrain)
+                    append(given.runs, run, {**scores, "data": data_of(open_prepared(folder))})
 
 
 if __name__ == "__main__":
