@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 
 from acclimate.core import files
 from acclimate.core.types import Document
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.models.loading import EMBEDDED, FACTS, FOLDER
+from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
+from acclimate.models.loading import EMBEDDED, FACTS, FOLDER, load_tokenizer
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 

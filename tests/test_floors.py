@@ -68,6 +68,39 @@ def on_import(tree: ast.AST) -> Iterator[ast.AST]:
             yield from on_import(node)
 
 
+def in_functions_too(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            yield node
+            yield from in_functions_too(node)
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other, directly or through others: Tarjan's strongly connected components."""
+    number, lowest, stack, groups = {}, {}, [], []
+
+    def visit(module: str) -> None:
+        number[module] = lowest[module] = len(number)
+        stack.append(module)
+        for other in edges[module]:
+            if other not in number:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], number[other])
+        if lowest[module] == number[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for module in edges:
+        if module not in number:
+            visit(module)
+    return groups
+
+
 def loaded(name: str, seen: set[str]) -> set[str]:
     """`seen` and all that importing `name` loads: the packages on its way, and what acclimate's modules import."""
     parts = name.split(".")
@@ -90,6 +123,16 @@ def test_imports_go_down_only():
             if root == "acclimate" and target != wing and FLOORS.get(target, len(WINGS)) >= FLOORS[wing]:
                 wrong.append(f"{module} ({wing}) must not import {name} ({target})")
     assert not wrong
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"]]
+    edges = {}
+    for module, file in FILES.items():
+        names = imports(module, in_functions_too(ast.parse(file.read_text("utf-8"))))
+        edges[module] = {name if name in FILES else name.rpartition(".")[0] for name in names} & FILES.keys()
+    del edges["acclimate"]  # whose public names are imported when they are used
+    assert circles({module: others - {"acclimate"} for module, others in edges.items()}) == []
 
 
 @pytest.mark.parametrize("module", REPORT)

@@ -17,8 +17,8 @@ from acclimate.analyses.vocabularies import VocabularyRecipe, compare_vocabulari
 from acclimate.api.verbs import _call
 from acclimate.core.types import Checkpoint, Document
 from acclimate.data.sources import Inputs
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
-from acclimate.models.loading import identity, resolved
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.loading import identity, load_tokenizer, resolved
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus

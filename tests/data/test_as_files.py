@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from acclimate.data.as_files import _cache_file, class_names, group_by_split, labelled_files, raw_text
+from acclimate.data.as_files import _cache_file, labelled_files, raw_text
+from acclimate.data.dataset import class_names, group_by_split
 from acclimate.tasks.labelled import LabelledFiles, read_files
 
 STATED = LabelledFiles(train=Path())

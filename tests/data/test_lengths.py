@@ -10,7 +10,8 @@ from acclimate.core.types import Example
 from acclimate.data import lengths
 from acclimate.data.examination import Lengths, Pieces
 from acclimate.models.configuration import longest_input
-from acclimate.models.encoder import load_tokenizer, save_model
+from acclimate.models.encoder import save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.rows import encode_rows
 from families import FAMILIES
 
@@ -171,7 +172,7 @@ def test_the_settings_of_a_tokenizer_may_write_a_token_as_an_object(tmp_path, to
 def test_a_fast_tokenizer_without_tokenizer_file_comes_by_way_of_transformers(tmp_path, tokenizer, monkeypatch):
     save_model(FAMILIES["bert"](), tokenizer, tmp_path / "model")
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer, unk_token="[UNK]")
-    monkeypatch.setattr("acclimate.models.encoder.load_tokenizer", lambda model: wrapped)
+    monkeypatch.setattr("acclimate.models.loading.load_tokenizer", lambda model: wrapped)
     (tmp_path / "model" / "tokenizer.json").unlink()
     by = lengths.reader(str(tmp_path / "model"))
     assert (by.reads, by.unknown) == (64, 1)

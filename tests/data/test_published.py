@@ -16,7 +16,7 @@ from acclimate.data.inputs import Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
 from acclimate.data.sources import Inputs, materials_of
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
 from acclimate.tasks.datasets.catalogue import Dataset, split_form

@@ -18,7 +18,7 @@ from acclimate.jobs.job import Job, Work
 from acclimate.jobs.run import done
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.overlap.groups import repeats
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 
 TOPICS = {name: [f"{name}{number}" for number in range(40)] for name in ("cell", "star", "law")}
 PLAIN = ("the", "of", "and", "in", "was", "that", "with")

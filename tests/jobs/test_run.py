@@ -36,7 +36,8 @@ from acclimate.jobs.job import (
     running,
 )
 from acclimate.jobs.run import do, do_all, done
-from acclimate.jobs.workers import DiedError, Processes, RemoteError, Where, current_workers, working
+from acclimate.jobs.where import Where, current_workers, working
+from acclimate.jobs.workers import DiedError, Processes, RemoteError
 
 
 @pytest.fixture(autouse=True)
@@ -259,7 +260,7 @@ import running_jobs as work
 from acclimate.jobs import job as named
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import do_all
-from acclimate.jobs.workers import Where, working
+from acclimate.jobs.where import Where, working
 
 named._versions = work.stated_versions
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 import toys
 from acclimate.core import settings
 from acclimate.jobs.status import status_of
-from acclimate.jobs.workers import Where, working
+from acclimate.jobs.where import Where, working
 from acclimate.races.race import recipe_for, run_race
 from acclimate.races.recipe import stated_methods
 

@@ -21,7 +21,8 @@ from acclimate.jobs import job as named
 from acclimate.jobs import workers_ray
 from acclimate.jobs.job import FAILED, Job, first_line, result_of, running
 from acclimate.jobs.run import do, do_all
-from acclimate.jobs.workers import DiedError, Where, working
+from acclimate.jobs.where import Where, working
+from acclimate.jobs.workers import DiedError
 from acclimate.races.outcome import probe_row
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe

@@ -19,7 +19,8 @@ from acclimate.core.types import Progress
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
 from acclimate.methods import METHODS
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
+from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.races import work
 from acclimate.races.contestants import enter
 from acclimate.races.forecast import costs_of

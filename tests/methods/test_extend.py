@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from acclimate.cli import app
 from acclimate.core.types import Document
 from acclimate.methods import extend, mlm
-from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.models.loading import EMBEDDED, head_drawn
+from acclimate.models.encoder import encoder_of, load_masked_language_model, new_encoder, save_model
+from acclimate.models.loading import EMBEDDED, head_drawn, load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.text.vectors.vectors import open_vectors

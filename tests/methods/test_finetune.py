@@ -26,7 +26,7 @@ from acclimate.methods.mlm import with_steps
 from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier, load_finetuned
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.loop import adamw, train

@@ -15,8 +15,8 @@ from acclimate.core.types import unwatched
 from acclimate.methods import finetune, task_loss
 from acclimate.methods.finetune import FinetuneRecipe, Tuning
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import weight_files
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.loop import adamw
 from acclimate.training.plan import Plan

@@ -16,7 +16,7 @@ from acclimate.core import files
 from acclimate.core.types import Example
 from acclimate.methods import baselines, finetune, probe
 from acclimate.methods.finetune import FinetuneRecipe
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encoded

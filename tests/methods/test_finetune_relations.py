@@ -11,7 +11,7 @@ from acclimate.core.types import Checkpoint, unwatched
 from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.configuration import configuration_of
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.shipping import check
 from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import metric_named

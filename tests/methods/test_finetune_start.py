@@ -19,7 +19,8 @@ from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss, as_given, predict
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer, new_encoder, save_model
+from acclimate.models.encoder import new_encoder, save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.rows import encoded
 from acclimate.tasks.task import PROBED

@@ -23,7 +23,8 @@ from acclimate.methods.task_loss import (
 )
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.configuration import configuration_of
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
+from acclimate.models.encoder import load_masked_language_model, save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.models.task_layers import crf_of
 from acclimate.shipping import check as predicting
 from acclimate.shipping.predict import load_predictor

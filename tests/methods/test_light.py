@@ -26,9 +26,10 @@ from acclimate.methods.light import LightLoss
 from acclimate.methods.task_loss import predict
 from acclimate.models import light as parts
 from acclimate.models.classifier import labels_of, load_finetuned
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model, training_flops
+from acclimate.models.encoder import load_masked_language_model, save_model, training_flops
 from acclimate.models.formats import weight_files
 from acclimate.models.light import add_adapters
+from acclimate.models.loading import load_tokenizer
 from acclimate.shipping import check as predicting
 from acclimate.shipping.ship import ship
 from acclimate.tasks.prepared import open_prepared

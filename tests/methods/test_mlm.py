@@ -14,7 +14,8 @@ import conformance
 from acclimate.core import files, settings
 from acclimate.core.types import NOT_PREDICTED
 from acclimate.methods import finetune, mlm, tapter
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import write_corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.training.checkpoint import read_log

@@ -10,8 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from acclimate.core.types import Example, Split, unwatched
 from acclimate.methods import probe
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import EMBEDDED
+from acclimate.models.loading import EMBEDDED, load_tokenizer
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.rows import encoded, with_labels

@@ -7,7 +7,8 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from acclimate.core.types import NOT_PREDICTED
 from acclimate.methods.scratch import NextSentenceLoss, head_of, new_head, require_pairs, with_head
-from acclimate.models.encoder import load_tokenizer, save_model
+from acclimate.models.encoder import save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.rows import RANDOM_NEXT, TYPES
 from acclimate.training.pieces import pack, pad
 from conformance import CPU, OBJECTIVES

@@ -13,7 +13,7 @@ from acclimate.core import files
 from acclimate.core.types import NOT_PREDICTED, Document, unwatched
 from acclimate.methods import mlm, scratch
 from acclimate.methods.scratch import BatchPlan, CorpusView, open_text
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.segments import segments
 from acclimate.text.streams import masked_stream

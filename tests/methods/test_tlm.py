@@ -21,8 +21,8 @@ from acclimate.methods.recipes.tlm import raced
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tlm import JointLoss, StageInputs
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer
 from acclimate.models.joint_head import ALIKE, as_classifier, new_joint_head
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode_rows

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.files import read_json, write_json
-from acclimate.models import encoder
 from acclimate.models.configuration import (
     configuration_of,
     longest_of_config,
@@ -35,7 +34,7 @@ def test_a_model_is_checked_once_as_long_as_its_files_stay(model: Path, monkeypa
     assert found.hidden_dropout_prob == config.hidden_dropout_prob
     assert longest_of_config(found) == longest_of_config(config)
     assert transformers_configuration(found).to_diff_dict() == config.to_diff_dict()
-    monkeypatch.setattr(encoder, "load_tokenizer", None)  # a check would call it
+    monkeypatch.setattr("acclimate.models.configuration.load_tokenizer", None)  # a check would call it
     assert vars(usable_configuration(model)) == vars(found)
 
 

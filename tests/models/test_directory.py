@@ -18,9 +18,9 @@ from transformers.models.auto import modeling_auto
 from acclimate.core import files
 from acclimate.data.lengths import reader
 from acclimate.models import directory, families
-from acclimate.models.configuration import configuration_of
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
-from acclimate.models.loading import check_weights, require_model
+from acclimate.models.configuration import configuration_of, require_model
+from acclimate.models.encoder import load_masked_language_model, save_model
+from acclimate.models.loading import check_weights, load_tokenizer
 
 
 def config(**fields):

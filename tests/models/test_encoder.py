@@ -26,12 +26,12 @@ from acclimate.models.encoder import (
     encoder_of,
     family,
     load_masked_language_model,
-    load_tokenizer,
     new_configuration,
     new_encoder,
     random_twin,
     save_model,
 )
+from acclimate.models.loading import load_tokenizer
 
 LABELS = ("optimize", "signal", "stats")
 SMALL = {"layers": 2, "hidden": 32, "heads": 2, "vocabulary_size": 200, "longest": 64, "pad": 0, "seed": 5}

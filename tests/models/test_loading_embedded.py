@@ -10,8 +10,8 @@ from acclimate import cli
 from acclimate.cli.race import _without_model
 from acclimate.core.types import Document
 from acclimate.models import loading
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
-from acclimate.models.loading import hub_answers, identity, locate, origin, resolved, start_of
+from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
+from acclimate.models.loading import hub_answers, identity, load_tokenizer, locate, origin, resolved, start_of
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 

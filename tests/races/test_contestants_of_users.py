@@ -13,7 +13,7 @@ from acclimate.cli import main
 from acclimate.core import settings
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
-from acclimate.jobs.workers import Where, working
+from acclimate.jobs.where import Where, working
 from acclimate.methods import METHODS, Contestant, Method, mlm
 from acclimate.methods.method import load_method
 from acclimate.races.contestants import enter

@@ -19,7 +19,7 @@ from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import done
-from acclimate.jobs.workers import Where, working
+from acclimate.jobs.where import Where, working
 from acclimate.races import forecast, work
 from acclimate.races.contestants import Entries, enter
 from acclimate.races.dry_run import dry_run, foreseen_jobs

@@ -14,6 +14,7 @@ from acclimate.races.lengths import (
     FEWEST_EPOCHS,
     FEWEST_STEPS,
     LEAST_BATCH,
+    SLACK,
     CostOfJob,
     Lengths,
     RoundCosts,
@@ -75,6 +76,20 @@ def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds: int, tuning
         )
     else:
         assert found.first > 0.97 * seconds, "what the shortest fine-tuning would take"
+
+
+def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() -> None:
+    planned = lengths_within(400, 400, COSTS, least=0.1, adaptations=5)
+    assert (planned.untouched, planned.adapted) == (20.0, pytest.approx(100.0))
+    assert planned.slower(20.0, 380.0) == planned
+    slow = planned.slower(60.0, 340.0)
+    assert slow.adapting == pytest.approx(planned.adapting * (340 / SLACK - 3 * 72) / 300)
+    assert slow.first - slow.adapted == pytest.approx(planned.first - planned.adapted)
+    assert (slow.tuning, slow.later) == (planned.tuning, planned.later), "all fine-tunings are as long"
+    least = planned.slower(600.0, 10.0)
+    assert least.adapting == pytest.approx(planned.adapting / 5)
+    alone = lengths_within(400, 400, COSTS.of([UNTOUCHED]), least=0.1, adaptations=5)
+    assert alone.slower(600.0, 10.0) == alone
 
 
 def test_a_kept_length_of_fine_tuning_is_that_of_a_later_session() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -19,8 +20,10 @@ from acclimate.data.materials import Materials
 from acclimate.data.sources import Inputs
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS
-from acclimate.races import race, work
+from acclimate.races import race, rounds, work
 from acclimate.races.budget import Budget, parse_budget
+from acclimate.races.contestants import Entries
+from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.outcome import Outcome
 from acclimate.races.race import run_race
 from acclimate.races.report import write_race_pages
@@ -143,6 +146,40 @@ def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Race
     assert (further.rounds, further.first_impression) == (2, False)
     assert lengths.items() <= files.read_record(run / DECISIONS).items()
     assert settings < {path.parent.name for path in (run / "jobs").glob("fine-tune-*/result.json")}
+
+
+def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
+    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def costs(entries: Entries, *given: object, **named: object) -> RoundCosts:
+        names = [*entries.models]
+        adapting = tuple(CostOfJob(4.0, (name,)) for name in names[1:])
+        return RoundCosts(adapting, (), dict.fromkeys(names, 0.1), dict.fromkeys(names, 0.0))
+
+    monkeypatch.setattr(rounds, "round_costs", costs)
+    monkeypatch.setattr(rounds._Race, "cost", lambda race, job: 3.0 if job.work.trains == "task" else 0.0)
+    [encoder] = (toy_race.run / "jobs").glob("pretrain-*/checkpoint")
+    materials, notes = replace(toy_race.materials, model=str(encoder)), []
+    recipe = replace(toy_race.recipe, seeds=1, finetune=replace(toy_race.recipe.finetune, epochs=0.0))
+    run, budget = tmp_path / "run", Budget(200.0, "seconds", "200s")
+    run_race(
+        recipe,
+        materials,
+        run,
+        command="acclimate race",
+        budget=budget,
+        watch=lambda told: notes.append(told.values.get("note", "")),
+    )
+    decisions = files.read_record(run / DECISIONS)
+    planned, kept = (
+        next(value for name, value in decisions.items() if re.fullmatch(form, name))
+        for form in (r"lengths-\w+-200s", r"lengths-\w+")
+    )
+    assert planned["adapting"] == 1.0
+    assert kept["adapting"] < 1.0
+    assert any(note.startswith("Adapting sees ") for note in notes)
+    outcome = recorded(run)
+    assert outcome.rounds == 1
 
 
 def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: Raced, tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import BertTokenizer, PreTrainedTokenizerFast
 
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, Example
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import EMBEDDED
+from acclimate.models.loading import EMBEDDED, load_tokenizer
 from acclimate.tasks import rows as module
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import Prepared, prepare

@@ -7,7 +7,7 @@ import pytest
 from acclimate.core.types import Progress
 from acclimate.text import filters, preparation
 from acclimate.text.overlap.near_duplicates import grams
-from acclimate.text.overlap.references import jaccard
+from acclimate.text.overlap.words import jaccard
 from acclimate.text.preparation import CorpusRecipe, as_csv, as_text, prepare_corpus
 
 WORDS = ("the", "cell", "was", "found", "in", "of", "and", "a", "to", "that", "with", "rats", "liver", "dose", "by")

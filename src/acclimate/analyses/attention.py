@@ -23,8 +23,8 @@ from acclimate.analyses.texts import ids_of, longest_row, put_around
 from acclimate.core.figures import percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.models.attention import Marks, Maxima, attention_of, find_maxima, show_attention
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, random_twin
-from acclimate.models.loading import resolved, short_names
+from acclimate.models.encoder import load_masked_language_model, random_twin
+from acclimate.models.loading import load_tokenizer, resolved, short_names
 from acclimate.reports.page import Drawing, Page, Section, TableCell, page, share
 from acclimate.reports.plots import INK, MUTED, PALETTE, STYLE, svg
 

@@ -20,8 +20,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import resolved, short_names
+from acclimate.models.loading import load_tokenizer, resolved, short_names
 from acclimate.models.word_embeddings import (
     Axes,
     Distances,

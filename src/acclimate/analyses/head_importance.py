@@ -37,9 +37,9 @@ from acclimate.analyses.texts import ids_of, longest_row, sample_texts
 from acclimate.core.types import Batch, Watch, counted, unwatched
 from acclimate.methods.importance import head_importance, normalised
 from acclimate.methods.recipes.dga import How, Over
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.gates import gate_shape
-from acclimate.models.loading import resolved, short_names
+from acclimate.models.loading import load_tokenizer, resolved, short_names
 from acclimate.reports.page import Drawing, Page, Section, amount, page, share, sheet
 from acclimate.training.gradients import noise_seed
 

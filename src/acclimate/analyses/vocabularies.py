@@ -19,8 +19,7 @@ from acclimate.core.settings import Count, Positive, Range, check_ranges
 from acclimate.core.types import Document, Watch, unwatched
 from acclimate.data import lengths
 from acclimate.data.examination import Pieces
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import resolved, short_names
+from acclimate.models.loading import load_tokenizer, resolved, short_names
 from acclimate.reports.page import Page, Section, amount, page, share, sheet
 from acclimate.text.corpus import Corpus
 from acclimate.text.terms import Term, characteristic, count_words, given_terms

@@ -36,7 +36,7 @@ from acclimate.core.settings import (
 )
 from acclimate.data.as_files import HubChoice, dicts_of, is_table, labelled_files, raw_text, rows_file
 from acclimate.data.inputs import Leaks, Raw
-from acclimate.jobs.workers import Where, current_workers, working
+from acclimate.jobs.where import Where, current_workers, working
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.labels import Stated
 

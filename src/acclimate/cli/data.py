@@ -118,8 +118,7 @@ def corpus(
 
 def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
     """Make the tokens of the corpus under the model, and return a line with their number."""
-    from acclimate.models.encoder import load_tokenizer
-    from acclimate.models.loading import resolved
+    from acclimate.models.loading import load_tokenizer, resolved
     from acclimate.text.corpus import Corpus
 
     tokens = Corpus(path).tokens(load_tokenizer(Path(resolved(model))), processes=processes, watch=watch)

@@ -65,8 +65,8 @@ def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "
     from acclimate.data.materials import corpus_at
     from acclimate.jobs.refused import removed_if_refused
     from acclimate.methods import METHODS
-    from acclimate.models.encoder import load_tokenizer
-    from acclimate.models.loading import require_model, resolved
+    from acclimate.models.configuration import require_model
+    from acclimate.models.loading import load_tokenizer, resolved
     from acclimate.models.sentence_modules import omission
     from acclimate.training.run import UNBEGUN
 

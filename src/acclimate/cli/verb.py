@@ -113,7 +113,7 @@ class Session:
         """Within the block, progress is shown on the screen and sent to the trackers of --track."""
         from acclimate.cli.screen import watching
         from acclimate.core import ranks
-        from acclimate.jobs.workers import current_workers
+        from acclimate.jobs.where import current_workers
         from acclimate.training.trackers import TRACKERS
 
         with ExitStack() as stack:
@@ -306,7 +306,7 @@ def _types(function: Callable[..., None]) -> dict[str, Any]:
 def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
     """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
-    from acclimate.jobs.workers import Where, working
+    from acclimate.jobs.where import Where, working
 
     where = Where(**{name: session.parameters[name] for name in JOBS})
     where.check()

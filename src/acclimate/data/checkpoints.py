@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core.names import shown
-from acclimate.models.loading import identity, require_model, resolved
+from acclimate.models.configuration import require_model
+from acclimate.models.loading import identity, resolved
 
 NAME = re.compile(r"\w[\w .()/&+-]{0,38}[\w.)+]|\w")
 EXAMPLE = "--checkpoint ours=models/ours (in Python checkpoints={'ours': 'models/ours'})"
@@ -89,7 +90,7 @@ def same_tokenizer(first_model: str, second_model: str) -> bool:
 @lru_cache(maxsize=64)
 def _tokenizer_of(model: str, content: str) -> str:
     """Return a key that equal tokenizers share. content: the model's identity, the key of the cache"""
-    from acclimate.models.encoder import load_tokenizer
+    from acclimate.models.loading import load_tokenizer
 
     tokenizer: Any = load_tokenizer(model)
     backend = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {}

@@ -37,7 +37,7 @@ from acclimate.data.model import check_checkpoint, check_rows, model_facts
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 
 if TYPE_CHECKING:
     from acclimate.statistics.power import PowerDesign

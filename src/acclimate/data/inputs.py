@@ -23,7 +23,7 @@ from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 from acclimate.text.untrusted import printable
 
 if TYPE_CHECKING:

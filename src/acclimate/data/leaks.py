@@ -23,7 +23,8 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
-from acclimate.text.overlap.references import GRAM, Item, Match, References, normalised_words
+from acclimate.text.overlap.references import Item, Match, References
+from acclimate.text.overlap.words import GRAM, normalised_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")

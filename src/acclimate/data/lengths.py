@@ -100,8 +100,7 @@ def _unknown(directory: Path, tokenizer: Tokenizer) -> int | None:
 def _loaded(model: str) -> Reader:
     """Return the reader by transformers, which fetches models from the hub and says what is missing."""
     from acclimate.models.configuration import longest_input
-    from acclimate.models.encoder import load_tokenizer
-    from acclimate.models.loading import locate
+    from acclimate.models.loading import load_tokenizer, locate
 
     require_safetensors(locate(model))
     tokenizer = load_tokenizer(model)

@@ -14,7 +14,8 @@ from acclimate.core import ranks
 from acclimate.core.files import DamagedError
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.jobs.job import Job, Result, add_to_plan, do_call, first_line, missing, result_of, with_needs
-from acclimate.jobs.workers import ThisProcess, Workers, current_workers
+from acclimate.jobs.where import current_workers
+from acclimate.jobs.workers import ThisProcess, Workers
 
 
 class LackingError(ValueError):

@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from acclimate.core.randomness import seeded
 from acclimate.core.types import Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
 from acclimate.methods.domain import (
@@ -52,7 +53,6 @@ from acclimate.methods.domain import (
 from acclimate.methods.recipes.distil import DistilledText, DistilRecipe
 from acclimate.models.configuration import longest_input
 from acclimate.models.encoder import training_flops, word_embeddings
-from acclimate.models.loading import seeded
 from acclimate.training.kernels import block_diagonal
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.objective import MaskedLanguageLoss, Objective

@@ -40,9 +40,9 @@ from acclimate.core import files, ranks
 from acclimate.core.types import Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.recipes.extend import ExtendRecipe
 from acclimate.methods.tapter import VECTORS, train_on
-from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, word_embeddings
+from acclimate.models.encoder import encoder_of, load_masked_language_model, word_embeddings
 from acclimate.models.extension import add_rows, with_backend
-from acclimate.models.loading import head_drawn, identity
+from acclimate.models.loading import head_drawn, identity, load_tokenizer
 from acclimate.text.corpus import Corpus
 from acclimate.text.new_words import (
     Cutter,

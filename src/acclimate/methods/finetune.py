@@ -129,9 +129,8 @@ from acclimate.models.classifier import (
     register,
 )
 from acclimate.models.configuration import configuration_of, dropout_known, longest_input
-from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import OF_MENTIONS, Pooling
-from acclimate.models.loading import identity
+from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.lora import LoraAdapters, require_peft
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
 from acclimate.models.task_layers import pooling_of

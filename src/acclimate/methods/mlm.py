@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from acclimate.core import ranks
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch, counted, unwatched
 from acclimate.methods.recipes.mlm import NO_HEAD, MlmRecipe, with_steps
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, require_room
+from acclimate.models.encoder import load_masked_language_model, require_room
 from acclimate.models.heads import has_sparse_head
-from acclimate.models.loading import head_drawn, identity
+from acclimate.models.loading import head_drawn, identity, load_tokenizer
 from acclimate.text.corpus import Corpus
 from acclimate.text.segments import segments
 from acclimate.text.streams import MASKED_WORDS, evaluation_batches, masked_stream

@@ -66,10 +66,9 @@ from acclimate.core.types import (
 )
 from acclimate.methods.baselines import above_chance
 from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
-from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import OF_PLACES, Pooling, times_hidden
 from acclimate.models.heads import output_by_row, rows_of
-from acclimate.models.loading import configuration, identity, load_weights, reading
+from acclimate.models.loading import configuration, identity, load_tokenizer, load_weights, reading
 from acclimate.models.task_layers import mean_of, pooled
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels

@@ -45,6 +45,7 @@ import transformers
 from torch import Tensor, nn
 
 from acclimate.core import files, ranks
+from acclimate.core.randomness import seeded
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods.adversarial import AdversarialLoss
 from acclimate.methods.recipes.mlm import NO_HEAD, with_steps
@@ -53,7 +54,6 @@ from acclimate.models.configuration import dropout_known
 from acclimate.models.encoder import (
     family,
     load_masked_language_model,
-    load_tokenizer,
     new_configuration,
     new_encoder,
     random_twin,
@@ -62,7 +62,7 @@ from acclimate.models.encoder import (
 )
 from acclimate.models.heads import has_sparse_head, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.loading import configuration as configuration_at
-from acclimate.models.loading import drawn_weights, head_drawn, identity, load_weights, reading, seeded
+from acclimate.models.loading import drawn_weights, head_drawn, identity, load_tokenizer, load_weights, reading
 from acclimate.text.corpus import Corpus
 from acclimate.text.masking import rising_rate
 from acclimate.text.rows import RANDOM_NEXT, Rows, masked_pairs, masked_segments

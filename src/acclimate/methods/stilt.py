@@ -31,8 +31,7 @@ from acclimate.methods import finetune
 from acclimate.methods.recipes.finetune import FinetuneRecipe, check_heeded, without_idle_settings
 from acclimate.methods.recipes.stilt import Intermediate, StiltRecipe  # noqa: F401  users find both here
 from acclimate.models.classifier import load_finetuned
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import identity
+from acclimate.models.loading import identity, load_tokenizer
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.training.run import finished, write_checkpoint
 

@@ -53,12 +53,13 @@ import torch
 from torch import Tensor, nn
 
 from acclimate.core import files, ranks
+from acclimate.core.randomness import seeded
 from acclimate.core.settings import from_mapping
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Progress, Watch, unwatched
 from acclimate.methods.mlm import load_adapted, masked_run
 from acclimate.methods.recipes.tapter import Ids, Per, TapterRecipe, resolved_scale
-from acclimate.models.encoder import load_tokenizer, require_room, word_embeddings
-from acclimate.models.loading import identity, seeded
+from acclimate.models.encoder import require_room, word_embeddings
+from acclimate.models.loading import identity, load_tokenizer
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches
 from acclimate.text.tokens import Tokens

@@ -53,10 +53,10 @@ from acclimate.methods.scratch import learned_tokenizer, note_frequencies
 from acclimate.methods.task_loss import LOSSES, TaskLoss, loss_targets, predict_and_measure, targets
 from acclimate.models.classifier import TOKENS, load_finetuned
 from acclimate.models.configuration import dropout_known, longest_input
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, training_flops
+from acclimate.models.encoder import load_masked_language_model, new_encoder, training_flops
 from acclimate.models.heads import has_sparse_head, hidden_and_masked_logits, keeps_rows_apart, states_and_masked_logits
 from acclimate.models.joint_head import as_classifier, new_joint_head, require_alike
-from acclimate.models.loading import identity
+from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.scale import fold
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows, with_labels

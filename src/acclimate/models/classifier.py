@@ -23,9 +23,10 @@ import torch
 import transformers
 from torch import nn
 
+from acclimate.core.randomness import seeded
 from acclimate.models.dropout import set_dropout
 from acclimate.models.formats import OutputLayer, Pooling, SequenceLayer, Transitions
-from acclimate.models.loading import configuration, load_weights, reading, seeded
+from acclimate.models.loading import configuration, load_weights, reading
 from acclimate.models.task_layers import (
     ENDING,
     PooledClassifiers,

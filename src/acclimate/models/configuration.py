@@ -20,7 +20,15 @@ from acclimate.core.prompt import FIELD
 from acclimate.core.settings import digest
 from acclimate.models.dropout import DROPOUT_FIELDS
 from acclimate.models.families import positions_read
-from acclimate.models.loading import check_directory, check_weights, configuration, identity, locate, reading
+from acclimate.models.loading import (
+    check_directory,
+    check_weights,
+    configuration,
+    identity,
+    load_tokenizer,
+    locate,
+    reading,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -85,6 +93,13 @@ def configuration_of(model: str | PathLike[str]) -> PreTrainedConfig:
         return configuration(where)
 
 
+def require_model(model: str | PathLike[str]) -> None:
+    """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
+    configuration_of(model)
+    check_weights(model)
+    load_tokenizer(model)
+
+
 def longest_input(model: str | PathLike[str]) -> int | None:
     """Return the number of tokens that a model can read at once; None if its config does not say."""
     return longest_of_config(configuration_of(model))
@@ -125,8 +140,6 @@ def usable_configuration(model: str | PathLike[str]) -> PreTrainedConfig:
     with suppress(DamagedError):
         if path.is_file():
             return cast("PreTrainedConfig", Configuration(**read_object(path, names=("fields",))["fields"]))
-    from acclimate.models.encoder import load_tokenizer
-
     check_weights(where)
     config = configuration_of(where)
     if any(Path(where).glob("*token*")):  # what lacks one is refused when its texts are read

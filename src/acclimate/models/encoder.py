@@ -14,14 +14,13 @@ import transformers
 from torch import nn
 
 from acclimate.core import machines
-from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD
+from acclimate.core.randomness import seeded
 from acclimate.models.configuration import Architecture, Shape, longest_of_config
-from acclimate.models.directory import require_bounded, require_vocabulary
 from acclimate.models.dropout import set_dropout
 from acclimate.models.formats import save_weights
 from acclimate.models.light import attach_adapters, bottleneck_of
-from acclimate.models.loading import configuration, load_weights, quiet, reading, seeded
+from acclimate.models.loading import configuration, load_weights, quiet, reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -32,35 +31,6 @@ _NEW = {  # classes of transformers, of a config and of a model
     "modernbert": ("ModernBertConfig", "ModernBertForMaskedLM"),
 }
 _MODERNBERT_ENDS = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id")
-
-
-def load_tokenizer(model: str | PathLike[str]) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
-    with reading(model) as where:
-        try:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-        except ValueError as error:
-            below = Path(where) / "tokenizer"
-            way_out = (
-                f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
-            )
-            if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
-                way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
-            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
-    # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
-    # transformers adds a token that the vocabulary lacks, but not an empty one: asked for its id, it calls itself
-    if tokenizer.unk_token is not None and tokenizer.unk_token not in tokenizer.get_vocab():
-        raise ValueError(
-            f"{where}/tokenizer_config.json: unk_token = {tokenizer.unk_token!r} is not in the vocabulary. "
-            "Name the one for unknown words there, such as [UNK]"
-        )
-    if (config := Path(where) / "config.json").is_file():
-        require_vocabulary(where, max(tokenizer.get_vocab().values()), read_object(config))
-    if tokenizer.is_fast:
-        require_bounded(where, tokenizer.backend_tokenizer.normalizer)
-    return tokenizer
 
 
 def load_masked_language_model(

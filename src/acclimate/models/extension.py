@@ -19,8 +19,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from acclimate.core.prompt import FIELD
+from acclimate.core.randomness import seeded
 from acclimate.models.encoder import encoder_of, word_embeddings
-from acclimate.models.loading import quiet, seeded
+from acclimate.models.loading import quiet
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
 
+SAFE_ENDINGS = (".json", ".txt", ".model", ".safetensors")  # of the files of a model that are read, hashed and copied
+PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
 FAMILY = "acclimate_family"  # of config.json
 ENCODER_FOLDER = "acclimate_encoder"  # of config.json, where the encoder's weights are in a folder
 VARIANT = "acclimate"  # of the weights' file, as transformers names variants

@@ -17,11 +17,12 @@ import transformers
 from torch import nn
 
 from acclimate.core.prompt import FIELD
+from acclimate.core.randomness import seeded
 from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
 from acclimate.models.encoder import encoder_of, family
 from acclimate.models.heads import FIRST_POSITION
 from acclimate.models.light import attach_adapters, bottleneck_of
-from acclimate.models.loading import configuration, reading, seeded
+from acclimate.models.loading import configuration, reading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -23,8 +23,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from acclimate.core.prompt import FIELD, prompt_length
+from acclimate.core.randomness import seeded
 from acclimate.models.families import ADAPTED, ADAPTER_PLACES, BOTTLENECK
-from acclimate.models.loading import seeded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase

@@ -1,4 +1,4 @@
-"""Load checkpoints: find them, read their config and their weights, and silence the messages of transformers.
+"""Load checkpoints: find them, read their config, tokenizer and weights, and silence the messages of transformers.
 
 Functions import PyTorch and transformers where they need them, so that a path is checked before they are loaded.
 """
@@ -21,20 +21,32 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
+from acclimate.core.randomness import seeded
 from acclimate.models.directory import (
     current_name,
     file_of_weight,
     lost_weights,
+    require_bounded,
     require_safetensors,
     require_usable,
+    require_vocabulary,
     weight_headers,
 )
 from acclimate.models.dropout import dropout_fields
 from acclimate.models.families import ENCODERS, require_encoder_config
-from acclimate.models.formats import ENCODER, FAMILY, VARIANT, own_weights, read_configuration, weight_files
+from acclimate.models.formats import (
+    ENCODER,
+    FAMILY,
+    PROVENANCE,
+    SAFE_ENDINGS,
+    VARIANT,
+    own_weights,
+    read_configuration,
+    weight_files,
+)
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 EMBEDDED = "embedded"  # names the encoder that comes with the package
 SCRATCH = "scratch"  # in place of a race's model: a small encoder is pretrained first
@@ -48,8 +60,6 @@ LARGER = ("sentence-transformers/all-MiniLM-L6-v2", "google-bert/bert-base-uncas
 SHA256 = re.compile(r"[0-9a-f]{64}")
 HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 DRAWN = "weights_drawn"  # attribute of a loaded model, which `drawn_weights` returns
-SAFE_ENDINGS = (".json", ".txt", ".model", ".safetensors")  # of the files of a model that are read, hashed and copied
-PROVENANCE = "provenance.json"  # of a checkpoint: what it was made of (training/run.py)
 # fields of config.json whose numbers are checked before a model is made
 WIDTHS = ("hidden_size", "intermediate_size", "vocab_size", "embedding_size", "dim", "hidden_dim")
 LAYERS = ("num_hidden_layers", "n_layers", "num_attention_heads", "n_heads", "num_hidden_groups")
@@ -114,6 +124,37 @@ def hub_answers() -> bool:
     thread.start()
     thread.join(HURRY)
     return bool(answers)
+
+
+def load_tokenizer(model: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
+    """Return the tokenizer of a checkpoint directory or hub id. Raises ValueError where there is none."""
+    import transformers
+
+    with reading(model) as where:
+        try:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
+        except ValueError as error:
+            below = Path(where) / "tokenizer"
+            way_out = (
+                f". There is one in {below}: give that path" if (below / "tokenizer.json").exists() else f": {error}"
+            )
+            if any(Path(where).glob("*.model")):  # pip lets sentencepiece and a protobuf too old for it be installed
+                way_out = f"{way_out.rstrip('.')}. If protobuf is older than sentencepiece: pip install -U protobuf"
+            raise ValueError(f"{where}: holds no tokenizer that transformers can read{way_out}") from error
+    # Where the files are missing, transformers returns a tokenizer to which every word is unknown.
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ValueError(f"{where}: holds no tokenizer with a vocabulary. Save one there (tokenizer.json).")
+    # transformers adds a token that the vocabulary lacks, but not an empty one: asked for its id, it calls itself
+    if tokenizer.unk_token is not None and tokenizer.unk_token not in tokenizer.get_vocab():
+        raise ValueError(
+            f"{where}/tokenizer_config.json: unk_token = {tokenizer.unk_token!r} is not in the vocabulary. "
+            "Name the one for unknown words there, such as [UNK]"
+        )
+    if (config := Path(where) / "config.json").is_file():
+        require_vocabulary(where, max(tokenizer.get_vocab().values()), read_object(config))
+    if tokenizer.is_fast:
+        require_bounded(where, tokenizer.backend_tokenizer.normalizer)
+    return tokenizer
 
 
 def load_weights(kind: Any, where: str, config: PreTrainedConfig, seed: int) -> tuple[PreTrainedModel, set[str]]:
@@ -358,16 +399,6 @@ def _require_every_weight(where: str, content: str) -> None:
     require_encoder(model, absent, where)
 
 
-def require_model(model: str | os.PathLike[str]) -> None:
-    """Raise ValueError unless an encoder and its tokenizer can be read there. No weights are loaded."""
-    from acclimate.models.configuration import configuration_of
-    from acclimate.models.encoder import load_tokenizer
-
-    configuration_of(model)
-    check_weights(model)
-    load_tokenizer(model)
-
-
 def configuration(where: str) -> PreTrainedConfig:
     """Return the config of a checkpoint. Raises ValueError for a directory without one, and where a dropout is no
     probability or `architectures` no names, which transformers takes.
@@ -451,19 +482,6 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's CPU generator with `seed` in the block, and restore its state after it.
-
-    torch.manual_seed would also seed every accelerator, whose state is not restored.
-    """
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
 
 
 def resolved(model: str | os.PathLike[str]) -> str:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from acclimate.core.randomness import seeded
 from acclimate.models.families import LoraLayers
-from acclimate.models.loading import seeded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from acclimate.core.files import read_json, write_json
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.models.directory import PICKLED
-from acclimate.models.formats import OWN_WEIGHTS
-from acclimate.models.loading import PROVENANCE, SAFE_ENDINGS
+from acclimate.models.formats import OWN_WEIGHTS, PROVENANCE, SAFE_ENDINGS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

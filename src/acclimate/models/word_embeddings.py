@@ -97,7 +97,8 @@ def read_embeddings(name: str, model: str, spell: Callable[[Any, int], Sequence[
 
     Raises ValueError if the model cannot be read.
     """
-    from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
+    from acclimate.models.encoder import load_masked_language_model, word_embeddings
+    from acclimate.models.loading import load_tokenizer
 
     tokenizer = load_tokenizer(model)
     rows_VH = word_embeddings(load_masked_language_model(model)).detach().numpy()
@@ -126,7 +127,7 @@ def embedding_distances(
 
 def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = unwatched) -> np.ndarray:
     """Return (size,) int64: how often each piece of the model's vocabulary occurs in the texts."""
-    from acclimate.models.encoder import load_tokenizer
+    from acclimate.models.loading import load_tokenizer
 
     tokenizer: Any = load_tokenizer(model)
     encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)

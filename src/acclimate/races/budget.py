@@ -55,7 +55,7 @@ class Budget:
         killed only what their jobs trained is known.
         """
         # these import torch
-        from acclimate.jobs.workers import current_workers
+        from acclimate.jobs.where import current_workers
         from acclimate.training import checkpoint
 
         total = 0.0

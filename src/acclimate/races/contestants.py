@@ -16,7 +16,7 @@ from acclimate.data import retrieve
 from acclimate.data.checkpoints import check_lengths, same_tokenizer
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, Work, with_needs
-from acclimate.jobs.workers import current_workers
+from acclimate.jobs.where import current_workers
 from acclimate.methods import METHODS, Method, code_of
 from acclimate.methods.baselines import BASELINE, TfidfRecipe, baseline_of
 from acclimate.methods.recipes import finetune, scratch

@@ -12,7 +12,8 @@ from typing import Any
 from acclimate.core.figures import duration, rough_duration, si
 from acclimate.core.types import Cost, Watch, unwatched
 from acclimate.jobs.job import Job, missing, with_needs
-from acclimate.jobs.workers import Processes, current_workers, limit_threads
+from acclimate.jobs.where import current_workers
+from acclimate.jobs.workers import Processes, limit_threads
 from acclimate.races.contestants import Entries, tested
 from acclimate.races.design import Design, Search, entries_of, in_common
 from acclimate.races.forecast import Forecasts, costs_of

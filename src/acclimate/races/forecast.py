@@ -263,7 +263,7 @@ class Forecast:
         task = self.materials.task
         if task.kind != "span":
             return text_lengths.row_lengths(examples, task.kind, task.max_tokens, reader)
-        from acclimate.models.encoder import load_tokenizer
+        from acclimate.models.loading import load_tokenizer
 
         assert self.materials.model is not None
         return encode_rows(examples, load_tokenizer(self.materials.model), task.max_tokens, task.kind).lengths

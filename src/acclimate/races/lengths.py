@@ -23,6 +23,7 @@ from acclimate.training.plan import Plan
 
 ADAPTING = 0.25  # share of the budget that adapting may take
 LITTLE = 0.05  # share of the budget below which adapting is not worth a contestant's place
+SLACK = 1.2  # times the forecast of seconds that the first round may take, or it might not be completed
 FEWEST_EPOCHS = 3  # of a fine-tuning
 FEWEST_STEPS = 100
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
@@ -87,6 +88,8 @@ class Lengths:
     adaptations   number of adaptations of each contestant
     first, later  what the first round takes, and each later one, by forecast; of as many contestants as fit, at least
                   the untouched model
+    untouched     of the first round, what the untouched model's fine-tuning takes
+    adapted       of the first round, what adapting takes
     tests         of the first round, what its looks at the test set take
     rows          group of settings -> rows of text that adapting with these settings sees
     budget        into which this fits, as it was stated
@@ -98,9 +101,30 @@ class Lengths:
     adaptations: int = 1
     first: float = 0.0
     later: float = 0.0
+    untouched: float = 0.0
+    adapted: float = 0.0
     tests: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
     budget: str = ""
+
+    def slower(self, seconds: float, left: float) -> Lengths:
+        """Return the lengths with less adapting, if it would not fit at the pace of the untouched model's fine-tuning.
+
+        seconds: that this fine-tuning took; left: seconds that are left after it
+        """
+        if self.contestants < 2 or not self.adapted or not self.untouched:
+            return self
+        pace = max(1.0, seconds / self.untouched)
+        others = self.first - self.untouched - self.adapted  # more than what follows, which is no harm
+        share = (left / SLACK - pace * others) / (pace * self.adapted)
+        share = max(share, LITTLE / ADAPTING)
+        if share >= 1:
+            return self
+        adapted = share * self.adapted
+        first, later = self.first - self.adapted + adapted, self.later
+        if self.adaptations > 1:
+            later = first - adapted
+        return replace(self, adapting=share * self.adapting, adapted=adapted, adaptations=1, first=first, later=later)
 
 
 def lengths_within(
@@ -131,7 +155,8 @@ def lengths_within(
             again = max(1, min(adaptations, int(quarter / whole)))
         first = part.fixed_total + adapting + tuning * part.tuning_total + tests
         later = first if again > 1 else first - adapting - part.fixed_total
-        return Lengths(count, tuning, share, again, first, later, tests)
+        untouched = tuning * next(iter(part.tuning.values()))
+        return Lengths(count, tuning, share, again, first, later, untouched, adapting, tests)
     alone = costs.of(names[:1])
     return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
 

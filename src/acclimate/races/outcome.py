@@ -39,6 +39,17 @@ IN_SCIKIT_LEARN = "in scikit-learn"  # what `Facts.given` calls the code of a ba
 ON_USUAL_SPLIT = ": training on the usual split"  # ends the title of what a cross-validation measures only there
 
 
+LEARNING_CURVE = "learning_curve"  # the study that follows a race; it is in no paper
+
+
+@dataclass(frozen=True)
+class StudyEnd:
+    """The end of a study. text: for the terminal; failed: cell -> why it has no score."""
+
+    text: str
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class ScoredTask:
     """What tables say of a task.

@@ -30,12 +30,12 @@ from acclimate.data.materials import Fold
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
-from acclimate.jobs.workers import current_workers
+from acclimate.jobs.where import current_workers
 from acclimate.races.budget import Budget
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
 from acclimate.races.forecast import round_costs
-from acclimate.races.lengths import FEWEST_EPOCHS, Lengths, least_share, lengths_within, shorter_race
+from acclimate.races.lengths import FEWEST_EPOCHS, SLACK, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
 from acclimate.races.preparation import fit_untuned, missing_measurements, rates_in_use, reasons_of, without_lost
 from acclimate.races.recipe import ALL, contestants_of
@@ -116,6 +116,7 @@ class _Race:
     complete: int = 0
     chosen: list[Candidate] = field(default_factory=list)
     out: dict[str, str] = field(default_factory=dict)
+    budget_notes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     job_costs: dict[tuple[str, str], float] = field(default_factory=dict)
     errors: dict[str, Exception] = field(default_factory=dict)
@@ -134,9 +135,7 @@ class _Race:
             self.entries = in_order(self.entries)
             with deadline(self.end(), self.watch) as watch:
                 self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
-            self.notes += notes_on(self.lengths, self.entries, self.budget)
-            for note in self.notes:
-                self.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+            self.note_lengths()
             if self.lengths.contestants:
                 self.whole, self.entries = self.entries, shortened(self.entries, self.lengths)
                 if self.budget.unit == "flops":  # no clock interrupts what does not fit
@@ -148,6 +147,15 @@ class _Race:
                 alone, lost = fit_untuned(replace(self.entries, baseline=None), self.run, watch)
             self.entries, self.out = replace(self.entries, unadapted=alone.unadapted), self.out | lost
         return self.lengths.contestants > 0
+
+    def note_lengths(self) -> None:
+        """Tell what the budget shortens, unless it was told."""
+        assert self.budget is not None
+        notes = notes_on(self.lengths, self.whole or self.entries, self.budget)
+        for note in notes:
+            if note not in self.budget_notes:
+                self.watch(Progress("budget", 0, 0, "steps", {"note": note}))
+        self.budget_notes = notes
 
     def end(self, *, tests: bool = False) -> float:
         """Return when training, or the tests of a round, ends, as `time.monotonic` counts; infinity if the budget is
@@ -229,12 +237,29 @@ class _Race:
         number, planned = self.complete, self.jobs(self.complete)
         if number == 0 and self.whole is not None:
             self.do([job for (name, _), jobs in planned.items() for job in jobs if name == UNTOUCHED])
+            self.shorten_adapting(planned.get((UNTOUCHED, "tuning"), ()))
             keep_lengths(self.whole, self.run, self.lengths)
+            planned = self.jobs(self.complete)
         self.do([job for jobs in planned.values() for job in jobs])
         self.drop_failed(planned)
         if number == 0:
             self.choose(self.candidates())
         return planned
+
+    def shorten_adapting(self, tunings: Sequence[Job]) -> None:
+        """Shorten adapting if the round would not be completed at the pace of these fine-tunings.
+
+        The lengths of an earlier session stay, and those of a race that pretrains the untouched model.
+        """
+        assert self.whole is not None
+        assert self.budget is not None
+        if self.budget.unit != "seconds" or self.entries.base is not None or kept_lengths(self.whole, self.run):
+            return
+        lengths = Lengths(**ranks.agree(asdict(self.lengths.slower(sum(map(self.cost, tunings)), self.left()))))
+        if lengths != self.lengths:
+            entries = shortened(self.whole, lengths)
+            self.lengths, self.entries = lengths, replace(entries, unadapted=self.entries.unadapted)
+            self.note_lengths()
 
     def do_round(self) -> None:
         """Do the next round and its tests, and tell what it came to."""
@@ -341,7 +366,7 @@ class _Race:
         self.notes += missing_measurements(self.entries, self.errors)
         self.notes += filter(None, [at_an_end(sound, self.entries.recipe)])
         entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
-        return FineTuned(entries, search, tuned, self.out, tuple(self.notes), self.complete)
+        return FineTuned(entries, search, tuned, self.out, (*self.budget_notes, *self.notes), self.complete)
 
     def without_tuning(self) -> FineTuned:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
@@ -352,7 +377,13 @@ class _Race:
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult(stopped=self.stopped)
-        return FineTuned(replace(entries, fine_tunes=False), search, notes=tuple(self.notes), failed=self.out, rounds=0)
+        return FineTuned(
+            replace(entries, fine_tunes=False),
+            search,
+            notes=(*self.budget_notes, *self.notes),
+            failed=self.out,
+            rounds=0,
+        )
 
 
 def only(entries: Entries, names: Iterable[str]) -> Entries:
@@ -400,9 +431,8 @@ def lengths_of(
     records: False for a dry run
     """
     key = _race_of(entries)
-    earlier = decided(run, f"lengths-{key}", lambda: None, records=False)
-    if earlier is not None:
-        return Lengths(**earlier)
+    if (earlier := kept_lengths(entries, run)) is not None:
+        return earlier
     tuning = decided(run, f"tuning-length-{key}", lambda: None, records=False)
     recipe, task = entries.recipe, entries.materials.task
 
@@ -417,11 +447,18 @@ def lengths_of(
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
         least, most = (least, 1.0) if tuning is None else (tuning, tuning)
         left = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
+        left /= SLACK if budget.unit == "seconds" else 1.0
         lengths = lengths_within(budget.amount, left, costs, least=least, most=most, adaptations=recipe.adapt_seeds)
         rows = rows_of(recipe, entries.materials, costs.rows)
         return asdict(replace(lengths, rows=rows, budget=budget.stated))
 
     return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, records=records))
+
+
+def kept_lengths(entries: Entries, run: Path) -> Lengths | None:
+    """Return what `keep_lengths` wrote down; None if it wrote nothing."""
+    lengths = decided(run, f"lengths-{_race_of(entries)}", lambda: None, records=False)
+    return None if lengths is None else Lengths(**lengths)
 
 
 def keep_lengths(entries: Entries, run: Path, lengths: Lengths) -> None:

@@ -51,9 +51,9 @@ from acclimate.methods.baselines import (
     settings_with_states,
     write_tfidf,
 )
-from acclimate.models.encoder import load_tokenizer, save_model
-from acclimate.models.formats import Pooling, times_hidden
-from acclimate.models.loading import PROVENANCE, origin
+from acclimate.models.encoder import save_model
+from acclimate.models.formats import PROVENANCE, Pooling, times_hidden
+from acclimate.models.loading import load_tokenizer, origin
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import SPANS, encode_rows, encoded, places_of
 from acclimate.tasks.task import Kind

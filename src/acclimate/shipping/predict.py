@@ -48,8 +48,8 @@ from acclimate.methods.baselines import BaselineModel, WordList, read_baseline
 from acclimate.methods.task_loss import allowed_transitions, outputs_of_rows, predictions_of
 from acclimate.models.classifier import classifier_kind, labels_of, load_finetuned
 from acclimate.models.configuration import longest_of_config
-from acclimate.models.encoder import load_tokenizer
 from acclimate.models.formats import OF_MENTIONS
+from acclimate.models.loading import load_tokenizer
 from acclimate.models.task_layers import crf_of, pooling_of, transitions_of
 from acclimate.races import terms_and_states
 from acclimate.races.terms_and_states import TermsAndStates

@@ -41,9 +41,8 @@ from acclimate.jobs.lock import FITTED, USE, is_part_of_run
 from acclimate.methods.baselines import read_baseline
 from acclimate.models.classifier import PROBLEM_TYPES, load_finetuned
 from acclimate.models.configuration import configuration_of
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.formats import PREDICT
-from acclimate.models.loading import EMBEDDED, FOLDER, SAFE_ENDINGS, origin
+from acclimate.models.formats import PREDICT, SAFE_ENDINGS
+from acclimate.models.loading import EMBEDDED, FOLDER, load_tokenizer, origin
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.report import RACE
 from acclimate.races.terms_and_states import ENCODER, read_with_encoder

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from acclimate.data.sources import Inputs
     from acclimate.races.dry_run import DryRun
-    from acclimate.races.outcome import Outcome
+    from acclimate.races.outcome import Outcome, StudyEnd
     from acclimate.reports.page import Drawing, Section
 
 FAILED = 1  # exit status of a study in which a cell failed
-LEARNING_CURVE = "learning_curve"  # the study that follows a race: no paper's, so it is none of STUDIES
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,6 @@ STUDIES: Mapping[str, Study] = {
 }
 
 
-@dataclass(frozen=True)
-class StudyEnd:
-    """The end of a study. text: for the terminal; failed: cell -> why it has no score."""
-
-    text: str
-    failed: Mapping[str, str] = field(default_factory=dict)
-
-
 def run_study(
     study: Study,
     recipe: Any,
@@ -142,6 +133,7 @@ def run_study(
     before: called before any training with what the doctor found in the task (data/examination.py::Examination), or
     with None where the study has several tasks
     """
+    from acclimate.races.outcome import StudyEnd
     from acclimate.races.run import run
 
     design = study.design(recipe, replace(inputs, out=out))
@@ -163,6 +155,7 @@ def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> DryRu
 def write_tables(outcome: Outcome, out: Path) -> str:
     """Write text, CSV and page of a study or race from its outcome, and return the text."""
     from acclimate.races import report, tables
+    from acclimate.races.outcome import LEARNING_CURVE
 
     if outcome.race is not None:
         raced = report.write_race_pages(out)

@@ -37,7 +37,7 @@ from acclimate.jobs.job import DIRECTORY, JOB, Job, Result, Work, decided
 from acclimate.methods import probe
 from acclimate.methods.recipes import scratch
 from acclimate.methods.recipes.finetune import FinetuneRecipe
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
 from acclimate.races.contestants import (
@@ -53,7 +53,16 @@ from acclimate.races.contestants import (
 from acclimate.races.design import Cell, Design, main_metric
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import looks_of
-from acclimate.races.outcome import CellResult, Outcome, path_of, probe_row, read_outcome, write_outcome
+from acclimate.races.outcome import (
+    LEARNING_CURVE,
+    CellResult,
+    Outcome,
+    StudyEnd,
+    path_of,
+    probe_row,
+    read_outcome,
+    write_outcome,
+)
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe
@@ -68,7 +77,6 @@ from acclimate.reports.plots import label_curves
 from acclimate.reports.table import UNTOUCHED
 from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
-from acclimate.studies import LEARNING_CURVE, StudyEnd
 from acclimate.tasks.prepared import Prepared, open_prepared, shares_of, with_fewer
 from acclimate.tasks.rows import encoded, places_of, with_labels
 from acclimate.tasks.splitting import nested_subsets

@@ -52,7 +52,7 @@ from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import classes_in
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 
 PAPER = (
     *("BC5-chem", "BC5-disease", "NCBI-disease", "BC2GM", "JNLPBA", "EBM PICO"),

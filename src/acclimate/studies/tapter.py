@@ -44,7 +44,7 @@ from acclimate.studies.datasets import prepared_file
 from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 from acclimate.text.vectors.skipgram import Skipgram
 from acclimate.training.plan import Plan
 

@@ -43,7 +43,7 @@ from acclimate.text.filters import (
 )
 from acclimate.text.language import RECOGNISER, check_language
 from acclimate.text.overlap.near_duplicates import Sketches, exact_repeats, grams, near_repeats
-from acclimate.text.overlap.references import jaccard
+from acclimate.text.overlap.words import jaccard
 from acclimate.text.pubmed import superseded
 from acclimate.text.untrusted import named, printable
 

@@ -21,7 +21,8 @@ import numpy as np
 
 from acclimate.core import files, ranks, settings
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
-from acclimate.models.loading import EMBEDDED, PROVENANCE, origin
+from acclimate.models.formats import PROVENANCE
+from acclimate.models.loading import EMBEDDED, origin
 from acclimate.models.sentence_modules import OMITTED, adapters_obstacle, is_classifier, sentence_modules
 from acclimate.training.checkpoint import LOG, finish, read_log, resumable, stable_states
 from acclimate.training.plan import Plan, device

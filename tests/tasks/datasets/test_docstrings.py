@@ -32,7 +32,7 @@ from acclimate.tasks.datasets.docstrings import (
 )
 from acclimate.tasks.task import checked_splits
 from acclimate.text.corpus import Corpus
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 
 Splits = dict[Split, list[Example]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from acclimate.text.overlap import near_duplicates
 from acclimate.text.overlap.near_duplicates import exact_repeats, grams, near_repeats, sketches
-from acclimate.text.overlap.references import jaccard
+from acclimate.text.overlap.words import jaccard
 
 NEAR = 0.8
 

@@ -13,7 +13,8 @@ import pytest
 
 from acclimate.text.overlap import references as overlap
 from acclimate.text.overlap.groups import duplicate_groups, duplicate_pairs, repeats
-from acclimate.text.overlap.references import GRAM, Match, References, normalised_words, text_hashes
+from acclimate.text.overlap.references import Match, References, text_hashes
+from acclimate.text.overlap.words import GRAM, normalised_words
 
 ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301\u00a0\u2003\x00\ud800ﬁẞ"
 

@@ -47,7 +47,7 @@ from acclimate.tasks.tables import read_labelled
 from acclimate.tasks.task import Task
 from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.overlap.references import GRAM, WORD, normalised_words
+from acclimate.text.overlap.words import GRAM, WORD, normalised_words
 
 # Which modules go to which split, and which documents must go because another side holds nearly the same text.
 

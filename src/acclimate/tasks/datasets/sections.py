@@ -27,7 +27,7 @@ from acclimate.tasks.tables import read_labelled
 from acclimate.tasks.task import Task
 from acclimate.tasks.task import labels_per_class as low_resource
 from acclimate.text.corpus import Corpus, write_corpus
-from acclimate.text.overlap.references import normalised_words
+from acclimate.text.overlap.words import normalised_words
 
 FORMAT = 1  # raise it with every change of the content that this file writes
 SUMMARY = "summary"  # what stands above the first title

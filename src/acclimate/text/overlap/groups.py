@@ -16,8 +16,9 @@ import numpy as np
 from acclimate.core.compiled import compiled, part
 from acclimate.core.machines import processors
 from acclimate.text.overlap.kernels import BINS, ZERO, agreeing, different_shingles, similarity
-from acclimate.text.overlap.references import check_similarity, normalised_words
+from acclimate.text.overlap.references import check_similarity
 from acclimate.text.overlap.search import bins_of_band, character_sketches, least_of
+from acclimate.text.overlap.words import normalised_words
 
 _BATCH = 2000  # texts that a thread takes at a time
 _ROOM = 1 << 12  # pairs that are found before they are verified

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from acclimate.core.compiled import compiled, mix, part
-from acclimate.text.overlap.references import GRAM, SHINGLE
+from acclimate.text.overlap.words import GRAM, SHINGLE
 
 BINS = 256  # numbers of a sketch; the 8 upper bits of a hash choose one
 _MANY = 16 * BINS  # if so many shingles leave a bin empty, most of them are repeats

@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from acclimate.text.overlap.kernels import BINS, sketch_texts
-from acclimate.text.overlap.references import jaccard, normalised_words
 from acclimate.text.overlap.search import bins_of_band, folding_table, least_of, pack_texts
+from acclimate.text.overlap.words import jaccard, normalised_words
 
 GRAM = 5  # words
 COMPARED = 32  # texts of a band with which a text is compared

@@ -19,8 +19,7 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -28,14 +27,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from acclimate.core.machines import map_threads, processors
+from acclimate.text.overlap.words import normalised_words
 
 if TYPE_CHECKING:
     from acclimate.text.overlap.search import Holders, Shingles
 
-GRAM = 13  # consecutive words that two texts must share to count as copied
-SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
 MOST = 100  # different reference texts that are reported for one scanned text
-WORD = re.compile(r"\w+")
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
 _KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
@@ -302,17 +299,6 @@ class ScanResult(NamedTuple):
     exact: np.ndarray
     hits: np.ndarray
     pairs: np.ndarray
-
-
-def normalised_words(text: str) -> str:
-    """Return the words in lower case, joined by single spaces, without layout and punctuation."""
-    return " ".join(WORD.findall(text.lower()))
-
-
-def jaccard(one: Set[Hashable], other: Set[Hashable]) -> float:
-    """Return the size of the intersection divided by that of the union; 0 if both are empty."""
-    shared = len(one & other)
-    return shared / max(len(one) + len(other) - shared, 1)
 
 
 def text_hashes(texts: Sequence[str]) -> np.ndarray:

@@ -35,7 +35,7 @@ from acclimate.text.overlap.kernels import (
     sketch,
     sketch_texts,
 )
-from acclimate.text.overlap.references import GRAM, SHINGLE
+from acclimate.text.overlap.words import GRAM, SHINGLE
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 DISSIMILAR = 1000  # pairs of one text that a cover compares and finds not to be nearly the same, to bound the time
