@@ -87,7 +87,7 @@ class TfidfSetting:
             return f"alpha {self.strength:g}, {terms}"
         return f"C {self.strength:g}, {self.class_weights} classes, {terms}"
 
-    def in_scikit_learn(self, kind: str) -> str:
+    def scikit_learn_code(self, kind: str) -> str:
         """Return the model as scikit-learn's users write it, for texts and labels of a task of this kind; of several
         labels one column each, from .5 on. Of pairs it lacks the cosine, and in any case a threshold that dev chose.
         """
@@ -135,7 +135,7 @@ class TfidfRecipe:
             for at_weights, weights in enumerate(("equal",) if kind == "score" else self.class_weights)
             for at_longest, longest in enumerate(self.longest)
         }
-        preferred = [TfidfSetting(*each) for each in sorted(places, key=lambda each: places[each])]
+        preferred = [TfidfSetting(*values) for values in sorted(places, key=lambda values: places[values])]
         return tuple(preferred[: self.trials or None])
 
     def only(self, setting: TfidfSetting) -> TfidfRecipe:

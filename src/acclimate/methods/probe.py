@@ -354,7 +354,7 @@ def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
     group. The words of one sentence are alike, and in one group. example_R: as of `examples_of_states`
     """
     numbers: dict[Any, int] = {}
-    keys = ((each.group,) if each.group else (each.text, each.pair) for each in examples)
+    keys = ((example.group,) if example.group else (example.text, example.pair) for example in examples)
     group_B = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     return cast(np.ndarray, group_B[example_R])
 
@@ -596,7 +596,7 @@ def _constant_loss(target_R: np.ndarray, kind: str, labels: int) -> float:
     return float(_LOSSES[kind](outputs_RC, wanted_RC)[0].mean())
 
 
-def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _label_loss(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R,) - log softmax(o)[label], and (R, C) its slope in o."""
     outputs_RC = outputs_RC - outputs_RC.max(1, keepdims=True)
     share_RC = np.exp(outputs_RC)
@@ -605,19 +605,19 @@ def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, 
     return loss_R, share_RC / total_R1 - wanted_RC
 
 
-def _of_several(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _multilabel_loss(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R,) the mean over labels of the binary cross entropy, and (R, C) its slope in o."""
     labels = outputs_RC.shape[1]
     loss_RC = np.logaddexp(0, outputs_RC) - wanted_RC * outputs_RC
     return loss_RC.mean(1), (1 / (1 + np.exp(-outputs_RC)) - wanted_RC) / labels
 
 
-def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _number_loss(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     error_R1 = outputs_R1 - wanted_R1
     return error_R1[:, 0] ** 2, 2 * error_R1
 
 
-_LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
+_LOSSES = {"sequence": _label_loss, "tokens": _label_loss, "multilabel": _multilabel_loss, "score": _number_loss}
 
 
 def decided(

@@ -112,7 +112,7 @@ def masked_weights(model: PreTrainedModel, part: GatedPart, kept: Tensor) -> lis
         if part == "heads":
             modules = dict(layer.named_modules())
             for name in (*places.into_heads, *(name for name in places.relative if name in modules)):
-                weights += _rows(linear(layer, name), _of_columns(layer, places, kept_G))
+                weights += _rows(linear(layer, name), _column_factors(layer, places, kept_G))
         else:
             weights += _rows(linear(layer, places.first if part == "intermediate" else places.second), kept_G)
     return [*weights, *output_columns(model, kept)] if part == "heads" else weights
@@ -122,7 +122,7 @@ def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor
     """Return each layer's W_o with the factors of its columns, which `masked_weights` of the heads also returns."""
     places = places_of(model)
     return [
-        (linear(layer, places.out_of_heads).weight, _of_columns(layer, places, kept_H))
+        (linear(layer, places.out_of_heads).weight, _column_factors(layer, places, kept_H))
         for layer, kept_H in zip(layers_of(model), kept_LH, strict=True)
     ]
 
@@ -182,7 +182,7 @@ def linear(layer: nn.Module, name: str) -> nn.Linear:
     return cast(nn.Linear, layer.get_submodule(name))
 
 
-def _of_columns(layer: nn.Module, places: ModuleNames, kept_H: Tensor) -> Tensor:
+def _column_factors(layer: nn.Module, places: ModuleNames, kept_H: Tensor) -> Tensor:
     """Return (N,), each head's factor repeated for all its numbers, which lie side by side."""
     return kept_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(kept_H))
 

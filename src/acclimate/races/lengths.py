@@ -54,7 +54,7 @@ class RoundCosts:
     test: Mapping[str, float]
     rows: Mapping[Path, int] = field(default_factory=dict)
 
-    def of(self, names: Sequence[str]) -> RoundCosts:
+    def select(self, names: Sequence[str]) -> RoundCosts:
         """Return the costs if only these contestants race."""
         adapting, fixed = (
             tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
@@ -104,27 +104,29 @@ class Lengths:
 
 
 def lengths_within(
-    amount: float, left: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
+    amount: float, remainder: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
 ) -> Lengths:
     """Return what fits.
 
-    amount       of the budget; left: what is left of it
+    amount       of the budget; remainder: what is left of it
     costs        of the contestants in the order in which they race, the untouched model first
     least, most  share of its steps that a fine-tuning has
     adaptations  number of adaptations that are wanted
     """
     names = [*costs.tuning]
     for count in range(len(names), 0, -1):
-        part = costs.of(names[:count])
+        part = costs.select(names[:count])
         tests = sum(part.test.values())
         whole, quarter = part.adapting_total, ADAPTING * amount
-        room = min(quarter, left - part.fixed_total - tests - least * part.tuning_total)
+        room = min(quarter, remainder - part.fixed_total - tests - least * part.tuning_total)
         if room < min(whole, LITTLE * amount):
             continue
         share = min(1.0, room / whole) if whole else 1.0
         adapting = share * whole
         tuning = (
-            min(most, (left - part.fixed_total - tests - adapting) / part.tuning_total) if part.tuning_total else most
+            min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
+            if part.tuning_total
+            else most
         )
         again = 1 if whole and share < 1 else adaptations
         if whole and share == 1:
@@ -132,7 +134,7 @@ def lengths_within(
         first = part.fixed_total + adapting + tuning * part.tuning_total + tests
         later = first if again > 1 else first - adapting - part.fixed_total
         return Lengths(count, tuning, share, again, first, later, tests)
-    alone = costs.of(names[:1])
+    alone = costs.select(names[:1])
     return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
 
 
@@ -195,7 +197,7 @@ def _fewer(plan: Plan, share: float) -> Plan:
 
 def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
     """Return the steps, and the rows of each, in which a share of the rows is seen."""
-    seen = steps * batch * share
+    row_count = steps * batch * share
     fewer = max(min(LEAST_STEPS, steps), round(steps * share))
-    rows = min(batch, max(LEAST_BATCH, round(seen / fewer)))
-    return max(1, round(seen / rows)), rows
+    rows = min(batch, max(LEAST_BATCH, round(row_count / fewer)))
+    return max(1, round(row_count / rows)), rows
