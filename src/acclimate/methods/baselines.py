@@ -308,13 +308,13 @@ def features_of(examples: Sequence[Example], longest: int) -> tuple[Features, An
     once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
     alone = sparse.coo_array(rows[:, once])
     norms = np.sqrt(np.bincount(alone.row, alone.data**2, minlength=rows.shape[0]))
-    kept, merged = np.flatnonzero(~once), np.flatnonzero(once)[alone.col]
+    columns, merged = np.flatnonzero(~once), np.flatnonzero(once)[alone.col]
     column_T, value_T = np.zeros(rows.shape[1], np.int32), np.ones(rows.shape[1])
-    column_T[kept] = np.arange(len(kept))
-    column_T[merged] = len(kept) + alone.row
+    column_T[columns] = np.arange(len(columns))
+    column_T[merged] = len(columns) + alone.row
     value_T[merged] = alone.data / norms[alone.row]
     terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
-    features = Features(longest, paired, terms, vectorizer.idf_, column_T, value_T, len(kept) + rows.shape[0])
+    features = Features(longest, paired, terms, vectorizer.idf_, column_T, value_T, len(columns) + rows.shape[0])
     return features, features.compared(rows @ features.merge, examples)
 
 

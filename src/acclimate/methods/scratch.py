@@ -286,21 +286,21 @@ def curve_of(
 class CorpusView:
     """A corpus, or part of it.
 
-    kept  (D,) bool, True for the documents that are used; None: all are
+    mask  (D,) bool, True for the documents that are used; None: all are
     name  what a document is called in messages, before its number
     """
 
     corpus: Corpus
-    kept: np.ndarray | None = None
+    mask: np.ndarray | None = None
     name: str = "document"
 
     def documents(self) -> Iterator[Document]:
         """The documents that are used."""
         documents = self.corpus.documents()
-        return documents if self.kept is None else compress(documents, self.kept)
+        return documents if self.mask is None else compress(documents, self.mask)
 
     def __len__(self) -> int:
-        return len(self.corpus) if self.kept is None else int(self.kept.sum())
+        return len(self.corpus) if self.mask is None else int(self.mask.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,9 +331,9 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
 
     def find() -> np.ndarray:
         if not path.exists():
-            kept = long_documents(corpus, least_words, watch=watch)
+            mask = long_documents(corpus, least_words, watch=watch)
             path.parent.mkdir(exist_ok=True)
-            files.write_bytes(path, kept.tobytes())
+            files.write_bytes(path, mask.tobytes())
         return np.frombuffer(path.read_bytes(), bool)
 
     text = CorpusView(corpus, ranks.first_then_all(find), document)
@@ -390,9 +390,9 @@ class BatchPlan:
         whole_words = self.recipe.whole_words
         if self.recipe.next_sentence:
             return masked_pairs(
-                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.kept, name=text.name
+                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name
             )
-        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.kept, name=text.name)
+        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name)
 
     def _stream(self, phase: Phase, number: int, *, first_step: int) -> Stream:
         plan = self.plan

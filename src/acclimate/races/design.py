@@ -287,7 +287,7 @@ def heldout_columns(
     adapt_seeds: int,
     max_tokens: int,
     sub_words: bool,
-    here: str = "",
+    ending: str = "",
 ) -> list[HeldOutLosses]:
     """Return the losses of the untouched model and of what is adapted, on held-out general text and on text of the
     domain; of either without such text nothing.
@@ -296,7 +296,7 @@ def heldout_columns(
     rows       those that are shown; one that is not in `models` has no loss
     domain     text of the domain that no model adapts on
     sub_words  True if losses are measured with masks of sub-words too
-    here       what labels of jobs and headings end with, such as ", TASK"
+    ending     what labels of jobs and headings end with, such as ", TASK"
     """
     texts = ((HEADING, materials.general_heldout, MEANING), (DOMAIN_HEADING, domain, DOMAIN_MEANING))
     measures = [(heading, text, meaning, True) for heading, text, meaning in texts]
@@ -308,13 +308,13 @@ def heldout_columns(
             continue
         options: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
         jobs = {
-            name: heldout_losses(f"{heading}, {name}{here}", text, model, adapt_seeds, materials, **options)
+            name: heldout_losses(f"{heading}, {name}{ending}", text, model, adapt_seeds, materials, **options)
             for name, model in models.items()
         }
         [before] = jobs[UNTOUCHED]
         after: dict[str, Sequence[Job]] = {name: jobs[name] for name in rows if name in jobs}
         meant = meaning + over_adaptations(adapt_seeds)
-        columns.append(HeldOutLosses(f"{heading}{here}", meant, (UNTOUCHED, before), after))
+        columns.append(HeldOutLosses(f"{heading}{ending}", meant, (UNTOUCHED, before), after))
     return columns
 
 

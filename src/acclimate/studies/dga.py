@@ -332,7 +332,7 @@ def _column(
         materials.heldout,
         materials,
         adapt_seeds=recipe.adapt_seeds,
-        here=here,
+        ending=here,
         **measured,
     )
     return cells, losses
