@@ -98,7 +98,7 @@ class Weights:
             with finetune.folded(self.run.model, self.run.scale):
                 labels = self.run.labels
                 found = finetune.predict(self.run.model, self.rows, labels, texts=self.texts, watch=unwatched)
-            predicted = finetune.as_given(found, labels, self.task)
+            predicted = finetune.restore_labels(found, labels, self.task)
             self.scored[key] = dev, self.task.score(self.gold, predicted)
         return self.scored[key]
 

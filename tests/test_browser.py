@@ -416,7 +416,7 @@ def told(browser: webdriver.Chrome) -> dict[str, str]:
 def contrasts() -> list[Contrast]:
     """What stands in the cells of the matrix, row by row."""
     outcome = studies.outcome_of_pairs(names=NAMES)
-    found = [outcome.compared.of(("", first, target), ALONE) for target in NAMES for first in (*NAMES, MORE)]
+    found = [outcome.compared.contrast(("", first, target), ALONE) for target in NAMES for first in (*NAMES, MORE)]
     return [each for each in found if each is not None]
 
 

@@ -91,7 +91,7 @@ def test_it_predicts_what_plain_scikit_learn_predicts_from_all_terms(kind, weigh
     task = toy_task(kind)
     fitted = baselines.fit_tfidf(baselines.TfidfRecipe().only(TfidfSetting(3.0, weights, longest)), task)
     names = {each.__name__: each for each in (TfidfVectorizer, LogisticRegression, Ridge, OneVsRestClassifier)}
-    plain = eval(fitted.setting.in_scikit_learn(kind), names | {"make_pipeline": make_pipeline})
+    plain = eval(fitted.setting.scikit_learn_code(kind), names | {"make_pipeline": make_pipeline})
     gold = [example.label for example in task.examples("train")]
     if kind == "multilabel":
         gold = np.array([[label in labels for label in task.labels] for labels in gold]).astype(int)

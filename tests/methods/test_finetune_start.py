@@ -17,7 +17,7 @@ from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
-from acclimate.methods.task_loss import TaskLoss, as_given, predict
+from acclimate.methods.task_loss import TaskLoss, predict, restore_labels
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
@@ -87,7 +87,7 @@ def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_its_encoder_
         assert pooling_of(model.config) == probe.probe(str(encoder), task).layer.read_out
     dev = task.examples("dev")
     rows = encoded(task, "dev", dev, tokenizer)
-    predicted = as_given(predict(model, rows, labels, texts=[example.text for example in dev]), labels, task)
+    predicted = restore_labels(predict(model, rows, labels, texts=[example.text for example in dev]), labels, task)
     expected = finetune.predicted_dev(tmp_path / "run")
     assert predicted == (pytest.approx(expected, rel=1e-4) if kind == "score" else expected)
     ids = torch.tensor([[2, 7, 8, 3]])

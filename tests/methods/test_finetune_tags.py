@@ -14,11 +14,11 @@ from acclimate.methods import finetune
 from acclimate.methods.task_loss import (
     TaskLoss,
     allowed_transitions,
-    as_given,
-    as_trained,
+    convert_tags,
     learnable,
     merged,
     predict,
+    restore_labels,
     trained_labels,
 )
 from acclimate.models.classifier import labels_of, load_classifier
@@ -230,9 +230,9 @@ def test_schemes_are_trained_in_and_scored_as_given(toy_task):
     gold = [example.label for example in task.examples("train")]
     for scheme in ("BIO", "IO", "IOBES", "BIOUL"):
         labels = trained_labels(task, scheme)
-        trained = [example.label for example in as_trained(task.examples("train"), scheme)]
+        trained = [example.label for example in convert_tags(task.examples("train"), scheme)]
         assert {tag for tags in trained for tag in tags} <= set(labels)
-        back = as_given(trained, labels, task)
+        back = restore_labels(trained, labels, task)
         lost = sum(len(entities(one)) - len(entities(other)) for one, other in zip(gold, back, strict=True))
         assert lost == merged(task, scheme)
         assert (lost == 0) == (scheme != "IO"), "some mentions of one type touch in the toy"

@@ -134,8 +134,11 @@ def test_what_is_of_one_kind_of_task_is_left_out_of_tasks_of_others(encoder, toy
     same, other = (stilt.stage_of(recipe, toy_task(kind), last=False) for kind in ("tokens", "sequence"))
     assert (same.tag_layer, same.tag_scheme, same.plan.rate, same.plan.warmup) == ("crf", "BIOUL", 1e-4, 0.0)
     assert (other.tag_layer, other.tag_scheme, other.plan.rate, other.epochs) == ("linear", "given", 1e-4, 3.0)
-    assert stilt.Intermediate().on(stage) == stage
-    assert (stilt.Intermediate(steps=7).on(stage).plan.steps, stilt.Intermediate(steps=7).on(stage).epochs) == (7, 0.0)
+    assert stilt.Intermediate().change(stage) == stage
+    assert (stilt.Intermediate(steps=7).change(stage).plan.steps, stilt.Intermediate(steps=7).change(stage).epochs) == (
+        7,
+        0.0,
+    )
 
 
 @pytest.mark.parametrize(

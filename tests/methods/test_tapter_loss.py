@@ -10,7 +10,14 @@ import torch
 from torch import nn
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods.tapter import REGULARISED, TapterLoss, of_unit_spread, permuted, spread_of, with_regularised
+from acclimate.methods.tapter import (
+    REGULARISED,
+    TapterLoss,
+    permuted,
+    scale_to_unit_spread,
+    spread_of,
+    with_regularised,
+)
 from acclimate.models.encoder import training_flops, word_embeddings
 from acclimate.training.objective import MaskedLanguageLoss
 from acclimate.training.pieces import pad, pieces_of_rows, together
@@ -114,10 +121,10 @@ def test_f_starts_at_the_scale_of_the_vectors():
 
 
 def test_vectors_of_unit_spread_differ_from_the_given_ones_in_scale_alone():
-    scaled = of_unit_spread(0.01 * VECTORS_VF, REGULARISED_V)
+    scaled = scale_to_unit_spread(0.01 * VECTORS_VF, REGULARISED_V)
     counted = scaled[REGULARISED_V]
     assert np.sqrt(np.mean((counted - counted.mean(axis=0)) ** 2)) == pytest.approx(1)
-    np.testing.assert_allclose(scaled, of_unit_spread(VECTORS_VF, REGULARISED_V), rtol=1e-4)
+    np.testing.assert_allclose(scaled, scale_to_unit_spread(VECTORS_VF, REGULARISED_V), rtol=1e-4)
     given, unit = VECTORS_VF[REGULARISED_V].ravel(), counted.ravel()
     assert given @ unit == pytest.approx(np.linalg.norm(given) * np.linalg.norm(unit))
 
@@ -136,7 +143,7 @@ def test_permuted_vectors_are_the_same_ones_in_another_order_among_the_pieces_of
 def test_vectors_that_are_all_the_same_have_no_spread_to_be_divided_by():
     same = np.ones_like(VECTORS_VF)
     with pytest.raises(ValueError, match=r"scale = 'unit' .* but it is 0: no two of the \d+ .* Set scale=given"):
-        of_unit_spread(same, REGULARISED_V)
+        scale_to_unit_spread(same, REGULARISED_V)
 
 
 def test_without_a_piece_of_r_the_term_is_0_and_its_gradient_too():

@@ -45,9 +45,9 @@ def test_holm_counts_a_family_together_whatever_stands_between():
         told = [compared.contrasts[at] for at in numbers]
         assert [contrast.p_holm for contrast in told] == holm([naive[at].p for at in numbers])
         assert [contrast.p_seeds_holm for contrast in told] == holm([naive[at].p_seeds for at in numbers])
-    assert compared.of(key("DAPT"), "untouched").said == "better"
-    assert compared.of(key("random"), "untouched").said == "worse"
-    assert compared.of(key("TAPT"), "DAPT") is None
+    assert compared.contrast(key("DAPT"), "untouched").said == "better"
+    assert compared.contrast(key("random"), "untouched").said == "worse"
+    assert compared.contrast(key("TAPT"), "DAPT") is None
 
 
 def test_intervals_are_those_of_the_cells_alone():
@@ -87,7 +87,7 @@ def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     against = [Against(key(row), (key("untouched"),), "untouched", "all") for row in LEVELS if row != "untouched"]
     compared = compare(found, against)
     assert (lost, MAIN) not in compared.intervals
-    assert compared.of(lost, "untouched") is None
+    assert compared.contrast(lost, "untouched") is None
     assert compared.count("all") == 2
     naive = [
         compare_scores(found[key(row)].scores, found[key("untouched")].scores, ACCURACY) for row in ("TAPT", "DAPT")
@@ -107,8 +107,8 @@ def test_what_learnt_nothing_has_a_score_and_is_compared_with_nothing():
     nothing, some = found[key("random")], found[key("TAPT")]
     compared = compare(found | {nothing.key: untaught(nothing, 3), some.key: untaught(some, 2)}, against)
     assert compared.intervals[nothing.key, MAIN] == interval(nothing.scores, ACCURACY)
-    assert compared.of(nothing.key, "untouched") is None
-    assert compared.of(some.key, "untouched") is not None  # three runs of five did learn
+    assert compared.contrast(nothing.key, "untouched") is None
+    assert compared.contrast(some.key, "untouched") is not None  # three runs of five did learn
     assert compared.count("all") == 2
     first = found[key("untouched")]
     assert not compare(found | {first.key: untaught(first, 5)}, against).contrasts

@@ -118,7 +118,7 @@ def test_the_costs_of_fewer_contestants_are_those_of_a_race_of_fewer(toy_race: A
     adapted = {}
     for name in names:
         fewer = enter(replace(recipe, contestants=(name,)), materials)
-        part, alone = costs.of([UNTOUCHED, name]), round_costs(fewer, first_round(fewer), "flops")
+        part, alone = costs.select([UNTOUCHED, name]), round_costs(fewer, first_round(fewer), "flops")
         assert part.adapting_total == alone.adapting_total
         assert (part.tuning, part.test) == (alone.tuning, alone.test)
         adapted[name] = part.adapting_total
@@ -168,13 +168,13 @@ def test_the_plan_has_a_line_a_contestant_in_which_every_job_counts_once(toy_rac
     assert [line.adaptations for line in found.lines] == [1, 1, 1, 0], "all start from the model that is pretrained"
     counted = sum(line.adaptations + line.fine_tunings + line.others for line in found.lines)
     everything = with_needs(foreseen_jobs(enter(toy_race.recipe, toy_race.materials), tmp_path))
-    assert (found.left, found.done, counted) == (len(everything), 0, len(everything))
+    assert (found.jobs_left, found.jobs_done, counted) == (len(everything), 0, len(everything))
     text = " ".join(found.as_text().split())
     assert text.startswith("Race on ")
-    assert f"{found.left} jobs are left, 0 are done" in text
+    assert f"{found.jobs_left} jobs are left, 0 are done" in text
     assert not (tmp_path / "jobs").exists()
     after = dry_run(design(toy_race.recipe, toy_race.materials), toy_race.run)
-    assert (after.left, after.done, after.seconds) == (0, len(everything), 0)
+    assert (after.jobs_left, after.jobs_done, after.seconds) == (0, len(everything), 0)
 
 
 def test_a_dry_run_says_how_many_rounds_fit(toy_race: Any, tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds: int, tuning
     if found.contestants:
         assert found.first <= 0.97 * seconds + 1e-6
         assert (
-            found.adapting * costs.of([*costs.tuning][: found.contestants]).adapting_total <= ADAPTING * seconds + 1e-6
+            found.adapting * costs.select([*costs.tuning][: found.contestants]).adapting_total
+            <= ADAPTING * seconds + 1e-6
         )
     else:
         assert found.first > 0.97 * seconds, "what the shortest fine-tuning would take"
@@ -88,7 +89,7 @@ def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() 
     assert (slow.tuning, slow.later) == (planned.tuning, planned.later), "all fine-tunings are as long"
     least = planned.slower(600.0, 10.0)
     assert least.adapting == pytest.approx(planned.adapting / 5)
-    alone = lengths_within(400, 400, COSTS.of([UNTOUCHED]), least=0.1, adaptations=5)
+    alone = lengths_within(400, 400, COSTS.select([UNTOUCHED]), least=0.1, adaptations=5)
     assert alone.slower(600.0, 10.0) == alone
 
 
@@ -127,6 +128,6 @@ def test_a_job_counts_if_a_contestant_that_needs_it_is_counted() -> None:
         tuning={UNTOUCHED: 10.0, "DGA": 40.0, "TAPT": 10.0},
         test=dict.fromkeys((UNTOUCHED, "DGA", "TAPT"), 2.0),
     )
-    assert costs.of([UNTOUCHED, "TAPT"]).adapting_total == 50.0
-    assert costs.of([UNTOUCHED, "TAPT"]).fixed_total == 3.0
-    assert costs.of([UNTOUCHED]).adapting_total == 0.0
+    assert costs.select([UNTOUCHED, "TAPT"]).adapting_total == 50.0
+    assert costs.select([UNTOUCHED, "TAPT"]).fixed_total == 3.0
+    assert costs.select([UNTOUCHED]).adapting_total == 0.0

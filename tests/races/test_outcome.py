@@ -14,7 +14,7 @@ from acclimate.core.records import to_plain
 from acclimate.core.types import Cost, Score
 from acclimate.races.outcome import Facts, LooksAtTest, outcomes_in, path_of, read_outcome, rows, write_outcome
 from acclimate.races.report import RaceReport, report_of, tables_of, write_race_pages
-from acclimate.races.verdict import leakage_of, next_race, without
+from acclimate.races.verdict import leakage_of, next_race, without_items
 from acclimate.reports.page import WIDTH, Page
 from acclimate.statistics.significance import compare, holm, interval
 from acclimate.tasks.metrics import METRICS
@@ -103,7 +103,7 @@ def test_every_entry_reaches_the_page(tmp_path: Path, field: list[Score]) -> Non
     assert report.leakage is not None
     assert (report.leakage.items, report.leakage.leaked, report.leakage.changed) == (400, 12, [])
     assert report.leakage.outcome is not None
-    assert rows(report.leakage.outcome) == rows(without(raced(field), set(facts.leaked_test_ids)))
+    assert rows(report.leakage.outcome) == rows(without_items(raced(field), set(facts.leaked_test_ids)))
     said = " ".join((tmp_path / "table.txt").read_text().split())
     assert all(told in said for told in (*report.alerts, *report.remarks))
     assert "12 min 34 s" in said
@@ -222,7 +222,7 @@ def test_scores_without_some_items_are_those_of_the_others() -> None:
     outcome = raced(scores)
     answers = zip(scores[0].ids, scores[0].gold, scores[0].predicted, strict=True)
     wrong = [id for id, right, guess in answers if right != guess]
-    [result] = without(outcome, wrong).results
+    [result] = without_items(outcome, wrong).results
     first, second = result.scores
     assert 0 < len(wrong) < 8
     assert first.ids == tuple(id for id in scores[0].ids if id not in wrong)
@@ -230,13 +230,13 @@ def test_scores_without_some_items_are_those_of_the_others() -> None:
     assert second.ids == first.ids
     assert second.test == METRICS["accuracy"].compute(second.gold, second.predicted)
     assert (first.dev, first.finetuning) == (scores[0].dev, scores[0].finetuning)
-    assert without(outcome, []).results[0].scores == tuple(scores)
+    assert without_items(outcome, []).results[0].scores == tuple(scores)
 
 
 def test_a_score_of_one_item_or_none_is_refused() -> None:
     scores = studies.made_up_scores("untouched", level=1.0, seeds=2, items=10)
     with pytest.raises(ValueError, match="1 of 10 test items are left without the 9 to leave out"):
-        without(raced(scores), scores[0].ids[1:])
+        without_items(raced(scores), scores[0].ids[1:])
 
 
 def lines_of(run: Path) -> dict[str, dict[str, str]]:

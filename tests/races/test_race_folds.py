@@ -138,11 +138,11 @@ def test_intervals_and_tests_are_those_of_cross_validation(folded):
     draws = resample([*ours.scores, *theirs.scores], F1)
     difference = draws["TAPT"].points_S.mean() - draws["untouched"].points_S.mean()
     components = components_of_rows(draws["TAPT"].shares_Sn - draws["untouched"].shares_Sn, folds=FOLDS)
-    comparison = compared.of(ours.key, "untouched").comparison
+    comparison = compared.contrast(ours.key, "untouched").comparison
     assert comparison.difference == pytest.approx(difference)
     assert comparison.p == pytest.approx(float(p_value(np.float64(difference), components)))
     assert comparison.p_seeds is None
-    probe = compared.of(("", probe_row("TAPT"), "rows"), probe_row("untouched")).comparison
+    probe = compared.contrast(("", probe_row("TAPT"), "rows"), probe_row("untouched")).comparison
     assert probe.test == comparison.test
     assert probe.seeds == REPEATS
 

@@ -160,7 +160,7 @@ def test_probes_are_compared_by_items_alone_and_are_a_family_of_their_own():
 def test_with_several_adaptations_their_chance_counts_too():
     untouched, tapt = probe_of("untouched", 1.2), probe_of("TAPT", 1.5, adaptations=3)
     outcome = raced(untouched, tapt)
-    contrast = outcome.compared.of(tapt.key, "untouched, probe")
+    contrast = outcome.compared.contrast(tapt.key, "untouched, probe")
     assert contrast is not None
     equal = [replace(untouched.scores[0], seed=number) for number in range(3)]
     naive = compare(tapt.scores, equal, METRICS["accuracy"])
@@ -190,7 +190,7 @@ def test_a_probe_no_better_than_a_constant_answer_is_named_and_compared_with_not
         "On dev, or by loss, TAPT, probe does no better than a constant answer or guesses. "
         "So it is compared with nothing.",
     ]
-    assert outcome.compared.of(("", "TAPT, probe", "Genes"), "untouched, probe") is None
+    assert outcome.compared.contrast(("", "TAPT, probe", "Genes"), "untouched, probe") is None
     assert represented(outcome) == ""
 
 

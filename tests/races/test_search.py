@@ -10,7 +10,7 @@ import pytest
 
 import toys
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
-from acclimate.races.search import DIVERGED, FAILED, Candidate, DevResult, DevScores, at_an_end, search_result
+from acclimate.races.search import DIVERGED, FAILED, Candidate, DevResult, DevScores, end_rate_warning, search_result
 
 NAMES = ("untouched", "TAPT", "DAPT")
 RATES = (1e-5, 3e-5, 1e-4)
@@ -106,7 +106,7 @@ def test_where_the_untouched_model_diverges_the_way_out_is_told():
 )
 def test_a_best_rate_at_an_end_of_those_tried_is_named(rates, rate, named):
     recipe = RaceRecipe(search=SearchRecipe(rates=rates))
-    warning = at_an_end([Candidate("TAPT", *rated(rate))], recipe)
+    warning = end_rate_warning([Candidate("TAPT", *rated(rate))], recipe)
     assert warning.startswith("The best rate lies at an end of those tried: TAPT (rate 0.0001)." * named)
     assert bool(warning) == named
 

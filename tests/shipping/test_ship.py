@@ -26,7 +26,7 @@ from acclimate.data.examination import FileFacts, Leak
 from acclimate.models.loading import FOLDER
 from acclimate.races.outcome import IN_SCIKIT_LEARN, write_outcome
 from acclimate.races.report import report_of
-from acclimate.races.verdict import without
+from acclimate.races.verdict import without_items
 from acclimate.shipping import check, onnx
 from acclimate.shipping.hub import push
 from acclimate.shipping.onnx import FILE
@@ -359,7 +359,7 @@ def test_the_card_scores_without_leaked_items(tmp_path):
     run = finished_race(tmp_path / "run", facts={"leaked_test_ids": ["test-0", "test-7", "gone"]})
     card = ship(run, tmp_path / "out").card.read_text()
     assert "2 of the 30 test items stand in the training data. Without them DAPT scores" in card
-    others = without(report_of(recorded(run)).outcome, {"test-0", "test-7"})
+    others = without_items(report_of(recorded(run)).outcome, {"test-0", "test-7"})
     [left] = [result.scores for result in others.results if result.row == "DAPT"]
     assert f"{sum(score.test for score in left) / 2 * 100:.1f} " in card.partition("Without them DAPT scores")[2][:40]
 

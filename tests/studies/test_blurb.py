@@ -153,7 +153,7 @@ def test_a_run_that_was_stopped_goes_on_and_does_nothing_twice(benchmark):
     again = run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out)
     assert results(benchmark.inputs.out) == there
     assert as_csv(again) == as_csv(benchmark.outcome)
-    assert dry_run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).left == 0
+    assert dry_run(design(benchmark.recipe, benchmark.inputs), benchmark.inputs.out).jobs_left == 0
 
 
 def test_the_order_of_the_models_changes_no_score(benchmark):
@@ -201,7 +201,7 @@ def test_with_a_common_search_all_models_get_the_setting_with_the_best_mean_over
     both = {name: dev["one"][name] + dev["two"][name] for name in dev["one"]}
     assert both[setting] == max(both.values())
     left = dry_run(common, out)
-    assert (left.left, [line.label for line in left.lines][:2]) == (0, ["Topics, one", "Topics, two"])
+    assert (left.jobs_left, [line.label for line in left.lines][:2]) == (0, ["Topics, one", "Topics, two"])
 
 
 def test_other_data_are_refused(benchmark):

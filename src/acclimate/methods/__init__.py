@@ -7,17 +7,18 @@ from pathlib import Path
 from acclimate.methods.method import Contestant, First, Method, file_of, fingerprint, loaded
 from acclimate.methods.recipes import METHODS
 
-_here: dict[str, Method] = {}  # methods without a file, such as those of a notebook, which this process alone knows
+# methods without a file, such as those of a notebook, which this process alone knows
+_session_methods: dict[str, Method] = {}
 
 
 def method_called(name: str, code: Path | None = None) -> Method:
     """Return the method of that name: one of METHODS, or from the file `code`. Raises ValueError if there is none."""
     if code is not None:
         return loaded(code, name)
-    found = METHODS.get(name) or _here.get(name)
-    if found is None:
+    method = METHODS.get(name) or _session_methods.get(name)
+    if method is None:
         raise ValueError(f"no method is called '{name}'. Known: {', '.join(METHODS)}")
-    return found
+    return method
 
 
 def code_of(method: Method) -> tuple[str, Path | None]:
@@ -28,7 +29,7 @@ def code_of(method: Method) -> tuple[str, Path | None]:
     if METHODS.get(method.name) is method:
         return "", None
     if (place := file_of(method)) is None:
-        _here[method.name] = method
+        _session_methods[method.name] = method
     return fingerprint(method), place
 
 

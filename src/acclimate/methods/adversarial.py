@@ -161,33 +161,33 @@ def adapt(
     return mlm.adapt_with(recipe, out, objective, watch=watch, looks=looks)
 
 
-def _of_labels(a_BC: Tensor, b_BC: Tensor, piece: Piece) -> Tensor:
+def _label_distance(a_BC: Tensor, b_BC: Tensor, piece: Piece) -> Tensor:
     return symmetric(a_BC, b_BC).sum()
 
 
-def _of_each_label(a_BC: Tensor, b_BC: Tensor, piece: Piece) -> Tensor:
+def _multilabel_distance(a_BC: Tensor, b_BC: Tensor, piece: Piece) -> Tensor:
     # of two probabilities p and q of a label with logits a and b, both directions of KL add up to (p - q) (a - b)
     return ((a_BC.sigmoid() - b_BC.sigmoid()) * (a_BC - b_BC)).sum()
 
 
-def _of_numbers(a_B1: Tensor, b_B1: Tensor, piece: Piece) -> Tensor:
+def _number_distance(a_B1: Tensor, b_B1: Tensor, piece: Piece) -> Tensor:
     return (a_B1 - b_B1).square().sum()
 
 
-def _of_tags(a_BTC: Tensor, b_BTC: Tensor, piece: Piece) -> Tensor:
+def _tag_distance(a_BTC: Tensor, b_BTC: Tensor, piece: Piece) -> Tensor:
     return (symmetric(a_BTC, b_BTC) * (target_in_rows(piece) != NOT_PREDICTED)).sum()
 
 
-def _of_ends(a_BT2: Tensor, b_BT2: Tensor, piece: Piece) -> Tensor:
+def _end_distance(a_BT2: Tensor, b_BT2: Tensor, piece: Piece) -> Tensor:
     return symmetric(a_BT2.transpose(1, 2), b_BT2.transpose(1, 2)).sum()
 
 
 DISTANCES: dict[str, Callable[[Tensor, Tensor, Piece], Tensor]] = {
-    "sequence": _of_labels,
-    "multilabel": _of_each_label,
-    "score": _of_numbers,
-    "tokens": _of_tags,
-    "span": _of_ends,
+    "sequence": _label_distance,
+    "multilabel": _multilabel_distance,
+    "score": _number_distance,
+    "tokens": _tag_distance,
+    "span": _end_distance,
 }
 """Kind of task -> the sum of l_s over a piece, from the outputs (float32) for the two inputs."""
 
@@ -240,7 +240,7 @@ class SmartLoss(Objective):
             lambda: outputs_of(model, piece),
             lambda clean, perturbed: self.distance(clean, perturbed, piece),
         )
-        return {"task": self.task.of(outputs, piece), "smooth": smooth}  # Eq. 1: L_task + lambda_s l_s
+        return {"task": self.task.compute(outputs, piece), "smooth": smooth}  # Eq. 1: L_task + lambda_s l_s
 
     def flops(self, batch: Batch) -> float:
         return (PASSES + self.perturbation.ascents * ASCENT) * self.task.flops(batch)

@@ -87,7 +87,7 @@ class TfidfSetting:
             return f"alpha {self.strength:g}, {terms}"
         return f"C {self.strength:g}, {self.class_weights} classes, {terms}"
 
-    def in_scikit_learn(self, kind: str) -> str:
+    def scikit_learn_code(self, kind: str) -> str:
         """Return the model as scikit-learn's users write it, for texts and labels of a task of this kind; of several
         labels one column each, from .5 on. Of pairs it lacks the cosine, and in any case a threshold that dev chose.
         """
@@ -135,7 +135,7 @@ class TfidfRecipe:
             for at_weights, weights in enumerate(("equal",) if kind == "score" else self.class_weights)
             for at_longest, longest in enumerate(self.longest)
         }
-        preferred = [TfidfSetting(*each) for each in sorted(places, key=lambda each: places[each])]
+        preferred = [TfidfSetting(*values) for values in sorted(places, key=lambda values: places[values])]
         return tuple(preferred[: self.trials or None])
 
     def only(self, setting: TfidfSetting) -> TfidfRecipe:
@@ -308,13 +308,13 @@ def features_of(examples: Sequence[Example], longest: int) -> tuple[Features, An
     once = np.bincount(rows.indices, minlength=rows.shape[1]) == 1
     alone = sparse.coo_array(rows[:, once])
     norms = np.sqrt(np.bincount(alone.row, alone.data**2, minlength=rows.shape[0]))
-    kept, merged = np.flatnonzero(~once), np.flatnonzero(once)[alone.col]
+    columns, merged = np.flatnonzero(~once), np.flatnonzero(once)[alone.col]
     column_T, value_T = np.zeros(rows.shape[1], np.int32), np.ones(rows.shape[1])
-    column_T[kept] = np.arange(len(kept))
-    column_T[merged] = len(kept) + alone.row
+    column_T[columns] = np.arange(len(columns))
+    column_T[merged] = len(columns) + alone.row
     value_T[merged] = alone.data / norms[alone.row]
     terms = tuple(str(term) for term in vectorizer.get_feature_names_out())
-    features = Features(longest, paired, terms, vectorizer.idf_, column_T, value_T, len(kept) + rows.shape[0])
+    features = Features(longest, paired, terms, vectorizer.idf_, column_T, value_T, len(columns) + rows.shape[0])
     return features, features.compared(rows @ features.merge, examples)
 
 

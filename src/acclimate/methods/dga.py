@@ -239,13 +239,13 @@ def adapt(recipe: DgaRecipe, out: Path, *, watch: Watch = unwatched, looks: Held
             knowledge=recipe.knowledge,
         )
 
-    done = adapt_with(recipe, out, objective, watch=watch, looks=looks)
+    checkpoint = adapt_with(recipe, out, objective, watch=watch, looks=looks)
     if ranks.is_first() and not (out / HEADS).exists():
         importance = torch.tensor(files.read_record(out / IMPORTANCE)["heads"]) if "heads" in recipe.parts else None
-        before, after = (load_masked_language_model(model) for model in (recipe.model, done.path))
+        before, after = (load_masked_language_model(model) for model in (recipe.model, checkpoint.path))
         held = None if importance is None else normalised(importance, recipe.normalisation, over=recipe.over).tolist()
         files.write_record(out / HEADS, {"moved": heads_moved(before, after).tolist(), "importance": held})
-    return done
+    return checkpoint
 
 
 def _importance(recipe: DgaRecipe, start: RunStart, out: Path, watch: Watch) -> dict[GatedPart, Tensor]:

@@ -43,11 +43,11 @@ from acclimate.methods import mlm
 from acclimate.methods.domain import (
     Frozen,
     appended,
-    by_row,
     divergence,
     hidden_states,
     masked_pass,
     row_means,
+    row_states,
     unmasked,
 )
 from acclimate.methods.recipes.distil import DistilledText, DistilRecipe
@@ -102,8 +102,8 @@ class KnowledgeDistillation(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         mlm_sum, student_LWD, text = self.student(piece)
-        student_RTD, there_RT = by_row(student_LWD, piece)  # s
-        teacher_RTD, _ = by_row(self.teacher.hidden_states(text), piece)  # t
+        student_RTD, there_RT = row_states(student_LWD, piece)  # s
+        teacher_RTD, _ = row_states(self.teacher.hidden_states(text), piece)  # t
         kl_RT = divergence(teacher_RTD, student_RTD)  # KL(softmax(t) || softmax(s)) over the D features
         return {"mlm": mlm_sum, "distil": (kl_RT * there_RT).sum()}
 
@@ -141,7 +141,7 @@ class DistillationToken(Objective):
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         with embedded_as(self.student.language.model, self.token_D, piece[DISTILLATION] > 0):
             mlm_sum, student_LWD, text = self.student(piece)
-        student_RTD, there_RT = by_row(student_LWD, piece)
+        student_RTD, there_RT = row_states(student_LWD, piece)
         last_R = there_RT.sum(1) - 1  # a row ends in its distillation token
         student_RD = student_RTD[torch.arange(len(there_RT), device=there_RT.device), last_R]  # s
         plain = without_distillation_token(text)

@@ -72,7 +72,7 @@ def masked_pass(model: PreTrainedModel, piece: Piece) -> tuple[Tensor, Tensor]:
     return masked_cross_entropy(logits_MV, piece), hidden_LWD
 
 
-def by_row(hidden_LWD: Tensor, piece: Piece) -> tuple[Tensor, Tensor]:
+def row_states(hidden_LWD: Tensor, piece: Piece) -> tuple[Tensor, Tensor]:
     """(R, T, D) the states with one row a line, and (R, T) bool: True at a token, special ones included."""
     if (rows := rows_of(piece)) is not None:
         return hidden_LWD.flatten(0, 1)[rows.places_RT], rows.there_RT
@@ -81,7 +81,7 @@ def by_row(hidden_LWD: Tensor, piece: Piece) -> tuple[Tensor, Tensor]:
 
 def row_means(hidden_LWD: Tensor, piece: Piece) -> Tensor:
     """(R, D) float32, the mean over each row's tokens, special ones included and padding left out."""
-    hidden_RTD, there_RT = by_row(hidden_LWD.float(), piece)
+    hidden_RTD, there_RT = row_states(hidden_LWD.float(), piece)
     return (hidden_RTD * there_RT[:, :, None]).sum(1) / there_RT.sum(1, keepdim=True)
 
 

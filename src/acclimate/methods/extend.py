@@ -75,9 +75,9 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     sources = _sources(recipe)
-    stated = replace(recipe, word_list=Path())  # without the list's path: `sources` has the hash of its content
-    if done := finished(out, stated, sources):
-        return done
+    record = replace(recipe, word_list=Path())  # without the list's path: `sources` has the hash of its content
+    if checkpoint := finished(out, record, sources):
+        return checkpoint
     lines = _lines(recipe.word_list)
     tokenizer, model = load_tokenizer(recipe.model), load_masked_language_model(recipe.model)
     if not tokenizer.is_fast:
@@ -106,7 +106,7 @@ def adapt(recipe: ExtendRecipe, out: Path, *, watch: Watch = unwatched) -> Check
     if unseen := facts.get("mostly_unseen", 0):
         summary += f"; the vectors of {unseen:,} are mostly of n-grams that occur in no word of the vectors"
     watch(Progress("adapt", 0, 0, "steps", {"note": summary}))
-    return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), stated, sources)
+    return write_checkpoint(out, model, with_backend(tokenizer, longer.backend), record, sources)
 
 
 def note(before: Fertility, after: Fertility, words: int, left_out: int) -> str:

@@ -109,8 +109,7 @@ from acclimate.methods.recipes.finetune import (
 from acclimate.methods.task_loss import (
     TaskLoss,
     allowed_transitions,
-    as_given,
-    as_trained,
+    convert_tags,
     learnable,
     merged,
     outputs_and_loss,
@@ -118,6 +117,7 @@ from acclimate.methods.task_loss import (
     predict,
     predictions_of,
     probabilities,
+    restore_labels,
     trained_labels,
 )
 from acclimate.models.classifier import (
@@ -192,9 +192,9 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     Raises NotFiniteError where no attempt has a finite loss, and without `retry` where the first one has none.
     """
     task, sources = _inputs(recipe)
-    if done := finished(out, recipe, sources):
+    if checkpoint := finished(out, recipe, sources):
         _clear(out)
-        return done
+        return checkpoint
     tuning = Tuning(recipe, task, out, watch)
     learnt = _finished(tuning, raises=not recipe.retry)
     about: dict[str, Any] = {"learnt": bool(learnt), "again": False}
@@ -217,9 +217,9 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
         about["why"] = tuning.why
     if ranks.is_first():
         files.write_record(out / LEARNT, about)
-    done = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
-    return done
+    return checkpoint
 
 
 def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -232,9 +232,9 @@ def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = un
     task = ranks.first_then_all(lambda: with_dev_rows(open_prepared(recipe.task), out / "data"))
     repeated = replace(recipe, task=task.path)
     _, sources = _inputs(repeated)
-    if done := finished(out, recipe, sources):
+    if checkpoint := finished(out, recipe, sources):
         _clear(out)
-        return done
+        return checkpoint
     chosen = _left_by(tuned, CHOSEN)
     if "shift" not in chosen:
         raise ValueError(f"{tuned / CHOSEN}: 'shift' is missing: another release wrote this")
@@ -247,9 +247,9 @@ def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = un
     run.choose()
     if chosen["shift"] is not None:
         shift(run.model, -np.asarray(chosen["shift"], dtype=np.float32))
-    done = write_checkpoint(out, run.model, run.tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, run.model, run.tokenizer, recipe, sources)
     _clear(out)
-    return done
+    return checkpoint
 
 
 def _clear(out: Path) -> None:
@@ -331,7 +331,7 @@ def predict_test(
     model, tokenizer, labels = load_tested(checkpoint, task)
     rows = encoded(task, "test", examples, tokenizer, spans=SPANS[pooling_of(model.config)])
     texts = [example.text for example in examples]
-    return as_given(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
+    return restore_labels(predict(model, rows, labels, texts=texts, watch=watch), labels, task)
 
 
 def load_tested(
@@ -455,14 +455,14 @@ class Tuning:
         self.looks = DevLooks(out, keep=keep, constant=without_reading(recipe, task, some))
 
     def _labelled(self, examples: Sequence[Example], rows: Batch) -> LabelledRows:
-        learnt = as_trained(examples, self.recipe.tag_scheme)
+        learnt = convert_tags(examples, self.recipe.tag_scheme)
         return LabelledRows(examples, with_labels(rows, learnt, self.task.kind, self.labels))
 
     def train(self) -> None:
         """Train to the end."""
         looks = {round(self.plan.steps * (look + 1) / self.recipe.looks) for look in range(self.recipe.looks)} - {0}
 
-        def after(step: Step) -> dict[str, float]:
+        def measure(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
                 look = self.look(self.looked_at, self.plan.precision)
                 if not np.isfinite(look.loss):
@@ -480,7 +480,7 @@ class Tuning:
             self.out,
             stage="fine-tune",
             watch=self.watch,
-            after=after,
+            after=measure,
             looks=looks,
             ended=lambda: self.looks.idle() >= self.recipe.patience > 0,
         )
@@ -520,7 +520,7 @@ class Tuning:
             decision = decide(outputs, gold, self.labels, self.task)
             return Look(decision.score, loss, decision.predicted, decision)
         learnt = predictions_of(self.model, outputs, dev.rows, self.labels, texts=texts)
-        predicted = as_given(learnt, self.labels, self.task)
+        predicted = restore_labels(learnt, self.labels, self.task)
         return Look(self.task.score(gold, predicted), loss, predicted)
 
     def choose(self) -> None:
@@ -557,11 +557,11 @@ class Tuning:
         count: over few steps of few rare rows it says little. A dev set on which a constant answer is perfect decides
         nothing, nor does the loss of a kind of task without constant outputs.
         """
-        found, constant = dev_score(self.out), constant_on_dev(self.task)
+        score, constant = dev_score(self.out), constant_on_dev(self.task)
         looks = self.looks.chosen_from(self.recipe.choose)
         if constant < 1.0:
-            if found <= constant:
-                return f"on dev it has {points(found)} points, the same answer to every text {points(constant)}"
+            if score <= constant:
+                return f"on dev it has {points(score)} points, the same answer to every text {points(constant)}"
             if why := guesses(self.task, self.looked_at.examples, looks):
                 return why
         log = read_log(self.out)
@@ -604,7 +604,7 @@ class Retraining(Tuning):
     def train(self) -> None:
         """Train up to the last of these shares."""
 
-        def after(step: Step) -> dict[str, float]:
+        def measure(step: Step) -> dict[str, float]:
             with folded(self.model, self.scale):
                 self.looks.add(step.number, Look(0.0, 0.0, []), self.model)
             return {}
@@ -616,7 +616,7 @@ class Retraining(Tuning):
             self.out,
             stage="train on all rows",
             watch=self.watch,
-            after=after,
+            after=measure,
             looks=self.averaged,
             until=max(self.averaged),
         )
@@ -714,14 +714,14 @@ def start_of(
 
     Under sequence_layer = "mlp" a probe may choose the pooling, the pooler excepted, but no head begins as one.
     """
-    stated: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
+    recipe_pooling: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
     if recipe.head == "kept" and recipe.pooling == "auto":
         return HeadStart(pooling_of(configuration_of(recipe.model)))
     linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
     begins_as_probe = recipe.head == "probe" and linear
     chosen = recipe.pooling == "auto" and (linear or (recipe.sequence_layer == "mlp" and task.kind != "tokens"))
     if not (begins_as_probe or chosen) or task.kind not in PROBED:
-        return HeadStart(stated)
+        return HeadStart(recipe_pooling)
     special = [*recipe.special_tokens, recipe.plan.seed] if recipe.special_tokens else []
     about = [identity(recipe.model), task.hashes["train"], task.max_tokens, list(labels), recipe.pooling, special]
     key = settings.digest([*about, recipe.pooler, recipe.head, recipe.sequence_layer])
@@ -729,7 +729,7 @@ def start_of(
         _starts.move_to_end(key)
         return _starts[key]
 
-    def of_head(progress: Progress) -> None:
+    def watch_head(progress: Progress) -> None:
         watch(replace(progress, unit=f"{progress.unit} (initial head)"))
 
     encoder, trained_pooler = probe.load_encoder(recipe.model)
@@ -737,22 +737,22 @@ def start_of(
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
     has_pooler &= linear  # an MLP stands in its place
     read_outs = probe.read_outs_of(task, tokenizer, has_pooler=has_pooler)
-    read: Pooling = read_at_places(task, tokenizer) or stated
+    read: Pooling = read_at_places(task, tokenizer) or recipe_pooling
     if recipe.pooling != "auto" and task.kind != "tokens":
         if recipe.pooling == "pooler" and not has_pooler:
-            return HeadStart(stated)
+            return HeadStart(recipe_pooling)
         read_outs, read = (recipe.pooling,), recipe.pooling
     encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
     target_R = probe.probe_targets(rows)
     layer, losses, first_states_RD = probe.fit_encoder(
-        encoder, rows, read_outs, task, max(1, len(labels)), model=recipe.model, watch=of_head, registered=special
+        encoder, rows, read_outs, task, max(1, len(labels)), model=recipe.model, watch=watch_head, registered=special
     )
     if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
-        shown = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
+        label_list = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
         note = (
             f"of {len(few)} labels there are fewer training rows than the probe's {probe.FOLDS} folds, so not every "
-            f"fold judges them: {shown}{', ...' if len(few) > RARE_SHOWN else ''}"
+            f"fold judges them: {label_list}{', ...' if len(few) > RARE_SHOWN else ''}"
         )
         watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
     if len(losses) > 1:
@@ -806,7 +806,7 @@ def training_rows(
     inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
     if task.kind != "span":
         emptied(inputs, train, tokenizer)
-    rows = with_labels(inputs, as_trained(train, scheme), task.kind, trained_labels(task, scheme))
+    rows = with_labels(inputs, convert_tags(train, scheme), task.kind, trained_labels(task, scheme))
     if task.kind != "score":
         return rows, None
     scale = scale_of(rows.rows["label"])
@@ -896,14 +896,14 @@ class DevLooks:
             raise files.DamagedError(
                 f"{self.out} has the weights of {len(self.kept)} looks at dev, but {looks} were kept. {self._way_out()}"
             )
-        kept: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
+        steps: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
         for _, parameter in trained(model):
             parameter.zero_()
-        for step in kept:
+        for step in steps:
             with safe_open(self._places(step)[0], framework="pt") as file:
                 for name, parameter in trained(model):
-                    parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(kept))
-        return kept
+                    parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(steps))
+        return steps
 
     def _places(self, step: int | str) -> list[Path]:
         """Return the files of the look's weights, the newest first; more than one if a run was killed between them."""

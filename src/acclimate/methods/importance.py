@@ -142,15 +142,15 @@ def random_importance(shape: tuple[int, ...], seed: int) -> Tensor:
 def _only_noise(model: PreTrainedModel) -> Iterator[None]:
     """Within the block the model is in training mode and no weight gets a gradient; afterwards it is as before."""
     modes = [(module, module.training) for module in model.modules()]
-    wanted = [(weight, weight.requires_grad) for weight in model.parameters()]
+    flags = [(weight, weight.requires_grad) for weight in model.parameters()]
     model.train().requires_grad_(False)
     try:
         yield
     finally:
         for module, mode in modes:
             module.training = mode
-        for weight, want in wanted:
-            weight.requires_grad_(want)
+        for weight, flag in flags:
+            weight.requires_grad_(flag)
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:

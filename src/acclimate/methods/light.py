@@ -126,8 +126,8 @@ def adapt(recipe: LightRecipe, out: Path, *, watch: Watch = unwatched, looks: He
             return LightLoss(start.model)
         return LightLoss(start.model, prompt_ids(start.tokenizer), prompt_rate=recipe.prompt_rate / recipe.plan.rate)
 
-    done = adapt_with(recipe, out, objective, ready=ready, watch=watch, looks=looks)
+    checkpoint = adapt_with(recipe, out, objective, ready=ready, watch=watch, looks=looks)
     if recipe.kind == "adapter":
         note = "transformers alone loads this checkpoint without its adapters"
         watch(Progress("adapt", 0, 0, "steps", {"note": note}))
-    return done
+    return checkpoint

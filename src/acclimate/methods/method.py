@@ -103,7 +103,7 @@ def _suits(kind: str, config: PreTrainedConfig | None) -> str:
     return ""
 
 
-def _as_stated(recipe: Any) -> Any:
+def _keep_recipe(recipe: Any) -> Any:
     return recipe
 
 
@@ -165,7 +165,7 @@ class Method:
     starts: Callable[[Any], bool] = _given
     new_model: Callable[[Any], PreTrainedModel] | None = None
     encoder: Callable[..., Checkpoint] | None = None
-    raced: Callable[[Any], Any] = _as_stated
+    raced: Callable[[Any], Any] = _keep_recipe
     first: First | None = None
     looks_at_heldout: bool = False
     moves: bool = False
@@ -227,18 +227,18 @@ def fingerprint(method: Method) -> str:
     return files.sha256_of_bytes(source.encode())
 
 
-def load_method(stated: str) -> Method:
+def load_method(reference: str) -> Method:
     """Return the method that `path/to/file.py::NAME` names. Raises ValueError where there is none."""
-    place, name = code_at(stated)
+    place, name = code_at(reference)
     method = getattr(module_at(place), name, None)
     if not isinstance(method, Method):
-        raise ValueError(f"{stated}: {place} has no Method of the name '{name}'. Write NAME = Method(...) there")
+        raise ValueError(f"{reference}: {place} has no Method of the name '{name}'. Write NAME = Method(...) there")
     return method
 
 
 def loaded(place: Path, name: str) -> Method:
     """Return the method called `name` in the file. Raises ValueError where there is none."""
-    if (method := _in_module(module_at(place), name)) is None:
+    if (method := _find_method(module_at(place), name)) is None:
         raise ValueError(f"{place} has no Method called '{name}' any more")
     return method
 
@@ -264,14 +264,14 @@ def module_at(place: Path) -> ModuleType:
     return module
 
 
-def _in_module(module: ModuleType, name: str) -> Method | None:
+def _find_method(module: ModuleType, name: str) -> Method | None:
     methods = [value for value in vars(module).values() if isinstance(value, Method) and value.name == name]
     return methods[0] if methods else None
 
 
 def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> None:
     """Raises ValueError for a user's method without a contestant, or with a name that another method has."""
-    taken = {contestant.name: method.name for method in by_name.values() for contestant in method.contestants}
+    method_names = {contestant.name: method.name for method in by_name.values() for contestant in method.contestants}
     groups = {
         method.group(contestant) for method in by_name.values() for contestant in method.contestants
     } | by_name.keys()
@@ -284,6 +284,6 @@ def check_names(methods: Sequence[Method], by_name: Mapping[str, Method]) -> Non
         for contestant in method.contestants:
             if contestant.group not in ("", method.name):
                 raise ValueError(f"{contestant.name}: group = '{contestant.group}': leave it out")
-            if contestant.name in taken:
-                raise ValueError(f"'{contestant.name}' races already, by the method '{taken[contestant.name]}'")
-            taken[contestant.name] = method.name
+            if contestant.name in method_names:
+                raise ValueError(f"'{contestant.name}' races already, by the method '{method_names[contestant.name]}'")
+            method_names[contestant.name] = method.name

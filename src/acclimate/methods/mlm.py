@@ -87,8 +87,8 @@ def adapt_with(
     corpus = Corpus(recipe.corpus)
     sources = {"corpus": corpus.hash, "model": identity(recipe.model)}
     # with epochs = 0 a batch depends on the number of its step alone, so a run may be made longer
-    if done := finished(out, recipe, sources, extends=recipe.epochs == 0):
-        return done
+    if checkpoint := finished(out, recipe, sources, extends=recipe.epochs == 0):
+        return checkpoint
     model, tokenizer = load_adapted(recipe, watch), load_tokenizer(recipe.model)
     path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
     if path:  # at the model as it is, before it gets weights
@@ -103,9 +103,9 @@ def adapt_with(
     trained = objective(RunStart(model, tokenizer, tokens))
     looked = path.at(plan.steps) if path else ()
     run(trained, stream, plan, out, stage="adapt", watch=watch, after=path, looks=looked)
-    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
-    return done
+    return checkpoint
 
 
 class Adapted(Protocol):

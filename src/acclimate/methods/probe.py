@@ -353,7 +353,7 @@ def groups_of(examples: Sequence[Example], example_R: np.ndarray) -> np.ndarray:
     group. The words of one sentence are alike, and in one group. example_R: as of `examples_of_states`
     """
     numbers: dict[Any, int] = {}
-    keys = ((each.group,) if each.group else (each.text, each.pair) for each in examples)
+    keys = ((example.group,) if example.group else (example.text, example.pair) for example in examples)
     group_B = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     return cast(np.ndarray, group_B[example_R])
 
@@ -393,24 +393,26 @@ def _fit(
     else:
         centre, unit = 0.0, 1.0
     wanted_RC = _wanted(target_R, kind, labels, centre, unit)
-    kept = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
-    fold_R = folds_of(target_R[kept], None if groups_R is None else groups_R[kept])
+    sample = np.random.default_rng(0).permutation(len(wanted_RC))[:CHOOSING]
+    fold_R = folds_of(target_R[sample], None if groups_R is None else groups_R[sample])
     fits: dict[ReadOut, tuple[float, float]] = {}
-    done = iter(range(1, len(states) * FOLDS + 2))
+    fit_numbers = iter(range(1, len(states) * FOLDS + 2))
     shared: dict[ReadOut, Principal | None] = {}
     for name, states_RD in states.items():
         losses = np.zeros(len(STRENGTHS))
         counted_rows = 0
-        wide = len(kept) < states_RD.shape[1]  # then each fit finds its own, in far less time
+        wide = len(sample) < states_RD.shape[1]  # then each fit finds its own, in far less time
         shared[name] = (
-            None if wide or kind == "score" else _principal(_standard(states_RD[kept], *state_scales(states_RD[kept])))
+            None
+            if wide or kind == "score"
+            else _principal(_standard(states_RD[sample], *state_scales(states_RD[sample])))
         )
         for fold in range(FOLDS):
-            watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
+            watch(Progress("probe, fitting", next(fit_numbers), len(states) * FOLDS + 1, "fits"))
             held = fold_R == fold
             if not held.any() or held.all():
                 continue
-            inside, outside = kept[~held], kept[held]
+            inside, outside = sample[~held], sample[held]
             known_C = wanted_RC[inside].any(axis=0)
             if kind in ("sequence", "tokens"):
                 outside = outside[known_C[wanted_RC[outside].argmax(1)]]
@@ -428,7 +430,7 @@ def _fit(
     centre_D, scale_D = state_scales(states[read_out])
     x_RD = _standard(states[read_out], centre_D, scale_D)
     ((weight_CD, bias_C),) = _path(x_RD, wanted_RC, kind, [strength], steps=STEPS, shared=shared[read_out])
-    watch(Progress("probe, fitting", next(done), len(states) * FOLDS + 1, "fits"))
+    watch(Progress("probe, fitting", next(fit_numbers), len(states) * FOLDS + 1, "fits"))
     weight_CD = unit * weight_CD / scale_D
     bias_C = unit * bias_C + centre - weight_CD @ centre_D
     least = {name: loss for name, (loss, _) in fits.items()}
@@ -497,8 +499,8 @@ def _principal(x_RD: np.ndarray) -> Principal:
         variance_D, turn_DD = np.linalg.eigh(x_RD.T @ x_RD / rows)
         return Principal(np.maximum(variance_D, 0.0), turn_DD)
     variance_R, along_RR = np.linalg.eigh(x_RD @ x_RD.T / rows)
-    kept = variance_R > variance_R[-1] * rows * np.finfo(np.float32).eps
-    return Principal(variance_R[kept], x_RD.T @ (along_RR[:, kept] / np.sqrt(rows * variance_R[kept])))
+    mask_R = variance_R > variance_R[-1] * rows * np.finfo(np.float32).eps
+    return Principal(variance_R[mask_R], x_RD.T @ (along_RR[:, mask_R] / np.sqrt(rows * variance_R[mask_R])))
 
 
 def _path(
@@ -595,7 +597,7 @@ def _constant_loss(target_R: np.ndarray, kind: str, labels: int) -> float:
     return float(_LOSSES[kind](outputs_RC, wanted_RC)[0].mean())
 
 
-def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _label_loss(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R,) - log softmax(o)[label], and (R, C) its slope in o."""
     outputs_RC = outputs_RC - outputs_RC.max(1, keepdims=True)
     share_RC = np.exp(outputs_RC)
@@ -604,19 +606,19 @@ def _of_one(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, 
     return loss_R, share_RC / total_R1 - wanted_RC
 
 
-def _of_several(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _multilabel_loss(outputs_RC: np.ndarray, wanted_RC: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(R,) the mean over labels of the binary cross entropy, and (R, C) its slope in o."""
     labels = outputs_RC.shape[1]
     loss_RC = np.logaddexp(0, outputs_RC) - wanted_RC * outputs_RC
     return loss_RC.mean(1), (1 / (1 + np.exp(-outputs_RC)) - wanted_RC) / labels
 
 
-def _of_number(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _number_loss(outputs_R1: np.ndarray, wanted_R1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     error_R1 = outputs_R1 - wanted_R1
     return error_R1[:, 0] ** 2, 2 * error_R1
 
 
-_LOSSES = {"sequence": _of_one, "tokens": _of_one, "multilabel": _of_several, "score": _of_number}
+_LOSSES = {"sequence": _label_loss, "tokens": _label_loss, "multilabel": _multilabel_loss, "score": _number_loss}
 
 
 def decided(

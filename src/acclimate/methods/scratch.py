@@ -98,8 +98,8 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
     sources |= {name: identity(at) for name in ("model", "tokenizer") if (at := getattr(recipe, name))}
     # with any of these a step depends on the length of the run, which then cannot be made longer
     fixed = recipe.epochs or recipe.tokens or recipe.long_share or "dev" in corpora
-    if done := finished(out, recipe, sources, extends=not fixed and recipe.masking_schedule == "constant"):
-        return done
+    if checkpoint := finished(out, recipe, sources, extends=not fixed and recipe.masking_schedule == "constant"):
+        return checkpoint
     texts = [
         open_text(corpora[name], out, recipe.least_words, name=name, watch=watch)
         for name in ("corpus", "general")
@@ -129,9 +129,9 @@ def adapt(recipe: ScratchRecipe, out: Path, *, watch: Watch = unwatched) -> Chec
         note_frequencies(out, reading.tokens[0], stage=STAGE, term="mlm", watch=watch)
     if isinstance(objective, NextSentenceLoss):
         model = with_head(model, objective.head)
-    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
-    return done
+    return checkpoint
 
 
 def note_frequencies(out: Path, tokens: Tokens, *, stage: str, term: str, watch: Watch) -> None:
@@ -286,21 +286,21 @@ def curve_of(
 class CorpusView:
     """A corpus, or part of it.
 
-    kept  (D,) bool, True for the documents that are used; None: all are
+    mask  (D,) bool, True for the documents that are used; None: all are
     name  what a document is called in messages, before its number
     """
 
     corpus: Corpus
-    kept: np.ndarray | None = None
+    mask: np.ndarray | None = None
     name: str = "document"
 
     def documents(self) -> Iterator[Document]:
         """The documents that are used."""
         documents = self.corpus.documents()
-        return documents if self.kept is None else compress(documents, self.kept)
+        return documents if self.mask is None else compress(documents, self.mask)
 
     def __len__(self) -> int:
-        return len(self.corpus) if self.kept is None else int(self.kept.sum())
+        return len(self.corpus) if self.mask is None else int(self.mask.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,9 +331,9 @@ def open_text(corpus: Corpus, out: Path, least_words: int, *, name: str, watch: 
 
     def find() -> np.ndarray:
         if not path.exists():
-            kept = long_documents(corpus, least_words, watch=watch)
+            mask = long_documents(corpus, least_words, watch=watch)
             path.parent.mkdir(exist_ok=True)
-            files.write_bytes(path, kept.tobytes())
+            files.write_bytes(path, mask.tobytes())
         return np.frombuffer(path.read_bytes(), bool)
 
     text = CorpusView(corpus, ranks.first_then_all(find), document)
@@ -382,17 +382,17 @@ class BatchPlan:
         rows = [self._rows(number, longest) for number in range(len(self.texts))]
         if len(rows) == 1:
             return Phase(rows, 0.0)
-        stated = self.recipe.general_share
-        return Phase(rows, len(rows[1]) / sum(map(len, rows)) if stated is None else stated)
+        share = self.recipe.general_share
+        return Phase(rows, len(rows[1]) / sum(map(len, rows)) if share is None else share)
 
     def _rows(self, number: int, longest: int) -> Rows:
         tokens, text = self.tokens[number], self.texts[number]
         whole_words = self.recipe.whole_words
         if self.recipe.next_sentence:
             return masked_pairs(
-                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.kept, name=text.name
+                tokens, self.tokenizer, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name
             )
-        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.kept, name=text.name)
+        return masked_segments(tokens, longest=longest, whole_words=whole_words, documents=text.mask, name=text.name)
 
     def _stream(self, phase: Phase, number: int, *, first_step: int) -> Stream:
         plan = self.plan
@@ -446,8 +446,8 @@ def untrained(model: str, out: Path, *, seed: int) -> Checkpoint:
     """Return a checkpoint of this architecture and vocabulary with random weights, to measure what pretraining adds."""
     recipe = Untrained(model=model, seed=seed)
     sources = {"model": identity(model)}
-    if done := finished(out, recipe, sources):
-        return done
+    if checkpoint := finished(out, recipe, sources):
+        return checkpoint
     random_model = random_twin(model, seed=seed)
     return write_checkpoint(out, random_model, load_tokenizer(model), recipe, sources, new_weights=True)
 

@@ -40,7 +40,7 @@ STAGE = "stage-{}"  # directory of a stage, counted from 1
 
 def stage_of(recipe: StiltRecipe, task: Prepared, *, last: bool) -> FinetuneRecipe:
     """Return the settings with which a task is fine-tuned on. last: True for the target."""
-    return without_idle_settings(recipe.finetune if last else recipe.intermediate.on(recipe.finetune), task)
+    return without_idle_settings(recipe.finetune if last else recipe.intermediate.change(recipe.finetune), task)
 
 
 def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -50,9 +50,9 @@ def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
     Raises ValueError for fewer than two tasks, and as `finetune.adapt` does.
     """
     tasks, sources = _inputs(recipe)
-    stated = replace(recipe, tasks=())  # without the tasks' paths: `sources` has the hashes of their content
-    if done := finished(out, stated, sources):
-        return done
+    record = replace(recipe, tasks=())  # without the tasks' paths: `sources` has the hashes of their content
+    if checkpoint := finished(out, record, sources):
+        return checkpoint
     last: Checkpoint | None = None
     for number, task in enumerate(tasks, 1):
         stage = stage_of(recipe, task, last=number == len(tasks))
@@ -60,7 +60,7 @@ def adapt(recipe: StiltRecipe, out: Path, *, watch: Watch = unwatched) -> Checkp
         followed = _named(watch, f"{task.name}, {number} of {len(tasks)}")
         last = finetune.adapt(stage, out / STAGE.format(number), watch=followed)
     assert last is not None
-    return write_checkpoint(out, load_finetuned(last.path), load_tokenizer(last.path), stated, sources)
+    return write_checkpoint(out, load_finetuned(last.path), load_tokenizer(last.path), record, sources)
 
 
 def _inputs(recipe: StiltRecipe) -> tuple[list[Prepared], dict[str, str]]:

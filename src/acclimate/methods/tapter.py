@@ -123,7 +123,7 @@ def spread_of(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> float:
     return float((kept_RF - kept_RF.mean(axis=0)).std())
 
 
-def of_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndarray:
+def scale_to_unit_spread(vectors_VF: np.ndarray, regularised_V: np.ndarray) -> np.ndarray:
     """(V, F) the vectors divided by their `spread_of`. Raises ValueError where that is 0."""
     spread = spread_of(vectors_VF, regularised_V)
     if not spread > 0:
@@ -210,8 +210,8 @@ def adapt(
     if not recipe.model:
         raise ValueError("no model given. Add model=PATH or model=HUB_ID")
     sources = _sources(recipe)
-    if done := finished(out, recipe, sources):
-        return done
+    if checkpoint := finished(out, recipe, sources):
+        return checkpoint
     tokenizer = load_tokenizer(recipe.model)
     tokens = _tokens(recipe.corpus, tokenizer, watch)
     dev = None if recipe.dev == Path() else _tokens(recipe.dev, tokenizer, watch)
@@ -232,7 +232,7 @@ def adapt(
     # stage 2: masked language modelling, the embeddings kept near them
     vectors_VF = targets.vectors_VF
     if resolved_scale(recipe) == "unit":
-        vectors_VF = of_unit_spread(vectors_VF, targets.regularised_V)
+        vectors_VF = scale_to_unit_spread(vectors_VF, targets.regularised_V)
     if recipe.permuted:
         vectors_VF = permuted(vectors_VF, targets.regularised_V, seed=recipe.plan.seed)
     objective = TapterLoss(
@@ -264,7 +264,7 @@ def adapt(
 
     looked = path.at(plan.steps) if path else set()
 
-    def after(step: Step) -> dict[str, float]:
+    def measure(step: Step) -> dict[str, float]:
         terms = curve(step) if step.number in curve.steps else {}
         return {**terms, **(path(step) if path and step.number in looked else {})}
 
@@ -275,15 +275,15 @@ def adapt(
         out,
         stage="adapt",
         watch=watch,
-        after=after,
+        after=measure,
         looks={*curve.steps, *looked},
     )
     curve.write()
     if (out / VECTORS).is_dir():
         sources["trained_vectors"] = files.read_json(out / VECTORS / files.MANIFEST)[TRAINED]
-    done = write_checkpoint(out, model, tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
-    return done
+    return checkpoint
 
 
 def unseen_note(targets: VocabularyVectors) -> str:

@@ -172,9 +172,9 @@ class TaskLoss(Objective):
         return {"task": targets(batch)}
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
-        return {"task": self.of(outputs_of(self.model, piece), piece)}
+        return {"task": self.compute(outputs_of(self.model, piece), piece)}
 
-    def of(self, outputs: Tensor, piece: Piece) -> Tensor:
+    def compute(self, outputs: Tensor, piece: Piece) -> Tensor:
         """Return the loss as a sum over the piece, from `outputs_of` it."""
         target = target_in_rows(piece)
         if (crf := crf_of(self.model)) is None:
@@ -267,7 +267,7 @@ def outputs_and_loss(objective: TaskLoss, rows: Batch, labels: Sequence[str]) ->
 
     def add(outputs: Tensor, piece: Piece) -> None:
         nonlocal total
-        total += float(objective.of(outputs, piece))
+        total += float(objective.compute(outputs, piece))
 
     outputs = _outputs(objective.model, rows, len(labels), unwatched, add)
     return outputs, total / max(1, targets(rows))
@@ -396,7 +396,7 @@ def trained_labels(task: Prepared, tagging: Tagging) -> tuple[str, ...]:
     return all_tags(task.labels, tagging)
 
 
-def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Example]:
+def convert_tags(examples: Sequence[Example], tagging: Tagging) -> Sequence[Example]:
     """Return the examples with their tags in the scheme."""
     if tagging == "given":
         return examples
@@ -407,7 +407,7 @@ def as_trained(examples: Sequence[Example], tagging: Tagging) -> Sequence[Exampl
     ]
 
 
-def as_given(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:
+def restore_labels(predicted: list[Label], labels: Sequence[str], task: Prepared) -> list[Label]:
     """Return the predictions of a model with these labels, in the labels of the task.
 
     A tag that breaks its scheme, such as an I- after O, becomes the tag of the entity that metrics read from it

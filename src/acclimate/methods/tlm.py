@@ -139,8 +139,8 @@ def adapt(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoi
     """
     task, sources = _inputs(recipe)
     sources["dev"] = task.hashes["dev"]
-    if done := finished(out, recipe, sources):
-        return done
+    if checkpoint := finished(out, recipe, sources):
+        return checkpoint
     if not recipe.stage_2 and recipe.model:
         require_alike(recipe.model)
     first = train_jointly(recipe, out / JOINT, watch=watch)
@@ -159,8 +159,8 @@ def train_jointly(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> 
     """
     recipe = replace(recipe, stage_2=True, finetune=TlmRecipe().finetune)
     task, sources = _inputs(recipe)
-    if done := finished(out, recipe, sources):
-        return done
+    if checkpoint := finished(out, recipe, sources):
+        return checkpoint
     _note_batches(recipe, task, watch)
     inputs = StageInputs(recipe, task, out, watch)
     model = inputs.encoder()
@@ -175,18 +175,18 @@ def train_jointly(recipe: TlmRecipe, out: Path, *, watch: Watch = unwatched) -> 
         files.write_json(out / COST, _cost(recipe, task, out, parameters))
         tensors = {name: value.detach().cpu().contiguous() for name, value in head.state_dict().items()}
         files.write_bytes(out / HEAD, save(tensors))
-    done = write_checkpoint(out, model, inputs.tokenizer, recipe, sources)
+    checkpoint = write_checkpoint(out, model, inputs.tokenizer, recipe, sources)
     finish(out)
-    return done
+    return checkpoint
 
 
 def without_stage_2(first: Path, task: Prepared, out: Path) -> Checkpoint:
     """Write the encoder and the classifier of a finished stage 1 in `first`, as `adapt` without stage 2 does."""
-    stated = TlmRecipe(stage_2=False)
+    recipe = TlmRecipe(stage_2=False)
     sources = {name: task.hashes[name] for name in ("about", "dev")} | {"joint": identity(str(first / CHECKPOINT))}
-    if done := finished(out, stated, sources):
-        return done
-    return write_checkpoint(out, *_stage_1_alone(first, task, out), stated, sources)
+    if checkpoint := finished(out, recipe, sources):
+        return checkpoint
+    return write_checkpoint(out, *_stage_1_alone(first, task, out), recipe, sources)
 
 
 def _stage_1_alone(first: Path, task: Prepared, out: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -341,9 +341,9 @@ def _check_retrieved(recipe: TlmRecipe) -> None:
     way_out = f"Retrieve it: acclimate data retrieve train.csv --corpus TEXTS --k {recipe.k}, or set k=0"
     if not record.is_file():
         raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was not retrieved: there is no {record}. {way_out}")
-    found = files.read_record(record)["recipe"]["k"]
-    if found != recipe.k:
-        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {found}. {way_out}")
+    k = files.read_record(record)["recipe"]["k"]
+    if k != recipe.k:
+        raise ValueError(f"k = {recipe.k}, but {recipe.corpus} was retrieved with k = {k}. {way_out}")
 
 
 def _epochs(recipe: TlmRecipe, task: Prepared) -> float:

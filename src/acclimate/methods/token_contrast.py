@@ -49,7 +49,7 @@ from torch import Tensor, nn
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Checkpoint, Watch, unwatched
 from acclimate.methods import mlm
-from acclimate.methods.domain import Frozen, by_row, masked_pass, unmasked
+from acclimate.methods.domain import Frozen, masked_pass, row_states, unmasked
 from acclimate.methods.recipes.token_contrast import TokenContrastRecipe
 from acclimate.models.encoder import encoder_of, training_flops
 from acclimate.models.heads import ends_and_masked_logits, inputs_of
@@ -86,8 +86,8 @@ class TokenAwareContrast(Objective):
 
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         mlm_sum, student_LWD = masked_pass(self.language.model, piece)
-        student_RTD, there_RT = by_row(student_LWD, piece)  # s
-        teacher_RTD, _ = by_row(self.teacher.hidden_states(unmasked(piece)), piece)  # t
+        student_RTD, there_RT = row_states(student_LWD, piece)  # s
+        teacher_RTD, _ = row_states(self.teacher.hidden_states(unmasked(piece)), piece)  # t
         with torch.autocast(student_RTD.device.type, enabled=False):
             cosine_RTT = unit(student_RTD) @ unit(teacher_RTD).transpose(1, 2)  # cos(s_i, t_j), [row, i, j]
             padding_R1T = ~there_RT[:, None, :]  # never a j
@@ -109,7 +109,7 @@ def _predicted(piece: Piece) -> Tensor:
     ids_LW = piece["input_ids"]
     places = piece["positions"][piece["labels"] != NOT_PREDICTED]
     predicted_LW = torch.zeros_like(ids_LW).flatten().index_fill(0, places, 1).view_as(ids_LW)
-    predicted_RT1, _ = by_row(predicted_LW[:, :, None], piece)
+    predicted_RT1, _ = row_states(predicted_LW[:, :, None], piece)
     return predicted_RT1[:, :, 0] > 0
 
 
@@ -138,14 +138,14 @@ class TokenAlignment(Objective):
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         embedded_LWD, hidden_LWD, logits_MV = ends_and_masked_logits(self.language.model, piece, piece["positions"])
         added_LWD = hidden_LWD.float() - embedded_LWD.float()  # g
-        return {"mlm": masked_cross_entropy(logits_MV, piece), VIEWS: _at_pairs(added_LWD, piece)}
+        return {"mlm": masked_cross_entropy(logits_MV, piece), VIEWS: _pair_states(added_LWD, piece)}
 
     def views(self, piece: Piece) -> Tensor:
         """(R, P, D) g of the row's anchors, then of their positives."""
         model = self.language.model
         outputs = encoder_of(model)(**inputs_of(model, piece), output_hidden_states=True)
         added_LWD = outputs.last_hidden_state.float() - outputs.hidden_states[0].float()  # g
-        return _at_pairs(added_LWD, piece)
+        return _pair_states(added_LWD, piece)
 
     def compared(self, views_BPD: Tensor) -> dict[str, Tensor]:
         rows = len(views_BPD)
@@ -180,7 +180,7 @@ def with_anchors(batch: Batch, *, anchors: int, window: int, seed: int) -> Batch
     return replace(batch, rows={**batch.rows, PAIRS: np.stack([anchors_BA, positives_BA], axis=1)})
 
 
-def _at_pairs(added_LWD: Tensor, piece: Piece) -> Tensor:
+def _pair_states(added_LWD: Tensor, piece: Piece) -> Tensor:
     """(R, P, D) the states at each row's anchors, then at their positives."""
     places_RP = piece["firsts"][:, None] + piece[PAIRS].flatten(1)
     return added_LWD.flatten(0, 1)[places_RP]

@@ -64,7 +64,7 @@ def find_maxima(
     texts: Iterable[Sequence[int]],
     marks: Marks,
     *,
-    watch: Callable[[int], None] = lambda done: None,
+    watch: Callable[[int], None] = lambda text_count: None,
 ) -> Maxima:
     """Return the maxima of every head over these texts. They are read once; memory does not grow with their number.
 
@@ -76,7 +76,7 @@ def find_maxima(
     """
     ends_V, marked_V = torch.from_numpy(marks.ends), torch.from_numpy(marks.ends | marks.periods)
     previous, following, marked = 0.0, 0.0, 0.0
-    queries = done = asking = 0
+    queries = text_count = asking = 0
     chances = np.zeros(2)
     for piece in _pieces(model, texts):
         ids_BT, real_BT = _padded(piece, model)
@@ -91,10 +91,12 @@ def find_maxima(
         queries += int(asked_BT.sum())
         asking += int(asked_BT.any(1).sum())
         chances += _chances(real_BT, keys_BT, asked_BT)
-        done += len(piece)
-        watch(done)
+        text_count += len(piece)
+        watch(text_count)
     if not queries:
-        raise ValueError(f"none of the {done:,} texts holds a token that is not special, so no head can be judged")
+        raise ValueError(
+            f"none of the {text_count:,} texts holds a token that is not special, so no head can be judged"
+        )
     adjacent, special = (float(chance) for chance in chances / queries)
     return Maxima(np.asarray(previous), np.asarray(following), np.asarray(marked), queries, asking, (adjacent, special))
 

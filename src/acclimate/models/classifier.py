@@ -242,10 +242,10 @@ def head_in(config: PreTrainedConfig) -> Head:
     """Return the head of a checkpoint, by its config."""
     kind = kind_in(config)
     names: Any = config.id2label
-    stated = tuple(names[index] for index in range(len(names)))
+    labels = tuple(names[index] for index in range(len(names)))
     return Head(
         kind,
-        outputs_of_kind(kind, stated),
+        outputs_of_kind(kind, labels),
         pooling_of(config),
         sequence_layer_of(config),
         layer_of(config),
@@ -274,13 +274,13 @@ def load_with_head(
     Raises ValueError where its head is another one than that of a task of this kind with these labels, and as
     `load_finetuned` does.
     """
-    wanted = Head(kind, outputs_of_kind(kind, labels), pooling, sequence_layer, layer, transitions_rate)
+    task_head = Head(kind, outputs_of_kind(kind, labels), pooling, sequence_layer, layer, transitions_rate)
 
     def ready(config: PreTrainedConfig) -> None:
-        if (head := head_in(config)) != wanted:
+        if (head := head_in(config)) != task_head:
             raise ValueError(
-                f"{model}: it has {head}, but the task needs {wanted}. Set head='fresh', or give a checkpoint that was "
-                f"fine-tuned for the same, labels in the same order"
+                f"{model}: it has {head}, but the task needs {task_head}. Set head='fresh', or give a checkpoint that "
+                f"was fine-tuned for the same, labels in the same order"
             )
         config.problem_type = PROBLEM_TYPES.get(kind)  # with one output and no problem stated it is a regression
         set_layer(config, layer, transitions, transitions_rate)

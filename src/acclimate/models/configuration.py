@@ -71,13 +71,13 @@ def shape_of(
 
     Raises ValueError if a stated number contradicts the size.
     """
-    stated = {
+    numbers = {
         name: value for name, value in (("layers", layers), ("hidden", hidden), ("heads", heads)) if value is not None
     }
     if not size:
-        return replace(_BERT["base"], **stated)
+        return replace(_BERT["base"], **numbers)
     named = SIZES[architecture][size]
-    for name, value in stated.items():
+    for name, value in numbers.items():
         if value != getattr(named, name):
             raise ValueError(
                 f"size = '{size}' of {architecture} has {name} = {getattr(named, name)}, but {name} = {value} is "
@@ -159,5 +159,5 @@ def transformers_configuration(config: PreTrainedConfig) -> PreTrainedConfig:
     from transformers import CONFIG_MAPPING
 
     config_class: Any = CONFIG_MAPPING[config.model_type]
-    made: PreTrainedConfig = config_class.from_dict(config.to_dict())
-    return made
+    transformers_config: PreTrainedConfig = config_class.from_dict(config.to_dict())
+    return transformers_config

@@ -297,7 +297,9 @@ def _owner(words: re.Match[str]) -> str:
     """Return the family whose name the word embeddings have; "" if the name does not say."""
     last = words[1].removesuffix(".").rpartition(".")[2]
     return (
-        "modernbert" if words[2] == "tok" else next((each for each in ENCODERS if each.replace("-", "_") == last), "")
+        "modernbert"
+        if words[2] == "tok"
+        else next((family for family in ENCODERS if family.replace("-", "_") == last), "")
     )
 
 

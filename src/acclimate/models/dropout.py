@@ -53,12 +53,12 @@ def set_dropout(
 
     Raises ValueError for a probability outside [0, 1), and for a family that DROPOUT_FIELDS does not list.
     """
-    wanted = {
+    probabilities = {
         part: value
         for part, value in zip(("attention", "hidden", "head"), (attention, hidden, head), strict=True)
         if value is not None
     }
-    if not wanted:
+    if not probabilities:
         return
     family = config.model_type
     if family not in DROPOUT_FIELDS:
@@ -66,7 +66,7 @@ def set_dropout(
             f"Which settings of '{family}' hold its dropout is not known, so it cannot be changed. Leave it as the "
             f"checkpoint has it, or use one of: {', '.join(DROPOUT_FIELDS)}."
         )
-    for part, probability in wanted.items():
+    for part, probability in probabilities.items():
         if not 0 <= probability < 1:
             raise ValueError(f"{part} dropout is {probability}, but a probability of at least 0 and below 1 is needed.")
         for field in DROPOUT_FIELDS[family][part]:

@@ -120,13 +120,15 @@ def _as_fast(tokenizer: PreTrainedTokenizerBase, backend: Tokenizer) -> PreTrain
 
     Raises ValueError if that class changes the rules too.
     """
-    stated = {name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)}
-    extra = [token for token in tokenizer.all_special_tokens if token not in stated.values()]
+    special_tokens = {
+        name: str(value) for name, value in tokenizer.special_tokens_map.items() if isinstance(value, str)
+    }
+    extra = [token for token in tokenizer.all_special_tokens if token not in special_tokens.values()]
     prompt = {FIELD: tokenizer.init_kwargs[FIELD]} if FIELD in tokenizer.init_kwargs else {}
     fast: Any = transformers.PreTrainedTokenizerFast
     again: PreTrainedTokenizerBase = fast(
         tokenizer_object=backend,
-        **stated,
+        **special_tokens,
         extra_special_tokens=extra,
         model_input_names=list(tokenizer.model_input_names),
         model_max_length=tokenizer.model_max_length,

@@ -65,19 +65,19 @@ def gated(
             handle.remove()
 
 
-def scale_gradients(model: PreTrainedModel, kept: Mapping[GatedPart, Tensor]) -> list[RemovableHandle]:
+def scale_gradients(model: PreTrainedModel, factors: Mapping[GatedPart, Tensor]) -> list[RemovableHandle]:
     """Multiply, in every backward pass from now on, the gradient of what `gated` would multiply (Ke et al., Eq. 9).
 
     Forward passes do not change. The gradients of the part's weights, except W_o, and of everything below change with
     it.
 
-    kept  part -> factors of the shape that `gate_shape` says
+    factors  part -> factors of the shape that `gate_shape` says
 
     Return the hooks; their `remove` ends this. Raises ValueError for factors of another shape.
     """
-    for part, values in kept.items():
+    for part, values in factors.items():
         require_shape(model, part, values)
-    return _hook(model, kept, _Scaled.apply, None)
+    return _hook(model, factors, _Scaled.apply, None)
 
 
 def gate_shape(model: PreTrainedModel, part: GatedPart) -> tuple[int, int]:
@@ -97,33 +97,33 @@ def gate_shape(model: PreTrainedModel, part: GatedPart) -> tuple[int, int]:
     return len(layers), second.in_features if part == "intermediate" else second.out_features
 
 
-def masked_weights(model: PreTrainedModel, part: GatedPart, kept: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return the weights of a part (see the table above), each with the factors of `kept` that broadcast over it.
+def masked_weights(model: PreTrainedModel, part: GatedPart, factors: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return the weights of a part (see the table above), each with its factors, which broadcast over it.
 
-    kept  factors, shaped as `gate_shape` says
+    factors  shaped as `gate_shape` says
 
     Raises ValueError for another shape.
     """
-    require_shape(model, part, kept)
+    require_shape(model, part, factors)
     if part == "embeddings":
-        return _embedding_weights(model, kept[0])
+        return _embedding_weights(model, factors[0])
     places, weights = places_of(model), []
-    for layer, kept_G in zip(layers_of(model), kept, strict=True):
+    for layer, factors_G in zip(layers_of(model), factors, strict=True):
         if part == "heads":
             modules = dict(layer.named_modules())
             for name in (*places.into_heads, *(name for name in places.relative if name in modules)):
-                weights += _rows(linear(layer, name), _of_columns(layer, places, kept_G))
+                weights += _rows(linear(layer, name), _column_factors(layer, places, factors_G))
         else:
-            weights += _rows(linear(layer, places.first if part == "intermediate" else places.second), kept_G)
-    return [*weights, *output_columns(model, kept)] if part == "heads" else weights
+            weights += _rows(linear(layer, places.first if part == "intermediate" else places.second), factors_G)
+    return [*weights, *output_columns(model, factors)] if part == "heads" else weights
 
 
-def output_columns(model: PreTrainedModel, kept_LH: Tensor) -> list[tuple[Tensor, Tensor]]:
+def output_columns(model: PreTrainedModel, factors_LH: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return each layer's W_o with the factors of its columns, which `masked_weights` of the heads also returns."""
     places = places_of(model)
     return [
-        (linear(layer, places.out_of_heads).weight, _of_columns(layer, places, kept_H))
-        for layer, kept_H in zip(layers_of(model), kept_LH, strict=True)
+        (linear(layer, places.out_of_heads).weight, _column_factors(layer, places, factors_H))
+        for layer, factors_H in zip(layers_of(model), factors_LH, strict=True)
     ]
 
 
@@ -182,22 +182,22 @@ def linear(layer: nn.Module, name: str) -> nn.Linear:
     return cast(nn.Linear, layer.get_submodule(name))
 
 
-def _of_columns(layer: nn.Module, places: ModuleNames, kept_H: Tensor) -> Tensor:
+def _column_factors(layer: nn.Module, places: ModuleNames, factors_H: Tensor) -> Tensor:
     """Return (N,), each head's factor repeated for all its numbers, which lie side by side."""
-    return kept_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(kept_H))
+    return factors_H.repeat_interleave(linear(layer, places.out_of_heads).in_features // len(factors_H))
 
 
-def _rows(of: nn.Linear, kept_N: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _rows(linear_map: nn.Linear, factors_N: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return a linear map's weight and bias with a factor for each row.
 
     A matrix that consists of several maps of N rows, one below the other, takes the factors once for each.
     """
-    kept = kept_N.repeat(of.out_features // len(kept_N))
-    weights: list[tuple[Tensor, Tensor]] = [(of.weight, kept[:, None])]
-    return [*weights, (of.bias, kept)] if of.bias is not None else weights
+    factors = factors_N.repeat(linear_map.out_features // len(factors_N))
+    weights: list[tuple[Tensor, Tensor]] = [(linear_map.weight, factors[:, None])]
+    return [*weights, (linear_map.bias, factors)] if linear_map.bias is not None else weights
 
 
-def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Tensor, Tensor]]:
+def _embedding_weights(model: PreTrainedModel, factors_D: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return the embeddings' weights with a factor for each column.
 
     Where a projection follows them (DeBERTa-v2), its rows have the factors.
@@ -205,10 +205,10 @@ def _embedding_weights(model: PreTrainedModel, kept_D: Tensor) -> list[tuple[Ten
     pairs: list[tuple[Tensor, Tensor]] = []
     for module in embeddings_of(model).modules():
         if isinstance(module, nn.Linear):
-            pairs += _rows(module, kept_D)
+            pairs += _rows(module, factors_D)
         else:
             weights = module.parameters(recurse=False)
-            pairs += [(weight, kept_D) for weight in weights if weight.shape[-1] == len(kept_D)]
+            pairs += [(weight, factors_D) for weight in weights if weight.shape[-1] == len(factors_D)]
     return pairs
 
 

@@ -193,34 +193,35 @@ def select_in_last_layer(
     hooks = [_registered(attrgetter(names.after)(last).register_forward_pre_hook, _select(positions))]
     if names.query is None or "position_ids" not in piece or positions.device.type != "cpu":
         return hooks
-    asked, shape = torch.unique(positions), piece["input_ids"].shape  # each once, or its gradient would count twice
+    query_positions = torch.unique(positions)  # each once, or its gradient would count twice
+    shape = piece["input_ids"].shape
 
     def spread(_: Any, __: Any, queries_1MO: Tensor) -> Tensor:
         flat = queries_1MO.new_zeros(shape.numel(), queries_1MO.shape[-1])
-        return flat.index_copy(0, asked, queries_1MO[0]).view(*shape, -1)
+        return flat.index_copy(0, query_positions, queries_1MO[0]).view(*shape, -1)
 
-    def tell(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        def told(each: Any) -> Any:
-            if not isinstance(each, Tensor) or each.dim() != 4:
-                return each  # not the mask, (L, 1, W, W)
-            mask = each.view_as(each)
-            vars(mask).update(vars(each), **{ASKED: asked})
+    def mark_masks(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        def mark_mask(value: Any) -> Any:
+            if not isinstance(value, Tensor) or value.dim() != 4:
+                return value  # not the mask, (L, 1, W, W)
+            mask = value.view_as(value)
+            vars(mask).update(vars(value), **{ASKED: query_positions})
             return mask
 
-        return tuple(map(told, given)), {name: told(each) for name, each in named.items()}
+        return tuple(map(mark_mask, arguments)), {name: mark_mask(value) for name, value in named.items()}
 
     query = attrgetter(names.query)(last)
     return [
         *hooks,
-        _registered(query.register_forward_pre_hook, _select(asked)),
+        _registered(query.register_forward_pre_hook, _select(query_positions)),
         _registered(query.register_forward_hook, spread),
-        _registered(last.register_forward_pre_hook, tell, with_kwargs=True),
+        _registered(last.register_forward_pre_hook, mark_masks, with_kwargs=True),
     ]
 
 
 def _select(positions: Tensor) -> Callable[[Any, tuple[Tensor, ...]], tuple[Tensor, ...]]:
     """Return a hook that takes these positions out of what a module is given, (L, W, D) -> (1, M, D)."""
-    return lambda _, given: tuple(each.flatten(0, 1).index_select(0, positions)[None] for each in given)
+    return lambda _, inputs: tuple(states.flatten(0, 1).index_select(0, positions)[None] for states in inputs)
 
 
 def _registered(register: Callable[..., RemovableHandle], hook: Callable[..., Any], **how: Any) -> RemovableHandle:
@@ -232,11 +233,11 @@ def _registered(register: Callable[..., RemovableHandle], hook: Callable[..., An
         return register(hook, **how)
     thread = threading.get_ident()
 
-    def here(*given: Any) -> Any:
-        return hook(*given) if threading.get_ident() == thread else None
+    def run_in_thread(*arguments: Any) -> Any:
+        return hook(*arguments) if threading.get_ident() == thread else None
 
     with _REGISTERING:  # torch counts hooks without a lock
-        return register(here, **how)
+        return register(run_in_thread, **how)
 
 
 def hidden_and_masked_logits(

@@ -86,9 +86,9 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     assert family(model) in ALIKE, family(model)
     outputs = (SCORE,) if kind == "score" else tuple(labels)
     skipped = FIRST_POSITION[family(model)](model)  # RoBERTa's positions begin behind the padding's id
-    stated: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
+    dimensions: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
     config = transformers.ElectraConfig(
-        **stated,
+        **dimensions,
         embedding_size=getattr(model.config, "embedding_size", model.config.hidden_size),
         max_position_embeddings=model.config.max_position_embeddings - skipped,
         classifier_dropout=0.0,
@@ -99,8 +99,11 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     if prompt := getattr(model.config, FIELD, 0):
         setattr(config, FIELD, prompt)
     with seeded(0):
-        of_tags, of_texts = transformers.ElectraForTokenClassification, transformers.ElectraForSequenceClassification
-        classifier = (of_tags if kind == TOKENS else of_texts)(config)
+        tagger, text_classifier = (
+            transformers.ElectraForTokenClassification,
+            transformers.ElectraForSequenceClassification,
+        )
+        classifier = (tagger if kind == TOKENS else text_classifier)(config)
         if bottleneck := bottleneck_of(model.config):
             attach_adapters(classifier, bottleneck)
     weights = {f"electra.{name}": value for name, value in encoder_of(model).state_dict().items()}

@@ -58,7 +58,7 @@ def attach_adapters(model: PreTrainedModel, bottleneck: int) -> None:
         for name in places:
             place = attrgetter(name)(layer)
             place.add_module("adapter", Adapter(model.config.hidden_size, bottleneck).to(model.device))
-            place.register_forward_hook(_through_adapter)
+            place.register_forward_hook(_apply_adapter)
     setattr(model.config, BOTTLENECK, bottleneck)
 
 
@@ -96,7 +96,7 @@ class Adapter(nn.Module):
         return hidden + cast(Tensor, self.up(nn.functional.gelu(self.down(hidden))))
 
 
-def _through_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
+def _apply_adapter(place: nn.Module, _: Any, output: Tensor) -> Tensor:
     return cast(Tensor, cast(Adapter, place.adapter)(output))
 
 

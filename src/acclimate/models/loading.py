@@ -74,13 +74,13 @@ WAY_OUT = "give the path of a directory that holds config.json and model.safeten
 _log = logging.getLogger(__name__)
 
 
-def start_of(stated: str | None) -> str | None:
+def start_of(model: str | None) -> str | None:
     """Return the model that a race starts from if the user stated this `--model`: the embedded encoder if none was
     stated; None, which means to pretrain a small one, for "scratch".
     """
-    if stated == SCRATCH and Path(SCRATCH).is_dir():
+    if model == SCRATCH and Path(SCRATCH).is_dir():
         _log.warning(f"'{SCRATCH}' pretrains a small encoder first. For your directory write ./{SCRATCH}")
-    return None if stated == SCRATCH else stated or EMBEDDED
+    return None if model == SCRATCH else model or EMBEDDED
 
 
 def embedded() -> Path:
@@ -413,7 +413,7 @@ def configuration(where: str) -> PreTrainedConfig:
     for name, kind in needed.items():
         value = getattr(config, name, None)
         if name == "architectures":
-            sound = isinstance(value, list) and all(isinstance(each, str) for each in value)
+            sound = isinstance(value, list) and all(isinstance(class_name, str) for class_name in value)
         else:
             sound = isinstance(value, int | float) and 0 <= value < 1
         if value is not None and not sound:

@@ -72,7 +72,7 @@ def native_classifier(model: PreTrainedModel) -> PreTrainedModel | None:
     norms = [layer for layer in layers if isinstance(layer, nn.LayerNorm)]
     if len(linears) != 2 or len(norms) > 1 or linears[0].out_features != linears[1].in_features:
         return None
-    for express in (_through_tanh, _through_difference):
+    for express in (_fill_through_tanh, _fill_through_difference):
         has_room = express(linears[0], linears[1], norms, weight_CD, bias_C)
         if has_room and linears[1].weight.abs().max() < MOST_WEIGHT and _same_logits(model, candidate):
             return candidate
@@ -112,7 +112,7 @@ def _fill(layer: nn.Module, weight: Tensor, bias: Tensor) -> None:
         parameters.bias[: len(bias)] = bias
 
 
-def _through_tanh(
+def _fill_through_tanh(
     dense: nn.Linear, output: nn.Linear, norms: list[nn.LayerNorm], weight_CD: Tensor, bias_C: Tensor
 ) -> bool:
     """Fill the layers; return False if they have no room."""
@@ -131,7 +131,7 @@ def _through_tanh(
     return True
 
 
-def _through_difference(
+def _fill_through_difference(
     dense: nn.Linear, output: nn.Linear, norms: list[nn.LayerNorm], weight_CD: Tensor, bias_C: Tensor
 ) -> bool:
     """Fill the layers; return False if they have no room."""
@@ -180,7 +180,7 @@ def _same_logits(model: PreTrainedModel, candidate: PreTrainedModel) -> bool:
     spread = expected_BC.std() if config.problem_type == "regression" else expected_BC.new_ones(())
     same = bool((expected_BC - logits(candidate, torch.float32)).abs().max() <= CLOSE * spread)
     for dtype in (torch.float16, torch.bfloat16) if same else ():
-        errors = [(expected_BC - logits(each, dtype)).abs().max() for each in (model, candidate)]
+        errors = [(expected_BC - logits(classifier, dtype)).abs().max() for classifier in (model, candidate)]
         if not errors[0].isfinite():  # the encoder itself overflows
             continue
         coarse = 2 * errors[0] + COARSE * expected_BC.abs().max()

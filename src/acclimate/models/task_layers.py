@@ -108,8 +108,8 @@ def named_for_family(model_class: Any) -> Any:
 def head_dropout(config: PreTrainedConfig) -> float:
     """Return the dropout before the output layer: that of hidden states where none is stated, as in transformers."""
     fields = DROPOUT_FIELDS.get(config.model_type, {})
-    stated = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
-    return next((float(value) for value in stated if value is not None), 0.0)
+    rates = (getattr(config, field, None) for part in ("head", "hidden") for field in fields.get(part, ()))
+    return next((float(value) for value in rates if value is not None), 0.0)
 
 
 def draw_output_layer(layer: nn.Linear, config: PreTrainedConfig) -> None:
@@ -278,9 +278,9 @@ def set_layer(
                 f"{name}={value!r} is for a CRF, but the layer is '{layer}', which predicts the tag of each word "
                 f"apart. Take one of {', '.join(CRF_LAYERS)}, or leave {name} out"
             )
-    for (field, missing), stated in zip(_TAGGER_FIELDS.items(), (layer, transitions, transitions_rate), strict=True):
-        if stated != missing:
-            setattr(config, field, stated)
+    for (field, missing), setting in zip(_TAGGER_FIELDS.items(), (layer, transitions, transitions_rate), strict=True):
+        if setting != missing:
+            setattr(config, field, setting)
         elif hasattr(config, field):
             delattr(config, field)
 

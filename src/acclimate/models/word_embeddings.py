@@ -131,13 +131,13 @@ def piece_counts(texts: Iterable[str], model: str, size: int, *, watch: Watch = 
 
     tokenizer: Any = load_tokenizer(model)
     encode = partial(tokenizer, add_special_tokens=False, split_special_tokens=True, verbose=False)
-    counts_V, done = np.zeros(size, np.int64), 0
+    counts_V, text_count = np.zeros(size, np.int64), 0
     remaining = iter(texts)
     while chunk := [*islice(remaining, TEXTS)]:
         ids = np.fromiter(chain.from_iterable(encode(chunk)["input_ids"]), np.int64)
         counts_V += np.bincount(ids, minlength=size)[:size]
-        done += len(chunk)
-        watch(Progress("count pieces", done, 0, "texts"))
+        text_count += len(chunk)
+        watch(Progress("count pieces", text_count, 0, "texts"))
     return counts_V
 
 

@@ -40,11 +40,11 @@ NO_LIMIT = f"--budget {NONE} removes the limit"
 
 @dataclass(frozen=True)
 class Budget:
-    """An amount of seconds or FLOPs. stated: the budget as the user wrote it."""
+    """An amount of seconds or FLOPs. text: the budget as the user wrote it."""
 
     amount: float
     unit: Literal["seconds", "flops"]
-    stated: str
+    text: str
 
     def as_text(self, amount: float) -> str:
         """Return an amount of the budget's unit as text, such as `20 min` or `3.0 PFLOP`."""
@@ -159,8 +159,8 @@ def parse_budget(text: str) -> Budget:
     number = r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+)"
     spelt = "|".join(sorted(_TIMES, key=len, reverse=True))
     amount, unit = 0.0, ""
-    if found := re.fullmatch(rf"{number}([a-z]+)", plain):
-        value, name = float(found[1]), found[2]
+    if match := re.fullmatch(rf"{number}([a-z]+)", plain):
+        value, name = float(match[1]), match[2]
         if name in _TIMES:
             amount, unit = value * _TIMES[name], "seconds"
         elif name.removesuffix("s").endswith("flop") and name.removesuffix("s").removesuffix("flop") in _FLOPS:
@@ -168,9 +168,9 @@ def parse_budget(text: str) -> Budget:
     elif re.fullmatch(rf"(?:{number}(?:{spelt}))+", plain):
         parts = re.findall(rf"{number}({spelt})", plain)
         amount, unit = sum(float(value) * _TIMES[name] for value, name in parts), "seconds"
-    elif found := re.fullmatch(rf"[$€£]?{number}(?:[a-z]{{3}})?@[$€£]?{number}(?:[a-z]{{3}})?/h", plain):
-        price = float(found[2])
-        amount, unit = (float(found[1]) / price * 3600 if price else 0.0), "seconds"
+    elif match := re.fullmatch(rf"[$€£]?{number}(?:[a-z]{{3}})?@[$€£]?{number}(?:[a-z]{{3}})?/h", plain):
+        price = float(match[2])
+        amount, unit = (float(match[1]) / price * 3600 if price else 0.0), "seconds"
     if not unit:
         raise ValueError(f"budget '{text}' is not understood. {_WAYS}")
     if not 0 < amount < math.inf:

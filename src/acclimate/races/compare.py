@@ -104,17 +104,17 @@ class Compared:
     intervals: Mapping[tuple[Key, str], Interval]
     contrasts: tuple[Contrast, ...]
 
-    def of(self, key: Key, name: str, metric: str = MAIN) -> Contrast | None:
+    def contrast(self, key: Key, name: str, metric: str = MAIN) -> Contrast | None:
         """Return the comparison of this cell that has this name; None if it was not made."""
-        return self._by_place.get((key, name, metric))
+        return self._contrasts_by_place.get((key, name, metric))
 
     @cached_property
-    def _by_place(self) -> dict[tuple[Key, str, str], Contrast]:
-        return {(each.against.key, each.against.name, each.metric): each for each in self.contrasts}
+    def _contrasts_by_place(self) -> dict[tuple[Key, str, str], Contrast]:
+        return {(contrast.against.key, contrast.against.name, contrast.metric): contrast for contrast in self.contrasts}
 
     def count(self, family: str) -> int:
         """Return the number of comparisons of one metric that Holm's correction counts together."""
-        return sum(each.against.family == family and each.metric == MAIN for each in self.contrasts)
+        return sum(contrast.against.family == family and contrast.metric == MAIN for contrast in self.contrasts)
 
 
 def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: Sequence[Mean] = ()) -> Compared:
@@ -129,28 +129,30 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
     by_key = {mean.key: mean for mean in means}
     for mean in means:
         parts = _parts(mean, cells, draws)
-        there = [part for part in parts if part]
-        if there and len(there) == len(parts):
-            intervals[mean.key, MAIN] = mean_interval(there, mean.weights)
-        elif there and not mean.whole:
-            intervals[mean.key, MAIN] = mean_interval(there, [1 / len(there)] * len(there))
+        resamples = [part for part in parts if part]
+        if resamples and len(resamples) == len(parts):
+            intervals[mean.key, MAIN] = mean_interval(resamples, mean.weights)
+        elif resamples and not mean.whole:
+            intervals[mean.key, MAIN] = mean_interval(resamples, [1 / len(resamples)] * len(resamples))
     compared_parts = {mean.key: _parts(mean, cells, draws, without=untaught) for mean in means}
 
-    made: list[tuple[Against, Key, str, Comparison]] = []
+    comparisons: list[tuple[Against, Key, str, Comparison]] = []
     for name in dict.fromkeys(metric for _, metric in draws):
-        for asked in against:
-            references = [key for key in asked.references if (key, name) in intervals and key not in untaught]
-            if (asked.key, name) not in intervals or asked.key in untaught or not references:
+        for pairing in against:
+            references = [key for key in pairing.references if (key, name) in intervals and key not in untaught]
+            if (pairing.key, name) not in intervals or pairing.key in untaught or not references:
                 continue
             reference = max(references, key=lambda key: intervals[key, name].mean)
-            if asked.key in by_key:
-                found = _of_means(by_key[asked.key], compared_parts[asked.key], compared_parts[reference])
+            if pairing.key in by_key:
+                comparison = _mean_comparison(
+                    by_key[pairing.key], compared_parts[pairing.key], compared_parts[reference]
+                )
             else:
-                _check_items(cells[asked.key], cells[reference])
-                found = _difference(cells[asked.key], draws[asked.key, name], draws[reference, name])
-            if found is not None:
-                made.append((asked, reference, name, found))
-    return Compared(draws, intervals, tuple(_corrected(made)))
+                _check_items(cells[pairing.key], cells[reference])
+                comparison = _difference(cells[pairing.key], draws[pairing.key, name], draws[reference, name])
+            if comparison is not None:
+                comparisons.append((pairing, reference, name, comparison))
+    return Compared(draws, intervals, tuple(_corrected(comparisons)))
 
 
 def scores_alone(cells: Mapping[Key, CellResult]) -> Compared:
@@ -186,16 +188,16 @@ def _draws(cells: Mapping[Key, CellResult]) -> dict[tuple[Key, str], Resampled]:
 def _interval(drawn: Resampled, cell: CellResult) -> Interval:
     if folds := cell.task.folds:
         return interval_of_repeats(drawn, folds=folds)
-    found = interval_of(drawn)
-    return replace(found, caution=_of_adaptations(found.caution)) if cell.probe else found
+    interval = interval_of(drawn)
+    return replace(interval, caution=_name_adaptations(interval.caution)) if cell.probe else interval
 
 
 def _difference(cell: CellResult, drawn: Resampled, reference: Resampled) -> Comparison:
     """Return the comparison of a cell, whose scores are `drawn`, with those of another cell."""
     if folds := cell.task.folds:
         return compare_of_repeats(drawn, reference, folds=folds)
-    found = compare_of(drawn, reference)
-    return _of_probes(found, len(cell.scores)) if cell.probe else found
+    comparison = compare_of(drawn, reference)
+    return _probe_comparison(comparison, len(cell.scores)) if cell.probe else comparison
 
 
 def _equal_runs(cells: Iterable[CellResult]) -> int:
@@ -207,31 +209,31 @@ def _equal_runs(cells: Iterable[CellResult]) -> int:
     return most if most > 1 else FEWEST_SEEDS
 
 
-def _of_probes(found: Comparison, adaptations: int) -> Comparison:
+def _probe_comparison(comparison: Comparison, adaptations: int) -> Comparison:
     """Return the comparison of two probes without what is said of seeds. adaptations: that the first one rests on"""
     test = "Student's t over paired test items"
     if adaptations == 1:
-        return replace(found, test=test, p_seeds=None, p_permutation=None, seeds=1)
-    return replace(found, test=f"{test} and adaptations", caution=_of_adaptations(found.caution))
+        return replace(comparison, test=test, p_seeds=None, p_permutation=None, seeds=1)
+    return replace(comparison, test=f"{test} and adaptations", caution=_name_adaptations(comparison.caution))
 
 
-def _of_adaptations(caution: str) -> str:
+def _name_adaptations(caution: str) -> str:
     """Return the caution with the word for what varies between the runs of a probe."""
     return caution.replace("seeds", "adaptations")
 
 
-def _corrected(made: Sequence[tuple[Against, Key, str, Comparison]]) -> Iterable[Contrast]:
+def _corrected(comparisons: Sequence[tuple[Against, Key, str, Comparison]]) -> Iterable[Contrast]:
     """Return the comparisons with Holm's p over each family and metric; likewise of the t tests over seeds."""
     families: dict[tuple[str, str], list[int]] = {}
-    for number, (against, _, metric, _) in enumerate(made):
+    for number, (against, _, metric, _) in enumerate(comparisons):
         families.setdefault((against.family, metric), []).append(number)
     p_holm: dict[int, float] = {}
     p_seeds: dict[int, float] = {}
     for numbers in families.values():
-        p_holm |= zip(numbers, holm([made[at][3].p for at in numbers]), strict=True)
-        several = [(at, p) for at in numbers if (p := made[at][3].p_seeds) is not None]
+        p_holm |= zip(numbers, holm([comparisons[at][3].p for at in numbers]), strict=True)
+        several = [(at, p) for at in numbers if (p := comparisons[at][3].p_seeds) is not None]
         p_seeds |= zip([at for at, _ in several], holm([p for _, p in several]), strict=True)
-    return (Contrast(*one, p_holm[at], p_seeds.get(at)) for at, one in enumerate(made))
+    return (Contrast(*one, p_holm[at], p_seeds.get(at)) for at, one in enumerate(comparisons))
 
 
 def _parts(
@@ -241,23 +243,25 @@ def _parts(
     without: Collection[Key] = (),
 ) -> list[Resampled | None]:
     """Return the mean of each part's cells, on the same items and seeds; None where it, or one of them, is missing."""
-    found: list[Resampled | None] = []
+    means: list[Resampled | None] = []
     for part in mean.parts:
         names = {key: MAIN if cells[key].task.metric == mean.metric else mean.metric for key in part}
-        there = [draws[at] for at in names.items() if at in draws and at[0] not in without]
-        if not there or (mean.whole and len(there) < len(part)):
-            found.append(None)
+        draws_of_part = [draws[at] for at in names.items() if at in draws and at[0] not in without]
+        if not draws_of_part or (mean.whole and len(draws_of_part) < len(part)):
+            means.append(None)
             continue
-        if len(there) == 1 == len(part):
-            found.append(there[0])
+        if len(draws_of_part) == 1 == len(part):
+            means.append(draws_of_part[0])
             continue
-        points_S = np.mean([drawn.points_S for drawn in there], axis=0)
-        shares_Sn = np.mean([drawn.shares_Sn for drawn in there], axis=0)
-        found.append(replace(there[0], contestant="mean", points_S=points_S, shares_Sn=shares_Sn))
-    return found
+        points_S = np.mean([drawn.points_S for drawn in draws_of_part], axis=0)
+        shares_Sn = np.mean([drawn.shares_Sn for drawn in draws_of_part], axis=0)
+        means.append(replace(draws_of_part[0], contestant="mean", points_S=points_S, shares_Sn=shares_Sn))
+    return means
 
 
-def _of_means(mean: Mean, ours: Sequence[Resampled | None], theirs: Sequence[Resampled | None]) -> Comparison | None:
+def _mean_comparison(
+    mean: Mean, ours: Sequence[Resampled | None], theirs: Sequence[Resampled | None]
+) -> Comparison | None:
     pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one is not None and other is not None]
     if not pairs or (mean.whole and len(pairs) < len(ours)):
         return None

@@ -66,11 +66,11 @@ def check_adaptations(
     max_tokens  of the task's rows
     losses      the setting that states at what length losses on held-out text are read, and that length
     """
-    for each in contestants:
+    for contestant in contestants:
         try:
-            each.method.check(each.recipe, config, f"{each.group}.")
+            contestant.method.check(contestant.recipe, config, f"{contestant.group}.")
         except ValueError as error:
-            raise ValueError(f"{each.name}: {error}, or leave {each.name} out of contestants") from error
+            raise ValueError(f"{contestant.name}: {error}, or leave {contestant.name} out of contestants") from error
     if (longest := longest_of_config(config)) is None:
         return
     if max_tokens > longest:
@@ -83,18 +83,22 @@ def check_adaptations(
             f"{setting} = {tokens}, at which losses on held-out text are read, but the model reads at most {longest}. "
             f"Set {setting}={longest}"
         )
-    for each in contestants:
-        there = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
-        prompt = 0 if there else each.method.prompt(each.recipe)
-        behind = 0 if there and each.method.prompt(each.recipe) else each.method.behind(each.recipe)
-        read = {f"{each.group}.max_tokens=": getattr(each.recipe, "max_tokens", 0)}
+    for contestant in contestants:
+        has_prompt = bool(getattr(config, FIELD, 0))  # a prompt, with which it goes on
+        prompt = 0 if has_prompt else contestant.method.prompt(contestant.recipe)
+        behind = (
+            0
+            if has_prompt and contestant.method.prompt(contestant.recipe)
+            else contestant.method.behind(contestant.recipe)
+        )
+        read = {f"{contestant.group}.max_tokens=": getattr(contestant.recipe, "max_tokens", 0)}
         if prompt:
             read |= {"--max-tokens ": max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
         for setting, tokens in read.items():
-            _check_room(each, setting, tokens, behind=behind, prompt=prompt, longest=longest)
+            _check_room(contestant, setting, tokens, behind=behind, prompt=prompt, longest=longest)
 
 
-def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, prompt: int, longest: int) -> None:
+def _check_room(contestant: Adapting, setting: str, tokens: int, *, behind: int, prompt: int, longest: int) -> None:
     """Raises ValueError where a row and the tokens behind it are longer than the model reads.
 
     setting  as it is typed, up to its value
@@ -104,19 +108,22 @@ def _check_room(each: Adapting, setting: str, tokens: int, *, behind: int, promp
         return
     what = f"a prompt of {prompt}" if prompt else f"{behind} more"
     ways = [f"set {setting}{longest - behind}"] if longest - behind >= 3 else []
-    ways += [*([f"lower {each.group}.prompt_tokens"] if prompt else []), f"leave {each.name} out of contestants"]
+    ways += [
+        *([f"lower {contestant.group}.prompt_tokens"] if prompt else []),
+        f"leave {contestant.name} out of contestants",
+    ]
     way_out = ", or ".join(ways)
     raise ValueError(
-        f"{each.name}: {setting}{tokens}{f', and {what} behind them' if behind else ''}, but the model reads at most "
-        f"{longest} tokens. {way_out[0].upper()}{way_out[1:]}"
+        f"{contestant.name}: {setting}{tokens}{f', and {what} behind them' if behind else ''}, but the model reads at "
+        f"most {longest} tokens. {way_out[0].upper()}{way_out[1:]}"
     )
 
 
 def job_of(label: str, kind: Work, recipe: Any, corpora: Mapping[str, Corpus]) -> Job:
     """Return a job that reads corpora. Its settings are a recipe, or a mapping as it is."""
-    stated = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": _without_places(recipe)}
+    job_settings = dict(recipe) if isinstance(recipe, Mapping) else {"recipe": _without_places(recipe)}
     contents = {name: corpus.hash for name, corpus in corpora.items()}
-    return Job(label, kind, stated, contents, {name: corpus.path for name, corpus in corpora.items()})
+    return Job(label, kind, job_settings, contents, {name: corpus.path for name, corpus in corpora.items()})
 
 
 def _without_places(recipe: Any) -> dict[str, Any]:
@@ -128,12 +135,12 @@ def with_model(job: Job, model: Job | None, materials: Materials, argument: str 
     """Return the job with the checkpoint of another job as its model, or else with the given model."""
     if model is not None:
         return replace(job, needs={**job.needs, argument: model})
-    given = materials.model
-    assert given is not None
-    if not Path(given).is_dir():
-        return replace(job, settings={**job.settings, argument: given})
-    contents = {**job.contents, argument: identity(given)}
-    return replace(job, contents=contents, places={**job.places, argument: Path(given).absolute()})
+    start_model = materials.model
+    assert start_model is not None
+    if not Path(start_model).is_dir():
+        return replace(job, settings={**job.settings, argument: start_model})
+    contents = {**job.contents, argument: identity(start_model)}
+    return replace(job, contents=contents, places={**job.places, argument: Path(start_model).absolute()})
 
 
 def adapted(
@@ -153,7 +160,7 @@ def adapted(
     model  the job that makes the model to start from; None for the given model
     """
     task, known = materials.task, {field.name for field in fields(method.recipe)}
-    stated: dict[str, Any] = {"recipe": _without_places(method.raced(recipe)), "method": method.name}
+    job_settings: dict[str, Any] = {"recipe": _without_places(method.raced(recipe)), "method": method.name}
     contents: dict[str, str] = {}
     places: dict[str, Path] = {}
     needs: dict[str, Job] = {}
@@ -168,38 +175,38 @@ def adapted(
         contents["dev"], places["dev"] = materials.heldout.hash, materials.heldout.path
     if looks is not None and method.looks_at_heldout:
         masks = {"sub_words": True} if looks.sub_words else {}
-        stated["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens, **masks}
+        job_settings["looks"] = {"every": looks.every, "max_tokens": looks.max_tokens, **masks}
         for name, place in looks.texts.items():
             contents[f"{name}_heldout"], places[f"{name}_heldout"] = Corpus(place).hash, place
-    before = _before(method, recipe, text, materials) if isinstance(text, Corpus) else None
+    before = _first_job(method, recipe, text, materials) if isinstance(text, Corpus) else None
     if before is not None:
         assert method.first is not None
         needs[method.first.name] = before
-        stated["recipe"] |= method.first.then
+        job_settings["recipe"] |= method.first.then
     for name in ("tokenizer", "vectors"):
-        if (given := getattr(recipe, name, "")) and name not in needs:
-            place = Path(given)
-            contents[name] = files.sha256_of_input(place) if place.is_file() else identity(given)
+        if (source := getattr(recipe, name, "")) and name not in needs:
+            place = Path(source)
+            contents[name] = files.sha256_of_input(place) if place.is_file() else identity(source)
             places[name] = place.absolute()
-    job = _by(Job(label, work.ADAPT, stated, contents, places, needs), method)
+    job = _with_code(Job(label, work.ADAPT, job_settings, contents, places, needs), method)
     return with_model(job, model, materials) if method.starts(recipe) else job
 
 
-def _before(method: Method, recipe: Any, text: Corpus, materials: Materials) -> Job | None:
+def _first_job(method: Method, recipe: Any, text: Corpus, materials: Materials) -> Job | None:
     """Return the job of what the method does before it adapts, on the corpus and raw text; None if it does nothing."""
-    stated = method.first.settings(recipe) if method.first else None
-    if method.first is None or stated is None:
+    first_settings = method.first.settings(recipe) if method.first else None
+    if method.first is None or first_settings is None:
         return None
     raw = materials.domain or materials.general
     corpora = {"corpus": text, **({"raw": raw} if raw is not None else {})}
-    job = job_of(method.first.label, work.FIRST, {"method": method.name, "stated": dict(stated)}, corpora)
+    job = job_of(method.first.label, work.FIRST, {"method": method.name, "stated": dict(first_settings)}, corpora)
     if (start := method.first.start(recipe)) is not None:
         contents = {**job.contents, "start": files.sha256_of_input(start)}
         job = replace(job, contents=contents, places={**job.places, "start": start})
-    return _by(job, method)
+    return _with_code(job, method)
 
 
-def _by(job: Job, method: Method) -> Job:
+def _with_code(job: Job, method: Method) -> Job:
     """Return the job, which also depends on the code of the method if that is the user's.
 
     Raises ValueError if other processes run the jobs and cannot load the method.
@@ -239,7 +246,7 @@ def looks_at(
     return HeldOutLooks(every, {"domain": domain.path, "general": general.path}, max_tokens, sub_words)
 
 
-def on_domain(label: str, method: str, recipe: Any, materials: Materials, *, looks: HeldOutLooks | None = None) -> Job:
+def domain_job(label: str, method: str, recipe: Any, materials: Materials, *, looks: HeldOutLooks | None = None) -> Job:
     """Return the job that adapts the given model on raw text of the domain by a method of METHODS."""
     assert materials.domain is not None
     return adapted(label, METHODS[method], recipe, materials.domain, materials, looks=looks)
@@ -250,22 +257,22 @@ def adaptations(
 ) -> dict[str, Job]:
     """Return the adapting jobs of a name such as "DAPT+TAPT", in order, by the names that they would have alone."""
     chain: dict[str, Job] = {}
-    model, done = base, list[str]()
-    of_fold = ""
+    model, links = base, list[str]()
+    fold_label = ""
     for link in recipe.links(name):
-        done.append(link)
-        method, contestant, stated = recipe.stated(link)
+        links.append(link)
+        method, contestant, link_recipe = recipe.stated(link)
         text: Corpus | Job | None = {"task": materials.task_text, "domain": materials.domain}.get(contestant.needs)
         if contestant.needs == "general":
-            k = getattr(stated, "k", 0) or recipe.retrieval.k  # a method may state how much it retrieves
+            k = getattr(link_recipe, "k", 0) or recipe.retrieval.k  # a method may state how much it retrieves
             text = retrieved(replace(recipe.retrieval, k=k), materials)
         assert text is not None
         if materials.fold is not None and contestant.needs != "domain":
-            of_fold = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job
-        label = "+".join(done) + of_fold
-        looked = None if of_fold else looks  # what a fold adapts is not shown
-        model = adapted(label, method, stated, text, materials, model=model, looks=looked)
-        chain["+".join(done)] = model
+            fold_label = f", {materials.fold}"  # text of the domain is the same for all folds, and so is the job
+        label = "+".join(links) + fold_label
+        looked = None if fold_label else looks  # what a fold adapts is not shown
+        model = adapted(label, method, link_recipe, text, materials, model=model, looks=looked)
+        chain["+".join(links)] = model
     return chain
 
 
@@ -278,14 +285,14 @@ def drawn_again(job: Job, number: int) -> Job:
     if not number:
         return job
     needs = {name: need if name == "tokenizer" else drawn_again(need, number) for name, need in job.needs.items()}
-    stated = job.settings
+    job_settings = job.settings
     if job.work.draws:
-        recipe = stated["recipe"]
+        recipe = job_settings["recipe"]
         plan = {**recipe["plan"], "seed": recipe["plan"]["seed"] + number}
-        stated = {**stated, "recipe": {**recipe, "plan": plan}}
+        job_settings = {**job_settings, "recipe": {**recipe, "plan": plan}}
     elif all(need is job.needs[name] for name, need in needs.items()):
         return job
-    return replace(job, label=_numbered(job.label, number), settings=stated, needs=needs)
+    return replace(job, label=_numbered(job.label, number), settings=job_settings, needs=needs)
 
 
 def draws(model: Job | None, adapt_seeds: int) -> tuple[Job | None, ...]:
@@ -309,8 +316,8 @@ def starts(model: Job | None, *, seeds: int, adapt_seeds: int) -> dict[int, Job 
 
 def adaptation_seed(job: Job) -> int | None:
     """Return the seed of the job that `adaptation_of` returns; None: there is none."""
-    found = adaptation_of(job)
-    return None if found is None else int(found.settings["recipe"]["plan"]["seed"])
+    adaptation = adaptation_of(job)
+    return None if adaptation is None else int(adaptation.settings["recipe"]["plan"]["seed"])
 
 
 def adaptation_of(job: Job) -> Job | None:
@@ -322,11 +329,11 @@ def adaptation_of(job: Job) -> Job | None:
     """
     jobs, tunings = [job], list[Job]()
     while jobs:
-        for found in jobs:
-            if found.work.draws:
-                return found
-        tunings += [found for found in jobs if found.work.name == work.FINE_TUNE.name][:1]
-        jobs = [needed for found in jobs for needed in found.needs.values()]
+        for candidate in jobs:
+            if candidate.work.draws:
+                return candidate
+        tunings += [candidate for candidate in jobs if candidate.work.name == work.FINE_TUNE.name][:1]
+        jobs = [needed for candidate in jobs for needed in candidate.needs.values()]
     return tunings[-1] if len(tunings) > 1 else None
 
 
@@ -373,11 +380,11 @@ def tested_probe(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a fitted probe at the test set."""
     contents = {name: task.hashes[name] for name in ("about", "test")}
     label = f"test {fitted.label}"
-    stated = {"by": label, "precision": fitted.settings["precision"]}
-    stated |= {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
+    job_settings = {"by": label, "precision": fitted.settings["precision"]}
+    job_settings |= {name: value for name, value in fitted.settings.items() if name == "model"}  # a hub id
     contents |= {name: value for name, value in fitted.contents.items() if name == "model"}
     places = {**fitted.places, "task": task.path}
-    return Job(label, work.TEST_PROBE, stated, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
+    return Job(label, work.TEST_PROBE, job_settings, contents, places, {**fitted.needs, "fitted": fitted}, alone=True)
 
 
 def retrieved(recipe: retrieve.RetrieveRecipe, materials: Materials) -> Job:
@@ -405,8 +412,8 @@ def heldout_loss(
 ) -> Job:
     """Return the job that measures a model's loss on held-out text, under the same masks for all of one vocabulary."""
     # left out where it is True, so that names of jobs are as before it was a setting
-    stated = {"max_tokens": max_tokens} | ({} if whole_words else {"whole_words": False})
-    job = job_of(label, work.HELDOUT, stated, {"corpus": corpus})
+    job_settings = {"max_tokens": max_tokens} | ({} if whole_words else {"whole_words": False})
+    job = job_of(label, work.HELDOUT, job_settings, {"corpus": corpus})
     return with_model(replace(job, alone=True), model, materials)
 
 
@@ -469,12 +476,12 @@ def tested_combined(fitted: Job, task: Prepared) -> Job:
     """Return the job that is the one look of a linear model on terms and states at the test set."""
     contents = {name: value for name, value in fitted.contents.items() if name == "model"}
     label = f"test {fitted.label}"
-    stated = {name: value for name, value in fitted.settings.items() if name in ("model", "precision")}
+    job_settings = {name: value for name, value in fitted.settings.items() if name in ("model", "precision")}
     needs = {name: need for name, need in fitted.needs.items() if name == "model"}
     return Job(
         label,
         work.TEST_COMBINED,
-        {"by": label, **stated},
+        {"by": label, **job_settings},
         contents_of(task, "about", "test") | contents,
         {**fitted.places, "task": task.path},
         {**needs, "fitted": fitted},
@@ -555,9 +562,9 @@ class Entries:
         seed = number if self.materials.fold is None else self.seeds[number]
         words = [f"fine-tune {contestant}", *([setting.name] if several else []), f"seed {seed}"]
         words += [str(self.materials.fold)] if self.materials.fold else []
-        stated = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
+        tuning_recipe = replace(setting.recipe, plan=replace(setting.recipe.plan, seed=seed))
         materials = self.own_materials.get(contestant, self.materials)
-        return fine_tuned(", ".join(words), stated, self.model(contestant, seed), materials)
+        return fine_tuned(", ".join(words), tuning_recipe, self.model(contestant, seed), materials)
 
     def contestants_reading(self, job: Job) -> tuple[str, ...]:
         """Return the contestants whose own model is read by the job or by a job that it needs."""
@@ -578,27 +585,31 @@ class Entries:
         or measures, be it on the way. Jobs on the given model, and the baseline's, are for the untouched model.
         """
         models = {
-            name: [each for each in (model, *self.further.get(name, ())) if each] for name, model in self.models.items()
+            name: [draw for draw in (model, *self.further.get(name, ())) if draw] for name, model in self.models.items()
         }
-        last = {name: {each.name for each in several} for name, several in models.items()}
-        chains = {name: {each.name for each in with_needs(several)} for name, several in models.items()}
+        last = {name: {draw.name for draw in several} for name, several in models.items()}
+        chains = {name: {needed.name for needed in with_needs(several)} for name, several in models.items()}
         unadapted = [name for name, model in self.models.items() if model is None]
         start_names = tuple(name for name in unadapted if name not in self.own_materials) or (UNTOUCHED,)
-        found = []
+        contestants = []
         for job in jobs:
             alone = job.work.trains == "task" or job.work.opens_test
-            made = [each.name for each in with_needs([job]) if any(each.name in chain for chain in chains.values())]
-            of = (name for name in models if made and made[-1] in (last if alone else chains)[name])
-            found.append(tuple(of) or self.contestants_reading(job) or start_names)
-        return found
+            chain_names = [
+                needed.name for needed in with_needs([job]) if any(needed.name in chain for chain in chains.values())
+            ]
+            names = (name for name in models if chain_names and chain_names[-1] in (last if alone else chains)[name])
+            contestants.append(tuple(names) or self.contestants_reading(job) or start_names)
+        return contestants
 
     def with_trials(self, number: int) -> Entries:
         """Return the entries with a baseline that tries so many settings, or all that it has if these are fewer."""
         if self.baseline is None:
             return self
         most = self.recipe.tfidf.trials
-        stated = {**self.baseline.settings["recipe"], "trials": min(number, most) if most else number}
-        return replace(self, baseline=replace(self.baseline, settings={**self.baseline.settings, "recipe": stated}))
+        terms_recipe = {**self.baseline.settings["recipe"], "trials": min(number, most) if most else number}
+        return replace(
+            self, baseline=replace(self.baseline, settings={**self.baseline.settings, "recipe": terms_recipe})
+        )
 
     def prepared(self) -> list[Job]:
         """Return the jobs of models and of what is measured of them, in their order; the baseline first."""
@@ -641,21 +652,24 @@ def enter(
     losses_read = materials.heldout is not None or materials.general_heldout is not None
     longest = recipe.heldout_tokens
     check_adaptations(
-        [Adapting(link, method, method.group(each), stated) for link, (method, each, stated) in linked.items()],
+        [
+            Adapting(link, method, method.group(contestant), link_recipe)
+            for link, (method, contestant, link_recipe) in linked.items()
+        ],
         config,
         max_tokens=materials.task.max_tokens,
         losses=longest if losses_read else None,
     )
     # on a fold of a cross-validation one adaptation is fine-tuned, that of the repeat
     first = 0 if materials.fold is None else materials.fold.repeat % recipe.adapt_seeds
-    masks_sub_words = any(not getattr(stated, "whole_words", True) for _, _, stated in linked.values())
-    both = recipe.heldout_masks == "both" and masks_sub_words
+    masks_sub_words = any(not getattr(link_recipe, "whole_words", True) for _, _, link_recipe in linked.values())
+    sub_words = recipe.heldout_masks == "both" and masks_sub_words
     looks = looks_at(
         recipe.look_every,
         domain or materials.heldout,
         materials.general_heldout,
         max_tokens=longest[1],
-        sub_words=both,
+        sub_words=sub_words,
     )
     own = {name: replace(materials, model=model) for name, model in materials.checkpoints.items()}
     models: dict[str, Job | None] = {UNTOUCHED: base, **dict.fromkeys(own)}
@@ -668,9 +682,10 @@ def enter(
             models |= {link: drawn_again(job, first) for link, job in chain.items()}
             later = draws(chain[name], recipe.adapt_seeds)[1:] if materials.fold is None else ()
             further[name] = tuple(job for job in later if job is not None)
-    other = [name for name, (method, _, stated) in linked.items() if not method.starts(stated)]  # another vocabulary
+    # with another vocabulary
+    other = [name for name, (method, _, link_recipe) in linked.items() if not method.starts(link_recipe)]
     measured = {name: model for name, model in models.items() if name not in (*other, *own)}
-    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=both, own=own)
+    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=sub_words, own=own)
     baseline, task = None, materials.task
     terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
     if BASELINE in names:
@@ -733,7 +748,7 @@ def _losses(
         for name, own_materials in own.items()
         if _comparable(own_materials.model, materials.model, max_tokens)
     }
-    found: dict[str, Any] = {}
+    losses: dict[str, Any] = {}
     for measure, label, corpus in (
         ("losses", "held-out loss", materials.heldout),
         ("general_losses", "general loss", materials.general_heldout),
@@ -742,12 +757,12 @@ def _losses(
     ):
         whole_words = "sub_word" not in measure
         masked: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
-        found[measure] = {
+        losses[measure] = {
             name: heldout_losses(f"{label}, {name}", corpus, model, adapt_seeds, own.get(name, materials), **masked)
             for name, model in {**models, **dict.fromkeys(own)}.items()
             if corpus is not None and (whole_words or sub_words)
         }
-    return found
+    return losses
 
 
 def _probes(
@@ -764,8 +779,8 @@ def _probes(
     drawn = {name: (model, *further.get(name, ())) for name, model in models.items()}
     return {
         name: tuple(
-            probed(_numbered(name, number), each, own.get(name, materials), tuning)
-            for number, each in enumerate(several)
+            probed(_numbered(name, number), model, own.get(name, materials), tuning)
+            for number, model in enumerate(several)
         )
         for name, several in drawn.items()
     }
@@ -817,8 +832,8 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
                 )
     for method, contestant in known.values():
         group = method.group(contestant)
-        if (stated := getattr(getattr(recipe, group), "model", "")) and not materials.model:
-            raise ValueError(f"{group}.model = {stated!r}, but no model is given. Add --model {stated}")
+        if (model := getattr(getattr(recipe, group), "model", "")) and not materials.model:
+            raise ValueError(f"{group}.model = {model!r}, but no model is given. Add --model {model}")
 
 
 def rows_of(recipe: RaceRecipe, materials: Materials, counted: Mapping[Path, int]) -> dict[str, int]:
@@ -826,7 +841,9 @@ def rows_of(recipe: RaceRecipe, materials: Materials, counted: Mapping[Path, int
     was not counted, each document is taken for one
     """
     corpora = {"task": materials.task_text, "domain": materials.domain, "general": materials.general}
-    seen = {"pretrain": materials.general}
+    corpora_by_group = {"pretrain": materials.general}
     for method, contestant in contestants_of(recipe.methods).values():
-        seen[method.group(contestant)] = corpora[contestant.needs]
-    return {group: counted.get(corpus.path, len(corpus)) for group, corpus in seen.items() if corpus is not None}
+        corpora_by_group[method.group(contestant)] = corpora[contestant.needs]
+    return {
+        group: counted.get(corpus.path, len(corpus)) for group, corpus in corpora_by_group.items() if corpus is not None
+    }

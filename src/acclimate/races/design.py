@@ -110,7 +110,7 @@ class Search:
         return "", self.row, self.column
 
 
-def in_common(searches: Sequence[Search]) -> list[tuple[Search, ...]]:
+def group_searches(searches: Sequence[Search]) -> list[tuple[Search, ...]]:
     """Return the searches, together those of given models on one task that get the same setting (`search.common`)."""
     groups: dict[int | str, tuple[Search, ...]] = {}
     for number, search in enumerate(searches):
@@ -171,7 +171,7 @@ class Adaptings:
             for row, adaptations in self.jobs_by_row.items()
         }
         ended = {
-            row: [each for each in adaptations if all((place / RESULT).exists() for place in each)]
+            row: [directories for directories in adaptations if all((place / RESULT).exists() for place in directories)]
             for row, adaptations in places.items()
         }
         return paths_of(self.name, ended)
@@ -287,7 +287,7 @@ def heldout_columns(
     adapt_seeds: int,
     max_tokens: int,
     sub_words: bool,
-    here: str = "",
+    ending: str = "",
 ) -> list[HeldOutLosses]:
     """Return the losses of the untouched model and of what is adapted, on held-out general text and on text of the
     domain; of either without such text nothing.
@@ -296,25 +296,25 @@ def heldout_columns(
     rows       those that are shown; one that is not in `models` has no loss
     domain     text of the domain that no model adapts on
     sub_words  True if losses are measured with masks of sub-words too
-    here       what labels of jobs and headings end with, such as ", TASK"
+    ending     what labels of jobs and headings end with, such as ", TASK"
     """
     texts = ((HEADING, materials.general_heldout, MEANING), (DOMAIN_HEADING, domain, DOMAIN_MEANING))
-    asked = [(heading, text, meaning, True) for heading, text, meaning in texts]
+    measures = [(heading, text, meaning, True) for heading, text, meaning in texts]
     if sub_words:
-        asked += [(f"{heading}{SUB_WORDS}", text, SUB_WORDS_MEANING, False) for heading, text, _ in texts]
+        measures += [(f"{heading}{SUB_WORDS}", text, SUB_WORDS_MEANING, False) for heading, text, _ in texts]
     columns = []
-    for heading, text, meaning, whole_words in asked:
+    for heading, text, meaning, whole_words in measures:
         if text is None:
             continue
-        stated: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
+        options: dict[str, Any] = {"max_tokens": max_tokens, "whole_words": whole_words}
         jobs = {
-            name: heldout_losses(f"{heading}, {name}{here}", text, model, adapt_seeds, materials, **stated)
+            name: heldout_losses(f"{heading}, {name}{ending}", text, model, adapt_seeds, materials, **options)
             for name, model in models.items()
         }
         [before] = jobs[UNTOUCHED]
         after: dict[str, Sequence[Job]] = {name: jobs[name] for name in rows if name in jobs}
         meant = meaning + over_adaptations(adapt_seeds)
-        columns.append(HeldOutLosses(f"{heading}{here}", meant, (UNTOUCHED, before), after))
+        columns.append(HeldOutLosses(f"{heading}{ending}", meant, (UNTOUCHED, before), after))
     return columns
 
 

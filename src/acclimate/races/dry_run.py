@@ -15,9 +15,9 @@ from acclimate.jobs.job import Job, missing, with_needs
 from acclimate.jobs.where import current_workers
 from acclimate.jobs.workers import Processes, limit_threads
 from acclimate.races.contestants import Entries, tested
-from acclimate.races.design import Design, Search, entries_of, in_common
+from acclimate.races.design import Design, Search, entries_of, group_searches
 from acclimate.races.forecast import Forecasts, costs_of
-from acclimate.races.rounds import as_raced, in_order, lengths_of, notes_on
+from acclimate.races.rounds import as_raced, lengths_of, notes_on, order_contestants
 from acclimate.races.search import candidates_of, dev_scores
 from acclimate.reports.page import Section, page
 from acclimate.reports.table import ALONE
@@ -46,12 +46,12 @@ class DryRunLine:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What is left of a study. done, left: numbers of jobs; workers: of this machine, that share the jobs"""
+    """What is left of a study. jobs_done, jobs_left: their numbers; workers: of this machine, that share the jobs"""
 
     design: Design
     lines: tuple[DryRunLine, ...]
-    done: int
-    left: int
+    jobs_done: int
+    jobs_left: int
     notes: tuple[str, ...]
     workers: int = 1
 
@@ -63,8 +63,8 @@ class DryRun:
     @property
     def answer(self) -> str:
         """The forecast in a sentence."""
-        jobs = f"{self.left} jobs are left, {self.done} are done"
-        if not self.left:
+        jobs = f"{self.jobs_left} jobs are left, {self.jobs_done} are done"
+        if not self.jobs_left:
             return f"Nothing is left to do: {jobs}."
         by = f" by {self.workers} workers" if self.workers > 1 else ""
         return f"About {rough_duration(self.seconds)} on this machine as it is now{by}; {jobs}."
@@ -76,8 +76,8 @@ class DryRun:
             "lines": [asdict(line) for line in self.lines],
             "seconds": self.seconds,
             "workers": self.workers,
-            "jobs_left": self.left,
-            "jobs_done": self.done,
+            "jobs_left": self.jobs_left,
+            "jobs_done": self.jobs_done,
             "absent": dict(self.design.absent),
             "notes": [*self.notes, *self.design.notes],
         }
@@ -128,10 +128,10 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             counted.add(job.name)
 
     with _as_workers_compute() as workers:
-        for searches in in_common(design.searches):
+        for searches in group_searches(design.searches):
             search, entries = searches[0], entries_of(searches)
             if search.budget is not None:
-                ordered = in_order(entries)
+                ordered = order_contestants(entries)
                 lengths = lengths_of(ordered, out, search.budget, records=False)
                 notes += notes_on(lengths, ordered, search.budget)
                 entries = as_raced(search, out)
@@ -150,7 +150,7 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
             entries = Entries(design.race, cell.materials, None, {}, {}, {}, {}, None)
             lines.setdefault(label, DryRunLine(label))
             count(entries, jobs, [label] * len(jobs))
-        losses = [job for each in design.losses for job in each.jobs]
+        losses = [job for column in design.losses for job in column.jobs]
         everything += losses
         label = next(iter(lines), "")
         jobs = missing(losses, out)
@@ -160,8 +160,8 @@ def dry_run(design: Design, out: Path, *, watch: Watch = unwatched) -> DryRun:
     return DryRun(
         design=design,
         lines=tuple(replace(line, label=design.named(line.label)) for line in lines.values()),
-        done=max(0, len(with_needs(everything)) - len(counted)),
-        left=len(counted),
+        jobs_done=max(0, len(with_needs(everything)) - len(counted)),
+        jobs_left=len(counted),
         notes=tuple(notes),
         workers=workers,
     )

@@ -86,15 +86,15 @@ def with_facts(
     facts = facts_of(tuned, run, command, failed=failed)
     facts = replace(facts, use=use, encoder=encoder, use_reason=use_reason, handed_over=handed_over)
     if folds:
-        facts = _of_folds(facts, outcome, folds, run, failed=failed)
+        facts = _cross_validation_facts(facts, outcome, folds, run, failed=failed)
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
     more = over_adaptations(outcome.adaptations)
     more += " It is that of the training on the usual split." if folds else ""
-    entries, found = tuned.entries, [(HEADING, MEANING, facts.general_losses)]
+    entries, measures = tuned.entries, [(HEADING, MEANING, facts.general_losses)]
     if _has_head(entries, run):
-        found += [
+        measures += [
             (f"{heading}{SUB_WORDS}", SUB_WORDS_MEANING, _losses(jobs, entries, run))
             for heading, jobs in (
                 (HEADING, entries.general_sub_word_losses),
@@ -103,15 +103,15 @@ def with_facts(
         ]
     columns = (
         HeldOutColumn(heading, f"{meaning}{more}", beside(names, losses))
-        for heading, meaning, losses in found
+        for heading, meaning, losses in measures
         if losses and not outcome.only_probed
     )
-    notes = [note for each in (*folds, tuned) for note in each.notes]
+    notes = [note for training in (*folds, tuned) for note in training.notes]
     places = {result.key: place for place, result in enumerate(results)}
     return replace(
         outcome,
         results=results,
-        against=tuple(sorted(outcome.against, key=lambda asked: places.get(asked.key, len(places)))),
+        against=tuple(sorted(outcome.against, key=lambda pairing: places.get(pairing.key, len(places)))),
         losses=tuple(columns),
         paths=_paths(tuned.entries, run),
         notes=tuple(dict.fromkeys((*outcome.notes, *notes, *_notes(tuned.entries, run)))),
@@ -119,37 +119,39 @@ def with_facts(
     )
 
 
-def _of_folds(
+def _cross_validation_facts(
     facts: Facts, outcome: Outcome, folds: Sequence[FineTuned], run: Path, *, failed: Mapping[str, str]
 ) -> Facts:
     """Return the facts of the training on the usual split with those of the cross-validation in their place: what each
     contestant was given on the first fold, and how often each setting was chosen.
     """
-    repeats = len({each.entries.seeds for each in folds})
+    repeats = len({fold.entries.seeds for fold in folds})
     rows = next((result.task.sizes["test"] for result in outcome.results if not result.failed), 0)
     chosen: dict[str, dict[str, int]] = {}
-    for each in folds:
-        for candidate in each.search.finalists:
+    for fold in folds:
+        for candidate in fold.search.finalists:
             counts = chosen.setdefault(candidate.contestant, {})
             counts[candidate.setting.name] = counts.get(candidate.setting.name, 0) + 1
     first = folds[0]
     names = [*first.entries.models, *first.entries.untuned]
-    given = {name: {**_given(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names}
-    for name, stated in given.items():
-        if "settings tried" in stated:
-            stated["settings tried"] = span_text([_tried(name, each) for each in folds])
-        for of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
-            stated.pop(of_one_set, None)
-    of_splits = [f"{split} examples" for split in ("train", "dev", "test")]
+    chances_by_name = {
+        name: {**_chances(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names
+    }
+    for name, chances in chances_by_name.items():
+        if "settings tried" in chances:
+            chances["settings tried"] = span_text([_tried(name, fold) for fold in folds])
+        for name_of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
+            chances.pop(name_of_one_set, None)
+    split_facts = [f"{split} examples" for split in ("train", "dev", "test")]
     return replace(
         facts,
         curves={f"{title}{ON_USUAL_SPLIT}": curves for title, curves in facts.curves.items()},
         task={
-            **{name: value for name, value in facts.task.items() if name not in of_splits},
+            **{name: value for name, value in facts.task.items() if name not in split_facts},
             "labelled rows scored": rows,
             "cross-validation": f"{outcome.folds} folds, divided {amount(repeats, 'time')}",
         },
-        given=given,
+        given=chances_by_name,
         chosen={
             name: ", ".join(f"{setting} ({count} of {len(folds)})" for setting, count in counts.items())
             for name, counts in chosen.items()
@@ -165,13 +167,13 @@ def probe_facts(cell: Cell, out: Path) -> dict[str, Any]:
     if not cell.probe:
         return {}
     fitted = [_result(test.needs["fitted"], out) for test in cell.jobs_by_seed.values()]
-    strengths = dict.fromkeys(f"{each['strength']:g}" for each in fitted)
-    read_outs = dict.fromkeys(each["read_out"] for each in fitted)
-    found = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
+    strengths = dict.fromkeys(f"{fit['strength']:g}" for fit in fitted)
+    read_outs = dict.fromkeys(fit["read_out"] for fit in fitted)
+    facts = {"read-out": ", ".join(read_outs), "strength": ", ".join(strengths)}
     two = cell.materials.task.two_places
     if two is None or {*read_outs} & {*OF_PLACES}:
-        return found
-    return {**found, "asked of": {"pair": "pairs", "mentions": "mentions"}[two]}
+        return facts
+    return {**facts, "asked of": {"pair": "pairs", "mentions": "mentions"}[two]}
 
 
 def _paths(jobs: Entries, run: Path) -> tuple[LossPaths, ...]:
@@ -230,15 +232,15 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
                 for name, job in adaptations.items()
             },
         )
-    kept = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
-    for term, lines in both_sides([curve for curve in kept if curve is not None and curve.dev]).items():
+    loss_curves = (read_curve(name, str(job.directory(run) / CHECKPOINT)) for name, job in adaptations.items())
+    for term, lines in both_sides([curve for curve in loss_curves if curve is not None and curve.dev]).items():
         title, unit = TERMS[term]
         curves[f"{title}, on train and dev{first_of}"] = Curves("steps", unit, lines)
     if tuned.tuned:
         curves[f"Dev {metric_text(task.metric.name)} while fine-tuning, mean over seeds"] = Curves(
             "steps",
             f"dev {metric_text(task.metric.name)}, points",
-            {name: _dev_curve(each, run) for name, each in tuned.tuned.items()},
+            {name: _dev_curve(tunings, run) for name, tunings in tuned.tuned.items()},
         )
     examined = materials.examination
     racing = (*jobs.models, *jobs.untuned)
@@ -248,7 +250,7 @@ def facts_of(tuned: FineTuned, run: Path, command: str, failed: Mapping[str, str
         losses=_losses(jobs.losses, jobs, run),
         general_losses=_losses(jobs.general_losses, jobs, run) if _has_head(jobs, run) else {},
         moved={name: _mean_move([_result(job, run) for job in several]) for name, several in jobs.moves.items()},
-        given={name: _given(name, tuned, run, failed) for name in racing},
+        given={name: _chances(name, tuned, run, failed) for name in racing},
         unprobed="" if task.kind in PROBED else f"A task of kind '{task.kind}' cannot be probed: {NOT_OF_A_STATE}.",
         search_note=tuned.search.note,
         stopped=tuned.search.stopped,
@@ -281,13 +283,13 @@ def adapting_jobs(name: str, jobs: Entries, *, seed: int = 0) -> list[Job]:
 
     seed: of the fine-tuning that starts from the model
     """
-    found: list[Job] = []
+    chain: list[Job] = []
     job = jobs.model(name, seed) if name in jobs.models else None
     while job is not None and job is not jobs.base:
         if job.work.trains == "encoder":
-            found = [*(need for name, need in job.needs.items() if name != "model"), job, *found]
+            chain = [*(need for name, need in job.needs.items() if name != "model"), job, *chain]
         job = job.needs.get("model")
-    return found
+    return chain
 
 
 def _modelling(job: Job) -> str:
@@ -336,10 +338,10 @@ def _mean_move(results: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str
     [first, *_] = results
     return {
         where: Distances(
-            pieces=int(found["pieces"]),  # all adaptations have one vocabulary
-            **{name: fmean(each[where][name] for each in results) for name in found if name != "pieces"},
+            pieces=int(distances["pieces"]),  # all adaptations have one vocabulary
+            **{name: fmean(result[where][name] for result in results) for name in distances if name != "pieces"},
         )
-        for where, found in first.items()
+        for where, distances in first.items()
     }
 
 
@@ -357,7 +359,7 @@ def _pretraining(jobs: Entries, run: Path) -> dict[str, Cost]:
     return {name: cost for name in names if name not in jobs.fresh}
 
 
-def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
+def _chances(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings, steps, seeds and looks of a contestant, for the table that shows equal chances."""
     jobs = tuned.entries
     if name in UNADAPTED:
@@ -384,23 +386,23 @@ def _given(name: str, tuned: FineTuned, run: Path, failed: Mapping[str, str]) ->
         return {
             "settings tried": (number := _tried(name, tuned)),
             "fine-tuning": f"the best on dev: {chosen}" if number > 1 else chosen,
-            **({IN_SCIKIT_LEARN: best.in_scikit_learn(kind)} if whole else {}),
+            **({IN_SCIKIT_LEARN: best.scikit_learn_code(kind)} if whole else {}),
             "looks at the test set": 1,
         }
     adapting = [f"{job.label}: {_extent(_result(job, run))}" for job in adapting_jobs(name, jobs)]
-    given: dict[str, Any] = {
+    chances: dict[str, Any] = {
         "adapting": ", then ".join(adapting) or ("none: it races as it is" if name in jobs.own_materials else "none"),
         "settings tried": _tried(name, tuned),
     }
     if name in failed:
-        return given | {"fine-tuning": f"failed: {failed[name]}"}
+        return chances | {"fine-tuning": f"failed: {failed[name]}"}
     if not jobs.fine_tunes:
-        return {"adapting": given["adapting"], "fine-tuning": "none: it was probed only"}
+        return {"adapting": chances["adapting"], "fine-tuning": "none: it was probed only"}
     results = [_result(job, run) for job in tuned.tuned[name]]
     [setting] = [candidate.setting for candidate in tuned.search.finalists if candidate.contestant == name]
     plan = setting.recipe.plan
     rate = _rate_text(setting.recipe, results[0], tuned.tuned[name][0].directory(run))
-    return given | {
+    return chances | {
         "fine-tuning": f"{results[0]['steps']:,} steps of {plan.batch} examples, {rate}",
         "seeds": len(results),
         "looks at dev, a seed": len(results[0]["looks"]),
@@ -426,8 +428,8 @@ def _tried(name: str, tuned: FineTuned) -> int:
 def _retrieved(jobs: Entries, run: Path) -> list[dict[str, Any]]:
     """Return a few training texts with the documents that they retrieved; empty if no contestant retrieves."""
     retrieved = [job.needs["retrieved"] for job in jobs.models.values() if job and "retrieved" in job.needs]
-    shown: list[dict[str, Any]] = files.read_json(retrieved[0].directory(run) / work.SHOWN) if retrieved else []
-    return shown
+    examples: list[dict[str, Any]] = files.read_json(retrieved[0].directory(run) / work.SHOWN) if retrieved else []
+    return examples
 
 
 def _extent(result: Mapping[str, Any]) -> str:

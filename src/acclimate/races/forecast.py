@@ -98,7 +98,7 @@ def round_costs(
                 (tuning if trains else test)[name] += amount
         else:
             (adapting if trains else fixed).append(CostOfJob(amount, names))
-    rows = {path: round(rows) for each in forecasts.by_task.values() for path, rows in each.corpus_rows.items()}
+    rows = {path: round(rows) for forecast in forecasts.by_task.values() for path, rows in forecast.corpus_rows.items()}
     return RoundCosts(tuple(adapting), tuple(fixed), tuning, test, rows)
 
 
@@ -233,8 +233,8 @@ class Forecast:
     def _reading(self, job: Job) -> Cost:
         """Return the cost of a job that reads splits; if it reads train, it fits a probe's layer too."""
         rows = [self.rows(split) for split in job.work.reads]
-        tokens = sum(each.rows * each.mean for each in rows)
-        flops = READING * sum(self.speed.flops(each.rows, each.mean, each.square) for each in rows)
+        tokens = sum(lengths.rows * lengths.mean for lengths in rows)
+        flops = READING * sum(self.speed.flops(lengths.rows, lengths.mean, lengths.square) for lengths in rows)
         fitting = fitting_seconds(self.materials.task) if "train" in job.work.reads else 0.0
         if job.work.name == COMBINE.name:
             fitting = combined_seconds(self.materials.task, settings.from_mapping(TfidfRecipe, job.settings["recipe"]))
@@ -242,7 +242,10 @@ class Forecast:
 
     def _seconds_to_read(self, splits: Sequence[Split]) -> float:
         rows = [self.rows(split) for split in splits]
-        return sum(self.speed.seconds(READING * self.speed.flops(each.rows, each.mean, each.square)) for each in rows)
+        return sum(
+            self.speed.seconds(READING * self.speed.flops(lengths.rows, lengths.mean, lengths.square))
+            for lengths in rows
+        )
 
     def rows(self, split: Split) -> RowLengths:
         """Return the lengths of a split's rows, by a sample of them."""
@@ -253,7 +256,7 @@ class Forecast:
             if self.reader is not None:
                 lengths = self._row_lengths(sampled, self.reader)
             else:
-                sizes = [2 + len(each.text + (each.pair or "")) / CHARACTERS_PER_TOKEN for each in sampled]
+                sizes = [2 + len(example.text + (example.pair or "")) / CHARACTERS_PER_TOKEN for example in sampled]
                 lengths = np.minimum(np.round(sizes), task.max_tokens)
             self.lengths[split,] = RowLengths.measured(lengths, len(lengths) / len(sampled) * len(examples))
         return self.lengths[split,]

@@ -55,7 +55,7 @@ class RoundCosts:
     test: Mapping[str, float]
     rows: Mapping[Path, int] = field(default_factory=dict)
 
-    def of(self, names: Sequence[str]) -> RoundCosts:
+    def select(self, names: Sequence[str]) -> RoundCosts:
         """Return the costs if only these contestants race."""
         adapting, fixed = (
             tuple(job for job in jobs if {*job.contestants} & {*names}) for jobs in (self.adapting, self.fixed)
@@ -107,16 +107,16 @@ class Lengths:
     rows: Mapping[str, int] = field(default_factory=dict)
     budget: str = ""
 
-    def slower(self, seconds: float, left: float) -> Lengths:
+    def slower(self, seconds: float, remainder: float) -> Lengths:
         """Return the lengths with less adapting, if it would not fit at the pace of the untouched model's fine-tuning.
 
-        seconds: that this fine-tuning took; left: seconds that are left after it
+        seconds: that this fine-tuning took; remainder: seconds that are left after it
         """
         if self.contestants < 2 or not self.adapted or not self.untouched:
             return self
         pace = max(1.0, seconds / self.untouched)
         others = self.first - self.untouched - self.adapted  # more than what follows, which is no harm
-        share = (left / SLACK - pace * others) / (pace * self.adapted)
+        share = (remainder / SLACK - pace * others) / (pace * self.adapted)
         share = max(share, LITTLE / ADAPTING)
         if share >= 1:
             return self
@@ -128,27 +128,29 @@ class Lengths:
 
 
 def lengths_within(
-    amount: float, left: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
+    amount: float, remainder: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
 ) -> Lengths:
     """Return what fits.
 
-    amount       of the budget; left: what is left of it
+    amount       of the budget; remainder: what is left of it
     costs        of the contestants in the order in which they race, the untouched model first
     least, most  share of its steps that a fine-tuning has
     adaptations  number of adaptations that are wanted
     """
     names = [*costs.tuning]
     for count in range(len(names), 0, -1):
-        part = costs.of(names[:count])
+        part = costs.select(names[:count])
         tests = sum(part.test.values())
         whole, quarter = part.adapting_total, ADAPTING * amount
-        room = min(quarter, left - part.fixed_total - tests - least * part.tuning_total)
+        room = min(quarter, remainder - part.fixed_total - tests - least * part.tuning_total)
         if room < min(whole, LITTLE * amount):
             continue
         share = min(1.0, room / whole) if whole else 1.0
         adapting = share * whole
         tuning = (
-            min(most, (left - part.fixed_total - tests - adapting) / part.tuning_total) if part.tuning_total else most
+            min(most, (remainder - part.fixed_total - tests - adapting) / part.tuning_total)
+            if part.tuning_total
+            else most
         )
         again = 1 if whole and share < 1 else adaptations
         if whole and share == 1:
@@ -157,7 +159,7 @@ def lengths_within(
         later = first if again > 1 else first - adapting - part.fixed_total
         untouched = tuning * next(iter(part.tuning.values()))
         return Lengths(count, tuning, share, again, first, later, untouched, adapting, tests)
-    alone = costs.of(names[:1])
+    alone = costs.select(names[:1])
     return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
 
 
@@ -220,7 +222,7 @@ def _fewer(plan: Plan, share: float) -> Plan:
 
 def _fewer_steps(steps: int, batch: int, share: float) -> tuple[int, int]:
     """Return the steps, and the rows of each, in which a share of the rows is seen."""
-    seen = steps * batch * share
+    row_count = steps * batch * share
     fewer = max(min(LEAST_STEPS, steps), round(steps * share))
-    rows = min(batch, max(LEAST_BATCH, round(seen / fewer)))
-    return max(1, round(seen / rows)), rows
+    rows = min(batch, max(LEAST_BATCH, round(row_count / fewer)))
+    return max(1, round(row_count / rows)), rows

@@ -445,10 +445,10 @@ def path_of(out: Path, name: str) -> Path:
 
 def outcomes_in(out: Path) -> list[Path]:
     """Return the files of all outcomes in a directory. Raises FileNotFoundError if no study there has ended."""
-    found = sorted(out.glob(f"*{OUTCOME}"))
-    if not found:
+    paths = sorted(out.glob(f"*{OUTCOME}"))
+    if not paths:
         raise FileNotFoundError(f"{out} holds no outcome: nothing there has come to its end. Run it again to go on")
-    return found
+    return paths
 
 
 def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
@@ -457,8 +457,10 @@ def best_on_dev(results: Collection[CellResult]) -> CellResult | None:
 
     The test set chooses nothing, and a probe is never chosen.
     """
-    there = [result for result in results if result.scores and not result.failed and result.learnt and not result.probe]
-    return max(there, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
+    candidates = [
+        result for result in results if result.scores and not result.failed and result.learnt and not result.probe
+    ]
+    return max(candidates, key=lambda one: sum(score.dev for score in one.scores) / len(one.scores), default=None)
 
 
 @dataclass(frozen=True)
@@ -483,17 +485,17 @@ def choose(results: Sequence[CellResult], margin: float) -> Use:
     simple contestants are ranked by dev, then by their order. Probes are no candidates, nor are contestants that
     failed, that are no better than a constant answer, or that have no dev score. The test set has no influence.
     """
-    candidates = [each for each in results if each.scores and not each.probe and math.isfinite(_dev(each))]
-    candidates = [each for each in candidates if each.learnt and not each.failed]
-    scores = {each.row: _dev(each) for each in candidates}
-    best, encoder = best_on_dev(candidates), best_on_dev([each for each in candidates if each.encoder])
+    candidates = [result for result in results if result.scores and not result.probe and math.isfinite(_dev(result))]
+    candidates = [result for result in candidates if result.learnt and not result.failed]
+    scores = {result.row: _dev(result) for result in candidates}
+    best, encoder = best_on_dev(candidates), best_on_dev([result for result in candidates if result.encoder])
     if best is None:
         return Use("", "", "")
-    near = [each for each in candidates if scores[best.row] - scores[each.row] <= margin / 100 + ROUNDING]
-    used = min(near, key=lambda each: (*_simplicity(each), -scores[each.row]))
+    near = [result for result in candidates if scores[best.row] - scores[result.row] <= margin / 100 + ROUNDING]
+    used = min(near, key=lambda result: (*_simplicity(result), -scores[result.row]))
     dev, least = points(scores[used.row]), f"{margin:g} point{'s' * (margin != 1)}"
     if encoder is None:
-        tuned = any(each.encoder and not each.probe for each in results)
+        tuned = any(result.encoder and not result.probe for result in results)
         why = "no fine-tuned encoder of this race has learnt the task" if tuned else "nothing was fine-tuned"
         reason = f"{_named(used)} is used, because {why}."
     elif len(candidates) == 1:
@@ -542,11 +544,11 @@ def rows(outcome: Outcome) -> list[ContestantRow]:
     """Return a row for each contestant of a race that has a score: the untouched model first, then by falling mean
     score, equal means by name. The scores are those of probes where nothing was fine-tuned, and of no probe elsewhere.
     """
-    made = []
+    table = []
     for key, result in outcome.cells.items():
         if result.failed or (result.probe and not outcome.only_probed):
             continue
-        contrast = outcome.compared.of(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
+        contrast = outcome.compared.contrast(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
         row = ContestantRow(
             contestant=result.contestant,
             task=result.scores[0].task,
@@ -560,5 +562,5 @@ def rows(outcome: Outcome) -> list[ContestantRow]:
             adapting=result.costs.get("adapting", Cost()),
             finetuning=result.costs.get("probe" if result.probe else "tuning", Cost()),
         )
-        made.append(row)
-    return sorted(made, key=lambda row: (row.contestant != UNTOUCHED, -row.score.mean, row.contestant))
+        table.append(row)
+    return sorted(table, key=lambda row: (row.contestant != UNTOUCHED, -row.score.mean, row.contestant))

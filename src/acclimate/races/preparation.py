@@ -101,7 +101,7 @@ def reasons_of(jobs: Mapping[str, Sequence[Job | None]], errors: Mapping[str, Ex
     reasons = {}
     for name, models in jobs.items():
         needed = with_needs([job for job in models if job is not None])
-        if lost := next((each for each in needed if each.name in errors), None):
+        if lost := next((job for job in needed if job.name in errors), None):
             reasons[name] = f"{lost.label}: {first_line(errors[lost.name])}"
     return reasons
 

@@ -141,8 +141,8 @@ def run_and_write(
     if recipe.contestants == () and not materials.checkpoints:
         watch = _alone(watch)
     limit = parse_budget(budget) if budget else None
-    stated: dict[str, Any] = {"command": command, "budget": limit, "probe_only": probe_only}
-    run_race(recipe, materials, out, **stated, watch=watch)
+    options: dict[str, Any] = {"command": command, "budget": limit, "probe_only": probe_only}
+    run_race(recipe, materials, out, **options, watch=watch)
     return report.write_race_pages(out)
 
 
@@ -222,7 +222,7 @@ def design(
     if recipe.folds and budget is not None:
         raise ValueError("--folds with --budget: a budget is for one search on one dev set. Leave one of them out")
     if recipe.folds:
-        return _in_folds(recipe, materials, command=command, probe_only=probe_only)
+        return _cross_validation_design(recipe, materials, command=command, probe_only=probe_only)
     if not probe_only and not recipe.adapt_seeds:
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entries = enter(recipe, materials, fine_tunes=not probe_only)
@@ -245,7 +245,7 @@ def design(
             *probes_against_untouched([*entries.probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few, *_of_models(entries)),
+        notes=(*materials.notes, *few, *_model_notes(entries)),
         race=entries.recipe,
         examination=materials.examination,
         measured=probe_facts,
@@ -253,7 +253,7 @@ def design(
     )
 
 
-def _of_models(entries: Entries) -> tuple[str, ...]:
+def _model_notes(entries: Entries) -> tuple[str, ...]:
     """Return notes on checkpoints with another tokenizer, and on contestants that do not go on with the given model."""
     checkpoints, start = entries.materials.checkpoints, entries.materials.model
     notes = notes_on(checkpoints, start)
@@ -273,14 +273,14 @@ def _tuned_at(recipe: RaceRecipe, *, twice: bool) -> str:
     return f"Every contestant was fine-tuned at {recipe.setting().name}{again}."
 
 
-def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_only: bool) -> Design:
+def _cross_validation_design(recipe: RaceRecipe, materials: Materials, *, command: str, probe_only: bool) -> Design:
     """Return the race by cross-validation: a search for each fold, and then one training of the best contestant on the
     usual split, whose checkpoint is handed over.
 
     Settings are searched on each fold's dev set, or on none where one of these is too small.
     """
     task, searched = materials.task, recipe
-    fewest = min(each.task.sizes["dev"] for each in materials.folds)
+    fewest = min(fold.task.sizes["dev"] for fold in materials.folds)
     few: tuple[str, ...] = ()
     if fewest < recipe.search.least_dev:
         searched = replace(recipe, search=SearchRecipe())
@@ -292,21 +292,21 @@ def _in_folds(recipe: RaceRecipe, materials: Materials, *, command: str, probe_o
     elif len(recipe.settings()) > 1 and not probe_only:
         few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
     unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
-    entries = [replace(enter(searched, each, fine_tunes=not probe_only), **unmeasured) for each in materials.folds]
+    entries = [replace(enter(searched, fold, fine_tunes=not probe_only), **unmeasured) for fold in materials.folds]
     names = [*entries[0].models, *entries[0].untuned]
     return Design(
         name=RACE,
         title=f"Race on {task.name}, by {recipe.folds}-fold cross-validation",
         source="",
         cells=(),
-        searches=tuple(Search("", task.name, each) for each in entries),
+        searches=tuple(Search("", task.name, fold_entries) for fold_entries in entries),
         against=(
             *(() if probe_only else against_untouched(names, task.name)),
             *(() if probe_only else against_baseline(entries[0], task.name)),
             *probes_against_untouched([*entries[0].probes], task.name),
         ),
         metrics=reported_with,
-        notes=(*materials.notes, *few, *_of_models(entries[0])),
+        notes=(*materials.notes, *few, *_model_notes(entries[0])),
         race=searched,
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials),
@@ -320,7 +320,7 @@ def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
     entries = enter(recipe, materials)
     models = {name: model for name, model in entries.models.items() if name == row}
     measured: dict[str, Any] = {
-        name: {each: job for each, job in getattr(entries, name).items() if each in (row, UNTOUCHED)}
+        name: {contestant: job for contestant, job in getattr(entries, name).items() if contestant in (row, UNTOUCHED)}
         for name in MEASURED
     }
     further = {name: jobs for name, jobs in entries.further.items() if name in models}
@@ -373,34 +373,36 @@ def _completed(
     needed = probe_row(UNTOUCHED) if outcome.only_probed else UNTOUCHED
     if why := next((why for (_, name, _), why in outcome.failed.items() if name == needed), ""):
         raise ValueError(f"the untouched model failed, with which all others are compared: {why}")
-    *folds, found = tuned
+    *folds, fine_tuned = tuned
     if budget is not None:
-        taken = budget.spent(out)
+        spent = budget.spent(out)
         if not outcome.failed:  # what follows in this directory, such as learning curves, is no cost of the race
-            taken = float(decided(out, f"taken-{budget.stated}-{len(found.entries.seeds)}", partial(float, taken)))
-        if taken > budget.amount:
-            taken_here = f"All that was done in this directory took {budget.as_text(taken)}"
-            over = f"{taken_here}: more than the budget of {budget.stated}."
-            found = replace(found, notes=(*found.notes, over))
+            spent = float(decided(out, f"taken-{budget.text}-{len(fine_tuned.entries.seeds)}", partial(float, spent)))
+        if spent > budget.amount:
+            spent_text = f"All that was done in this directory took {budget.as_text(spent)}"
+            over = f"{spent_text}: more than the budget of {budget.text}."
+            fine_tuned = replace(fine_tuned, notes=(*fine_tuned.notes, over))
     choice = choose(outcome.results, margin)
     seeds = {
         name: seed
         for name in (choice.contestant, choice.encoder)
-        if (seed := _best_seed(found.tuned.get(name, ()), out)) is not None
+        if (seed := _best_seed(fine_tuned.tuned.get(name, ()), out)) is not None
     }
-    baseline = found.entries.baseline
-    fitted = {name: result_of(job, out) for name, job in found.entries.untuned.items()}
+    baseline = fine_tuned.entries.baseline
+    fitted = {name: result_of(job, out) for name, job in fine_tuned.entries.untuned.items()}
     # all of these are there, unless a training on the usual split failed or learnt nothing
-    there = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
+    usable = {*seeds, *(name for name, result in fitted.items() if result is not None and result["learnt"])}
     simplest = baseline.label if baseline is not None and choice.contestant else ""
-    use = next((name for name in (choice.contestant, simplest, choice.encoder) if name in there), "")
+    use = next((name for name in (choice.contestant, simplest, choice.encoder) if name in usable), "")
     reason = choice.reason
     if folds and use != choice.contestant:
         why = f"{choice.contestant} failed or learnt nothing on the usual split"
         reason = f"{use} is used, because {why}." if use else why
     trained = choice.encoder
     if folds:  # one encoder is trained on the usual split
-        trained = next((name for name in (choice.contestant, choice.encoder) if name in found.tuned), choice.encoder)
+        trained = next(
+            (name for name in (choice.contestant, choice.encoder) if name in fine_tuned.tuned), choice.encoder
+        )
     called = f"the {ALONE}" if outcome.alone and trained else trained
     about: dict[str, Any] = {
         "command": command,
@@ -409,13 +411,17 @@ def _completed(
         "use_reason": reason,
         "folds": folds,
     }
-    about["handed_over"] = _on_refit(called, found, USE if trained == use else ENCODER, seeds) if folds else ""
-    checkpoints = {name: found.tuned[name][seed] for name, seed in seeds.items()}
-    if use in seeds and not folds and found.entries.recipe.retrain:
-        checkpoints[use], about["handed_over"] = _retrained(checkpoints[use], found, out, budget=budget, watch=watch)
-    complete = with_facts(outcome, found, out, **about)
+    about["handed_over"] = (
+        _refit_sentence(called, fine_tuned, USE if trained == use else ENCODER, seeds) if folds else ""
+    )
+    checkpoints = {name: fine_tuned.tuned[name][seed] for name, seed in seeds.items()}
+    if use in seeds and not folds and fine_tuned.entries.recipe.retrain:
+        checkpoints[use], about["handed_over"] = _retrained(
+            checkpoints[use], fine_tuned, out, budget=budget, watch=watch
+        )
+    complete = with_facts(outcome, fine_tuned, out, **about)
     if ranks.is_first():
-        _hand_over_models(use, trained, checkpoints, seeds, entries=found.entries, out=out)
+        _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, out=out)
     ranks.wait()
     return complete
 
@@ -466,11 +472,11 @@ def _retrained(tuned: Job, fine_tuned: FineTuned, out: Path, *, budget: Budget |
     if fine_tuned.search.stopped == INTERRUPTED:
         why = INTERRUPTED
     elif budget is not None:
-        left = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(out)
+        remainder = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(out)
         cost = _retraining_cost(tuned, task, out, budget)
-        end = time.monotonic() + left if budget.unit == "seconds" else math.inf
-        lacking = f"it takes about {budget.as_text(cost)}, and {budget.as_text(max(0.0, left))} are left"
-        why = ranks.agree(lacking if cost > left else "")
+        end = time.monotonic() + remainder if budget.unit == "seconds" else math.inf
+        lacking = f"it takes about {budget.as_text(cost)}, and {budget.as_text(max(0.0, remainder))} are left"
+        why = ranks.agree(lacking if cost > remainder else "")
     if not why:
         try:
             with deadline(end, watch) as timed:
@@ -505,11 +511,15 @@ def _retraining_cost(tuned: Job, task: Prepared, out: Path, budget: Budget) -> f
 def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:
     """Return the place of the fine-tuning with the best dev score, the first of equals; None if all learnt nothing."""
     results = [result_of(job, out) or {} for job in jobs]
-    dev = {seed: each["dev"] for seed, each in enumerate(results) if each.get("learnt") and math.isfinite(each["dev"])}
+    dev = {
+        seed: result["dev"]
+        for seed, result in enumerate(results)
+        if result.get("learnt") and math.isfinite(result["dev"])
+    }
     return max(dev, key=lambda seed: dev[seed]) if dev else None
 
 
-def _on_refit(trained: str, refit: FineTuned, place: str, seeds: Mapping[str, int]) -> str:
+def _refit_sentence(trained: str, refit: FineTuned, place: str, seeds: Mapping[str, int]) -> str:
     """Return in a sentence which checkpoint a race by cross-validation hands over.
 
     trained: the contestant; "" if there is none. place: directory of the checkpoint. seeds: empty if it learnt nothing
@@ -556,10 +566,10 @@ def _hand_over_combined(fitted: Job, place: Path, out: Path, about: Mapping[str,
     with files.new_directory(place) as temporary:
         terms_and_states.write(terms_and_states.read(fitted.directory(out)), temporary)
         terms_and_states.write_encoder(checkpoint_of(model), temporary)
-        files.write_json(temporary / ABOUT, {**about, **_on_dev(fitted, task, out)})
+        files.write_json(temporary / ABOUT, {**about, **_dev_choice(fitted, task, out)})
 
 
-def _on_dev(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
+def _dev_choice(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
     """Return what dev chose of a linear model on terms, and its score there."""
     result = result_of(fitted, out)
     assert result is not None
@@ -568,7 +578,7 @@ def _on_dev(fitted: Job, task: Prepared, out: Path) -> dict[str, Any]:
 
 def hand_over_baseline(fitted: Job, task: Prepared, out: Path, *, places: Sequence[str] = (FITTED,)) -> None:
     """Write the fitted baseline to these directories of `out`, with what dev chose and its score there."""
-    about = {"contestant": fitted.label, "task": _input_of(task, out), **_on_dev(fitted, task, out)}
+    about = {"contestant": fitted.label, "task": _input_of(task, out), **_dev_choice(fitted, task, out)}
     for place in places:
         with files.new_directory(out / place) as temporary:
             write_baseline(read_baseline(fitted.directory(out)), temporary)

@@ -100,18 +100,21 @@ def contestants_of(methods: Mapping[str, Method]) -> dict[str, tuple[Method, Con
 
     What adapts on the task's texts comes first, then what needs text of the domain, then what needs general text.
     """
-    found = [(method, each) for method in methods.values() for each in method.contestants]
+    pairs = [(method, contestant) for method in methods.values() for contestant in method.contestants]
     order = ("task", "domain", "general")
-    return {each.name: (method, each) for method, each in sorted(found, key=lambda both: order.index(both[1].needs))}
+    return {
+        contestant.name: (method, contestant)
+        for method, contestant in sorted(pairs, key=lambda pair: order.index(pair[1].needs))
+    }
 
 
 def chains_of(methods: Mapping[str, Method]) -> dict[str, tuple[str, ...]]:
     """Return name -> links, of contestants such as DAPT+TAPT, which go on from another's model."""
     return {
-        f"{before}+{each.name}": (before, each.name)
+        f"{before}+{contestant.name}": (before, contestant.name)
         for method in methods.values()
-        for each in method.contestants
-        for before in each.after
+        for contestant in method.contestants
+        for before in contestant.after
     }
 
 
@@ -127,13 +130,13 @@ def _settings_of(methods: Mapping[str, Method], *, known: Collection[str] = ()) 
     groups: dict[str, list[tuple[Method, Contestant]]] = {}
     for method, contestant in contestants_of(methods).values():
         groups.setdefault(method.group(contestant), []).append((method, contestant))
-    found: list[tuple[str, type, Any]] = []
+    group_fields: list[tuple[str, type, Any]] = []
     for name, racing in groups.items():
         method, first = racing[0]
         about = {"help": f"settings of {' and '.join(contestant.name for _, contestant in racing)}"}
         if name not in known:
-            found.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=about)))
-    return found
+            group_fields.append((name, method.recipe, field(default=first.small or method.recipe(), metadata=about)))
+    return group_fields
 
 
 if TYPE_CHECKING:
@@ -207,7 +210,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             )
         check_no_more(self, "adapt_seeds", than="seeds")  # each adaptation is fine-tuned once at least
         if self.contestants is not None:
-            names = [name for each in self.contestants for name in self.named.get(each, (each,))]
+            names = [name for entry in self.contestants for name in self.named.get(entry, (entry,))]
             object.__setattr__(self, "contestants", tuple(names))
         if self.contestants is not None and ALL in self.contestants and len(self.contestants) > 1:
             raise ValueError(f'contestants = {list(self.contestants)}: "{ALL}" stands alone')
@@ -226,7 +229,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
         Raises ValueError for one that is named and cannot do tasks of this kind, or adapt such a model.
         """
-        there = {"task": True, "domain": domain, "general": general}
+        has_text = {"task": True, "domain": domain, "general": general}
         known = contestants_of(self.methods)
         unsuited = {name: why for name, (method, _) in known.items() if (why := method.unsuited(kind, config))}
         if not baselines.baseline_of(kind):
@@ -237,7 +240,9 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
             unsuited[COMBINED] = f"cannot do a task of kind '{kind}', which has no baseline of terms"
         if self.contestants in (None, (ALL,)):
             racing = [
-                name for name, (_, each) in known.items() if there[each.needs] and (self.contestants or each.default)
+                name
+                for name, (_, contestant) in known.items()
+                if has_text[contestant.needs] and (self.contestants or contestant.default)
             ]
             names = (*racing, *UNADAPTED, baselines.BASELINE, *((scratch.CONTROL,) if self.contestants else ()))
             return tuple(name for name in names if name not in unsuited)
@@ -297,14 +302,14 @@ def unread(contestant: Contestant, recipe: Any) -> dict[str, Any]:
 
 def check_unnamed(recipe: Any, methods: Mapping[str, Method]) -> None:
     """Raises ValueError for settings that the names of contestants state. recipe: has the groups of the methods."""
-    said: dict[tuple[str, str], list[str]] = {}
+    names_by_setting: dict[tuple[str, str], list[str]] = {}
     for method, contestant in contestants_of(methods).values():
         for setting in contestant.settings:
-            said.setdefault((method.group(contestant), setting), []).append(contestant.name)
-    for (group, setting), names in said.items():
-        stated = getattr(recipe, group)
-        [usual] = [field.default for field in fields(stated) if field.name == setting]
-        if (value := getattr(stated, setting)) != usual:
+            names_by_setting.setdefault((method.group(contestant), setting), []).append(contestant.name)
+    for (group, setting), names in names_by_setting.items():
+        group_recipe = getattr(recipe, group)
+        [usual] = [field.default for field in fields(group_recipe) if field.name == setting]
+        if (value := getattr(group_recipe, setting)) != usual:
             raise ValueError(
                 f"{group}.{setting} = '{value}' does nothing here: contestants say it by their names, "
                 f"{' and '.join(names)}. Leave it out, and name them in contestants"
@@ -322,8 +327,8 @@ def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecip
         return recipe
     check_names([*methods.values()], recipe.methods)
     together = {**recipe.methods, **{method.name: method for method in methods.values()}}
-    named = {key: tuple(each.name for each in method.contestants) for key, method in methods.items()}
-    more = _settings_of(together, known=[each.name for each in fields(recipe)])
+    named = {key: tuple(contestant.name for contestant in method.contestants) for key, method in methods.items()}
+    more = _settings_of(together, known=[field.name for field in fields(recipe)])
     kind = make_dataclass(
         "RaceRecipe",
         [("contestants", _allowed(together, named), None), *more],
@@ -331,8 +336,8 @@ def with_methods(methods: Mapping[str, Method], recipe: RaceRecipe) -> RaceRecip
         frozen=True,
         namespace={"methods": together, "named": {**recipe.named, **named}},
     )
-    found: RaceRecipe = kind(**{each.name: getattr(recipe, each.name) for each in fields(recipe)})
-    return found
+    extended_recipe: RaceRecipe = kind(**{field.name: getattr(recipe, field.name) for field in fields(recipe)})
+    return extended_recipe
 
 
 def stated_methods(assignments: Iterable[str]) -> dict[str, Method]:
@@ -342,11 +347,11 @@ def stated_methods(assignments: Iterable[str]) -> dict[str, Method]:
     no such method. What else is wrong there is left for settings.override to tell.
     """
     listed: list[Any] = []
-    for key, _, value in (each.partition("=") for each in assignments):
+    for key, _, value in (assignment.partition("=") for assignment in assignments):
         if key.strip() == "contestants":
             with contextlib.suppress(tomllib.TOMLDecodeError):
-                given = tomllib.loads(f"contestants = {value}")["contestants"]
-                listed += given if isinstance(given, list) else [given]
+                contestants = tomllib.loads(f"contestants = {value}")["contestants"]
+                listed += contestants if isinstance(contestants, list) else [contestants]
     return {name: load_method(name) for name in listed if isinstance(name, str) and "::" in name}
 
 
@@ -368,11 +373,11 @@ def heeded(state: Callable[[S], S], usual: S) -> S:
 
     state: returns a recipe with what was stated on top
     """
-    stated = state(usual)
-    if stated.search.rates and _states_rates(state, usual):
+    recipe = state(usual)
+    if recipe.search.rates and _states_rates(state, usual):
         literal = replace(usual.finetune, rate_by_width=False)
-        stated = state(cast(S, replace(cast(Any, usual), finetune=literal)))
-    return stated
+        recipe = state(cast(S, replace(cast(Any, usual), finetune=literal)))
+    return recipe
 
 
 def _states_rates(state: Callable[[S], S], usual: S) -> bool:
@@ -381,13 +386,13 @@ def _states_rates(state: Callable[[S], S], usual: S) -> bool:
     return state(cast(S, replace(cast(Any, usual), search=others))).search.rates != others.rates
 
 
-def refuse_unused(stated: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:
+def refuse_unused(recipe: RaceRecipe, usual: RaceRecipe, *, curves: str = "", pretrains: str = "") -> None:
     """Raises ValueError if settings of learning curves or of pretraining are stated, and the race does neither.
 
     curves, pretrains: the argument that would make the race do it; "" if the race does it
     """
     for name, argument in (("learning_curve", curves), ("pretrain", pretrains)):
-        if argument and getattr(stated, name) != getattr(usual, name):
+        if argument and getattr(recipe, name) != getattr(usual, name):
             raise ValueError(f"settings of {name} do nothing here: add {argument}, or leave them out")
 
 

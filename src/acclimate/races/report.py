@@ -30,7 +30,7 @@ from acclimate.races.outcome import (
 from acclimate.races.tables import as_csv, difference_cell, interval_cell, p_cell, path_figures, sections
 from acclimate.races.verdict import (
     Leakage,
-    by_folds,
+    cross_validation_sentence,
     further,
     leakage_of,
     one_sided,
@@ -127,8 +127,8 @@ def report_of(outcome: Outcome) -> RaceReport:
     sentence = verdict(outcome)
     leakage = None
     if facts.examination is not None:
-        found = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids)
-        leakage = replace(found, dropped=facts.examination.dropped)
+        test_leakage = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids)
+        leakage = replace(test_leakage, dropped=facts.examination.dropped)
         if leakage.changed:
             sentence += (
                 f" But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the "
@@ -142,7 +142,7 @@ def report_of(outcome: Outcome) -> RaceReport:
             *filter(
                 None,
                 [
-                    by_folds(outcome),
+                    cross_validation_sentence(outcome),
                     facts.handed_over,
                     search_remark(outcome.searches, facts.given),
                     reach(outcome),
@@ -179,11 +179,11 @@ def _label_parts(outcome: Outcome, encoder: str) -> dict[str, Any]:
     return parts
 
 
-def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[str, Any]]) -> str:
+def search_remark(searches: Sequence[SearchRecord], chances_by_name: Mapping[str, Mapping[str, Any]]) -> str:
     """Return in a sentence if every contestant had equally many settings tried; "" where nothing was searched.
 
-    searches  of a cross-validation one for each fold
-    given     contestant -> what it was given, which says how many settings a baseline tried
+    searches         of a cross-validation one for each fold
+    chances_by_name  contestant -> what it was given, which says how many settings a baseline tried
     """
     counts: dict[str, list[int]] = {}
     for search in searches:
@@ -192,13 +192,13 @@ def search_remark(searches: Sequence[SearchRecord], given: Mapping[str, Mapping[
             counts.setdefault(name, []).append(number)
     if not counts:
         return ""
-    stated = {name: str(about["settings tried"]) for name, about in given.items() if "settings tried" in about}
-    numbers = stated | {name: span_text(several) for name, several in counts.items()}
+    texts = {name: str(about["settings tried"]) for name, about in chances_by_name.items() if "settings tried" in about}
+    numbers = texts | {name: span_text(several) for name, several in counts.items()}
     different = set(numbers.values())
     if different <= {"1"}:
         return ""
     # a baseline of numbers or of tagged words has no class weights
-    weighing = [name for name, about in given.items() if "classes" in about.get("fine-tuning", "")]
+    weighing = [name for name, about in chances_by_name.items() if "classes" in about.get("fine-tuning", "")]
     weights = f" {listed(weighing)} may weigh classes (tfidf.class_weights), encoders never do." if weighing else ""
     if len(different) == 1:
         where = " on each fold" if len(searches) > 1 else ""
@@ -287,7 +287,9 @@ def _as_printed(outcome: Outcome) -> Outcome:
     losses = tuple(
         replace(column, by_row={rows[row]: loss for row, loss in column.by_row.items()}) for column in outcome.losses
     )
-    return replace(outcome, results=tuple(replace(each, row=rows[each.row]) for each in outcome.results), losses=losses)
+    return replace(
+        outcome, results=tuple(replace(result, row=rows[result.row]) for result in outcome.results), losses=losses
+    )
 
 
 def _plots(report: RaceReport) -> list[Drawing]:
@@ -299,7 +301,7 @@ def _plots(report: RaceReport) -> list[Drawing]:
         drawn.append(("Differences to the untouched model", difference_plot(report.rows)))
     for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses)):
         if losses:
-            title = f"Loss on held-out {kind} text, before and after adapting{_of_refit(report)}"
+            title = f"Loss on held-out {kind} text, before and after adapting{_title_ending(report)}"
             drawn.append((title, heldout_losses(losses, kind)))
     for title, curves in report.facts.curves.items():
         plot = learning_curves(curves.lines, curves.x, curves.y, title=title, colours=colours_of(report.rows))
@@ -316,7 +318,7 @@ def _losses(report: RaceReport) -> list[Section]:
     columns = ("Contestant", "Loss before", "Loss after", "Perplexity before", "Perplexity after")
     return [
         Section(
-            f"Loss on held-out {kind} text{_of_refit(report)}",
+            f"Loss on held-out {kind} text{_title_ending(report)}",
             columns,
             tuple(
                 (name, f"{before:.3f}", f"{after:.3f}", f"{exp(before):,.1f}", f"{exp(after):,.1f}")
@@ -339,22 +341,22 @@ def _moved(report: RaceReport) -> list[Section]:
         (
             name,
             where,
-            f"{found.pieces:,}",
-            *(f"{value:#.3g}" for value in (found.mean, found.median, found.nine_tenths)),
-            f"{found.cosine:.4f}",
+            f"{distances.pieces:,}",
+            *(f"{value:#.3g}" for value in (distances.mean, distances.median, distances.nine_tenths)),
+            f"{distances.cosine:.4f}",
         )
         for name, by_place in report.facts.moved.items()
-        for where, found in by_place.items()
+        for where, distances in by_place.items()
     ]
     line = (
         "How far word embeddings lie from the untouched model's: Euclidean distance between raw rows, and their mean "
         "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
         f"{over_adaptations(report.outcome.adaptations)}"
     )
-    return [Section(f"Word embeddings{_of_refit(report)}", columns, tuple(rows), (line,))] if rows else []
+    return [Section(f"Word embeddings{_title_ending(report)}", columns, tuple(rows), (line,))] if rows else []
 
 
-def _of_refit(report: RaceReport) -> str:
+def _title_ending(report: RaceReport) -> str:
     """Return the end of the title of what is measured once, not on each fold of a cross-validation; else ""."""
     return ON_USUAL_SPLIT if report.outcome.folds else ""
 
@@ -498,7 +500,7 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
             continue
         cells: list[TableCell] = []
         for outcome in (report.outcome, without):
-            contrast = outcome.compared.of(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
+            contrast = outcome.compared.contrast(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
             scored = outcome.compared.intervals[key, MAIN]
             cells += [interval_cell(scored), difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)]
         lines.append((key[1], *cells))
@@ -563,7 +565,7 @@ def _retrieved(report: RaceReport) -> Section:
     parts = []
     for number, example in enumerate(page_examples(report.facts.retrieved)):
         documents_found = report.facts.retrieved[number].documents
-        documents = [Passage(each.about, each.parts, each.words) for each in example.documents]
+        documents = [Passage(document.about, document.parts, document.words) for document in example.documents]
         parts.append(
             Section(
                 beginning(f"Query {example.query.about}", 200),

@@ -45,9 +45,9 @@ from acclimate.races.search import (
     DevScores,
     FineTuned,
     SearchResult,
-    at_an_end,
     candidates_of,
     dev_scores,
+    end_rate_warning,
     search_result,
 )
 from acclimate.reports.page import amount
@@ -132,7 +132,7 @@ class _Race:
         entries, lost = fit_untuned(replace(self.entries, unadapted={}), self.run, self.watch)
         self.entries, self.out = replace(entries, unadapted=unadapted), self.out | lost
         if self.budget is not None:
-            self.entries = in_order(self.entries)
+            self.entries = order_contestants(self.entries)
             with deadline(self.end(), self.watch) as watch:
                 self.lengths = lengths_of(self.entries, self.run, self.budget, watch=watch)
             self.note_lengths()
@@ -339,9 +339,9 @@ class _Race:
             for candidate in self.chosen
         }
         alone = len(self.entries.models) == 1 and not self.entries.untuned  # which is not called untouched
-        scores = {name: points(seen["test"]) for name, seen in results.items() if seen is not None}
-        shown = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
-        note = f"complete: {shown} points on test"
+        scores = {name: points(result["test"]) for name, result in results.items() if result is not None}
+        score_list = ", ".join(score if alone else f"{name} {score}" for name, score in scores.items())
+        note = f"complete: {score_list} points on test"
         self.watch(Progress(f"round {number + 1}", 1, 1, "rounds", {"note": note}))
 
     def result(self) -> FineTuned:
@@ -364,7 +364,7 @@ class _Race:
             candidate.contestant: tuple(self.tuning(candidate, seed) for seed in range(rounds)) for candidate in sound
         }
         self.notes += missing_measurements(self.entries, self.errors)
-        self.notes += filter(None, [at_an_end(sound, self.entries.recipe)])
+        self.notes += filter(None, [end_rate_warning(sound, self.entries.recipe)])
         entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
         return FineTuned(entries, search, tuned, self.out, (*self.budget_notes, *self.notes), self.complete)
 
@@ -407,7 +407,7 @@ def cut_to_rounds(entries: Entries, run: Path, rounds: int) -> Entries:
     return replace(entries, recipe=recipe, **parts)
 
 
-def in_order(entries: Entries) -> Entries:
+def order_contestants(entries: Entries) -> Entries:
     """Return the entries with the contestants in the order in which a first round does them: the untouched model and
     checkpoints, then those that read a corpus of the user, then the others; or in that of a recipe that names them.
     """
@@ -446,13 +446,15 @@ def lengths_of(
         costs = round_costs(entries, jobs, budget.unit, watch=watch)
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
         least, most = (least, 1.0) if tuning is None else (tuning, tuning)
-        left = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
-        left /= SLACK if budget.unit == "seconds" else 1.0
-        lengths = lengths_within(budget.amount, left, costs, least=least, most=most, adaptations=recipe.adapt_seeds)
+        remainder = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
+        remainder /= SLACK if budget.unit == "seconds" else 1.0
+        lengths = lengths_within(
+            budget.amount, remainder, costs, least=least, most=most, adaptations=recipe.adapt_seeds
+        )
         rows = rows_of(recipe, entries.materials, costs.rows)
-        return asdict(replace(lengths, rows=rows, budget=budget.stated))
+        return asdict(replace(lengths, rows=rows, budget=budget.text))
 
-    return Lengths(**decided(run, f"lengths-{key}-{budget.stated}", decide, records=records))
+    return Lengths(**decided(run, f"lengths-{key}-{budget.text}", decide, records=records))
 
 
 def kept_lengths(entries: Entries, run: Path) -> Lengths | None:
@@ -478,7 +480,7 @@ def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries
     """
     if search.budget is None:
         return search.entries
-    entries = in_order(search.entries)
+    entries = order_contestants(search.entries)
     lengths = lengths_of(entries, run, search.budget, records=False)
     if not lengths.contestants:
         return cut_to_rounds(replace(only(entries, [UNTOUCHED]), fine_tunes=False), run, 1)
@@ -489,8 +491,8 @@ def as_raced(search: Search, run: Path, *, rounds: int | None = None) -> Entries
 
 def rounds_of(lengths: Lengths, most: int, budget: Budget) -> int:
     """Return how many rounds fit into the budget by forecast, at least 1."""
-    left = budget.amount * (1 - RESERVE[budget.unit]) - lengths.first
-    return max(1, min(most, 1 + int(left / lengths.later))) if lengths.later > 0 else most
+    remainder = budget.amount * (1 - RESERVE[budget.unit]) - lengths.first
+    return max(1, min(most, 1 + int(remainder / lengths.later))) if lengths.later > 0 else most
 
 
 def shortened(entries: Entries, lengths: Lengths) -> Entries:
@@ -510,12 +512,12 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
     recipe, rows = entries.recipe, entries.materials.task.sizes["train"]
     if not lengths.contestants:
         return [
-            f"Nothing is fine-tuned in {budget.stated}: the shortest fine-tuning of the untouched model, of "
+            f"Nothing is fine-tuned in {budget.text}: the shortest fine-tuning of the untouched model, of "
             f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give --budget "
             f"{budget.as_text(1.2 * lengths.first).replace(' ', '')} or more, or a smaller --model."
         ]
-    notes, fit = [f"The race had a budget of {budget.stated}."], f"to fit {budget.stated}"
-    if lengths.budget != budget.stated:
+    notes, fit = [f"The race had a budget of {budget.text}."], f"to fit {budget.text}"
+    if lengths.budget != budget.text:
         fit = f"as --budget {lengths.budget} had it, with which the race began; in another --out they are others"
     if lengths.tuning < 1:
         steps = finetuning_steps(recipe.finetune, rows)
@@ -526,13 +528,13 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
             f"Adapting sees {percent(lengths.adapting)} of the rows that its settings state, {fit}. More may change "
             "which contestant is ahead."
         )
-    if lengths.budget != budget.stated:
+    if lengths.budget != budget.text:
         return notes
     if lengths.contestants < len(entries.models):
         late = [*entries.models][lengths.contestants :]
         return [*notes, f"By forecast the first round ends before {listed(late)}."]
     rounds = rounds_of(lengths, recipe.seeds, budget)
-    return [*notes, f"By forecast {amount(rounds, 'round')} fit{'s' * (rounds == 1)} into {budget.stated}."]
+    return [*notes, f"By forecast {amount(rounds, 'round')} fit{'s' * (rounds == 1)} into {budget.text}."]
 
 
 def _race_of(entries: Entries) -> str:

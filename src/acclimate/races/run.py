@@ -17,7 +17,7 @@ from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, w
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
 from acclimate.races.contestants import MEASURED, adaptation_of, adaptation_seed, tested
-from acclimate.races.design import Cell, Design, HeldOutLosses, Search, entries_of, in_common
+from acclimate.races.design import Cell, Design, HeldOutLosses, Search, entries_of, group_searches
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
     CellResult,
@@ -56,8 +56,8 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
     if not design.follows:
         claim(out, design.called)
     budgets = (search.budget for search in design.searches if search.budget is not None)
-    left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
-    with live_page(design.title, out, out / page_name(design), watch, left=left) as live:
+    seconds_left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
+    with live_page(design.title, out, out / page_name(design), watch, left=seconds_left) as live:
         return _run(design, out, live)
 
 
@@ -67,9 +67,9 @@ def page_name(design: Design) -> str:
 
 
 def _run(design: Design, out: Path, watch: Watch) -> Outcome:
-    found = _search(design, out, watch)
-    cells = _in_order(design, _pieced([*design.cells, *found.cells]))
-    training = [job for cell in cells for job in _before_scoring(cell, design.split)]
+    searches = _search(design, out, watch)
+    cells = _sort_cells(design, _pieced([*design.cells, *searches.cells]))
+    training = [job for cell in cells for job in _training_jobs(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
     watches: dict[str, Watch] = {}
@@ -88,8 +88,8 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
         errors |= do_all(tests, out, watch=watch, watches=watches)
 
     reasons = {name: design.named(first_line(error)) for name, error in errors.items()}
-    results = [_result(cell, design, found.failed.get(cell.key, ""), reasons, out) for cell in cells]
-    [rounds] = {tuned.rounds for tuned in found.tuned} or {None}
+    results = [_result(cell, design, searches.failed.get(cell.key, ""), reasons, out) for cell in cells]
+    [rounds] = {tuned.rounds for tuned in searches.tuned} or {None}
     scored = {result.key for result in results}
     # a user may ask for two, which have intervals of little worth
     few = rounds is not None and rounds < FEWEST_SEEDS and (rounds < 2 or rounds < design.race.seeds)
@@ -98,21 +98,21 @@ def _run(design: Design, out: Path, watch: Watch) -> Outcome:
         title=design.title,
         source=design.source,
         results=tuple(results),
-        against=() if few else tuple(each for each in design.against if each.key in scored or rounds is None),
+        against=() if few else tuple(pairing for pairing in design.against if pairing.key in scored or rounds is None),
         rounds=rounds,
         first_impression=few,
         means=design.means,
         axes=design.axes,
         split=design.split,
-        losses=tuple(_losses(each, [cell.row for cell in cells], out) for each in design.losses),
-        searches=tuple(found.records),
+        losses=tuple(_losses(losses, [cell.row for cell in cells], out) for losses in design.losses),
+        searches=tuple(searches.records),
         chosen=_chosen(design, cells, results, out, watch) if design.chosen_is_tested else None,
         notes=design.notes,
         absent=design.absent,
         study=design.study,
-        paths=tuple(paths for each in design.adaptings for paths in each.paths(out)),
+        paths=tuple(paths for adaptings in design.adaptings for paths in adaptings.paths(out)),
     )
-    tuned = found.tuned
+    tuned = searches.tuned
     if design.refitted is not None:
         tuned = [*tuned, _refitted(design.refitted(encoder_to_train(results, design.race.margin)), out, watch)]
     if design.completed is not None:
@@ -135,36 +135,36 @@ class _Searches:
 
 def _search(design: Design, out: Path, watch: Watch) -> _Searches:
     """Run the searches. One that fails yields a cell without jobs; several contestants need the untouched model."""
-    found = _Searches()
-    for searches in in_common(design.searches):
+    all_searches = _Searches()
+    for searches in group_searches(design.searches):
         search = searches[0]
         if not search.row:
             fold = search.entries.materials.fold
             tuned = _together(search, out, _naming(watch, design, str(fold)) if fold else watch)
-            found.tuned.append(tuned)
+            all_searches.tuned.append(tuned)
             if fold is None or len(tuned.entries.recipe.settings()) > 1:  # else each fold would list one setting
                 column = f"{search.column}, {fold}" if fold else search.column
-                found.records.append(SearchRecord("", column, tuned.search.record))
+                all_searches.records.append(SearchRecord("", column, tuned.search.record))
             for name, why in tuned.failed.items():
                 rows = [name]
                 if not tuned.entries.fine_tunes or (fold and name not in tuned.entries.probes):
                     rows.append(probe_row(name))  # else its probe has a score
                 for row in rows:
-                    found.failed.setdefault(("", row, search.column), design.named(why))
-            found.cells += _contestants(search, tuned)
+                    all_searches.failed.setdefault(("", row, search.column), design.named(why))
+            all_searches.cells += _contestants(search, tuned)
             continue
-        chosen, failed = _of_given_models(searches, out, _naming(watch, design, search.column))
+        chosen, failed = _tune_models(searches, out, _naming(watch, design, search.column))
         for search in searches:
             [name] = search.entries.models
             if chosen is None or name in failed:
-                found.failed[search.key] = why = design.named(failed[name])
+                all_searches.failed[search.key] = why = design.named(failed[name])
                 watch(Progress(f"{search.column}: {search.row}", 0, 0, "steps", {"note": f"failed: {why}"}))
                 cell = Cell(search.row, search.column, {}, {}, search.entries.materials, facts=search.facts)
             else:
                 cell, trials = _chosen_of(search, chosen)
-                found.records.append(trials)
-            found.cells.append(cell)
-    return found
+                all_searches.records.append(trials)
+            all_searches.cells.append(cell)
+    return all_searches
 
 
 def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
@@ -210,13 +210,13 @@ def _probe(name: str, tests: Sequence[Job], search: Search, tuned: FineTuned) ->
     return Cell(probe_row(name), search.column, jobs, costs, search.entries.materials, facts=search.facts, probe=True)
 
 
-def _of_given_models(searches: Sequence[Search], out: Path, watch: Watch) -> tuple[FineTuned | None, dict[str, str]]:
+def _tune_models(searches: Sequence[Search], out: Path, watch: Watch) -> tuple[FineTuned | None, dict[str, str]]:
     """Search the settings of one model, or one setting for several. Return what is fine-tuned, None where the search
     failed, and contestant -> why it has no score.
     """
     entries = entries_of(searches)
     try:
-        found = searched(entries, out, watch=watch)
+        fine_tuned = searched(entries, out, watch=watch)
     except Exception as error:
         if not isinstance(error, ValueError) and not failed_with(error, out):
             raise  # no job failed and no setting is at fault, so it is a mistake in the code
@@ -225,19 +225,19 @@ def _of_given_models(searches: Sequence[Search], out: Path, watch: Watch) -> tup
     failed = {
         name: why if why and not why.startswith(DIVERGED.lost) else diverged
         for name in entries.models
-        if (why := found.failed.get(name, ""))
-        or not (tuned := found.tuned.get(name, ()))
+        if (why := fine_tuned.failed.get(name, ""))
+        or not (tuned := fine_tuned.tuned.get(name, ()))
         or any(result_of(job, out) is None for job in tuned)
     }
-    return found, failed
+    return fine_tuned, failed
 
 
-def _chosen_of(search: Search, found: FineTuned) -> tuple[Cell, SearchRecord]:
+def _chosen_of(search: Search, fine_tuned: FineTuned) -> tuple[Cell, SearchRecord]:
     """Return the cell of a given model with the setting that dev chose, and what was tried."""
     [name] = search.entries.models
-    tuned = found.tuned[name]
-    trials = [replace(trial, contestant=search.row) for trial in found.search.record if trial.contestant == name]
-    chosen = next(candidate.setting for candidate in found.search.finalists if candidate.contestant == name)
+    tuned = fine_tuned.tuned[name]
+    trials = [replace(trial, contestant=search.row) for trial in fine_tuned.search.record if trial.contestant == name]
+    chosen = next(candidate.setting for candidate in fine_tuned.search.finalists if candidate.contestant == name)
     others = [
         search.entries.tuning(name, candidate.setting, 0)
         for candidate in candidates_of(search.entries)
@@ -302,14 +302,14 @@ def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     return replace(nothing, notes=(*notes, note))
 
 
-def _in_order(design: Design, cells: Sequence[Cell]) -> list[Cell]:
+def _sort_cells(design: Design, cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells by column, in the design's order of columns."""
     places = [*(cell.column for cell in design.cells), *(search.column for search in design.searches)]
     columns = [*dict.fromkeys(places)]
     return sorted(cells, key=lambda cell: columns.index(cell.column)) if design.searches else list(cells)
 
 
-def _before_scoring(cell: Cell, split: Split) -> list[Job]:
+def _training_jobs(cell: Cell, split: Split) -> list[Job]:
     """Return the jobs of the cell that come before the test set is opened."""
     jobs = cell.jobs
     return [needed for job in jobs for needed in job.needs.values()] if split == "test" else jobs
@@ -319,10 +319,10 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
     """Return what a cell came to: its scores, or why they are missing. reasons: name of a job -> why it failed"""
     if cell.folds:
         parts = [_result(fold, design, failed, reasons, out) for fold in cell.folds]
-        return _of_folds(cell, parts, folds=design.race.folds)
+        return _cross_validation_result(cell, parts, folds=design.race.folds)
     scores: list[Score] = []
     names: list[str] = []
-    taken = {
+    stage_costs = {
         stage: {seed: sum((cost_of(job, out) for job in jobs), Cost()) for seed, jobs in by_seed.items()}
         for stage, by_seed in cell.costs.items()
     }
@@ -337,13 +337,13 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
         if design.split == "dev":
             score = dev_row(cell.row, seed, result, gold, cell.task)
         else:
-            adapting, tuning = (taken.get(stage, {}).get(seed, Cost()) for stage in ("adapting", "tuning"))
+            adapting, tuning = (stage_costs.get(stage, {}).get(seed, Cost()) for stage in ("adapting", "tuning"))
             about = _with_training(job, result, out)
             score = test_row(cell.row, seed, about, cell.task, adapting=adapting, finetuning=tuning)
         scores.append(replace(score, adaptation=adaptation_seed(job)))
     costs = {
         stage: mean_cost(cost for seed, cost in by_seed.items() if result_of(cell.jobs_by_seed[seed], out) is not None)
-        for stage, by_seed in taken.items()
+        for stage, by_seed in stage_costs.items()
     }
     metric = cell.task.metric
     return CellResult(
@@ -352,7 +352,7 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
             cell.task.name,
             cell.task.kind,
             metric.name,
-            tuple(each.name for each in design.metrics(metric)),
+            tuple(measure.name for measure in design.metrics(metric)),
             dict(cell.task.sizes),
         ),
         scores=tuple(scores),
@@ -366,7 +366,7 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
     )
 
 
-def _of_folds(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellResult:
+def _cross_validation_result(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellResult:
     """Return what a cell came to by cross-validation. parts: what it came to on each fold of each repeat
 
     A repeat's score is the metric of the predictions for all rows together. With one fold missing, the cell has failed.
@@ -379,7 +379,7 @@ def _of_folds(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellRes
             by_repeat.setdefault(score.seed, []).append(score)
     task, drawn = parts[0].task, _adaptations(cell)
     scores = [
-        _of_repeat(several, cell.task, adaptation=drawn.get(repeat))
+        _repeat_score(several, cell.task, adaptation=drawn.get(repeat))
         for repeat, several in by_repeat.items()
         if len(several) == folds
     ]
@@ -399,7 +399,10 @@ def _of_folds(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellRes
 def _agreed(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the facts of all folds: each once where they are equal, else all values."""
     values = {name: list(dict.fromkeys(facts[name] for facts in several if name in facts)) for name in several[0]}
-    return {name: found[0] if len(found) == 1 else ", ".join(map(str, found)) for name, found in values.items()}
+    return {
+        name: fold_values[0] if len(fold_values) == 1 else ", ".join(map(str, fold_values))
+        for name, fold_values in values.items()
+    }
 
 
 def _adaptations(cell: Cell) -> dict[int, int]:
@@ -412,9 +415,9 @@ def _adaptations(cell: Cell) -> dict[int, int]:
     for part in cell.folds:
         for repeat, job in part.jobs_by_seed.items():
             last = adaptation_of(job)
-            chain = [] if last is None else [each for each in with_needs([last]) if each.work.draws] or [last]
-            for place, each in enumerate(chain):
-                links.setdefault(place, {})[each.name] = int(each.settings["recipe"]["plan"]["seed"])
+            chain = [] if last is None else [needed for needed in with_needs([last]) if needed.work.draws] or [last]
+            for place, link in enumerate(chain):
+                links.setdefault(place, {})[link.name] = int(link.settings["recipe"]["plan"]["seed"])
             by_repeat[repeat] = chain
     if not links:
         return {}
@@ -424,7 +427,7 @@ def _adaptations(cell: Cell) -> dict[int, int]:
     return {repeat: links[place][chain[place].name] for repeat, chain in by_repeat.items()}
 
 
-def _of_repeat(scores: Sequence[Score], task: Prepared, *, adaptation: int | None) -> Score:
+def _repeat_score(scores: Sequence[Score], task: Prepared, *, adaptation: int | None) -> Score:
     """Return the score of a repeat, rows by rising id. scores: of its folds; adaptation: as of `Score`"""
     rows = sorted(
         (row for score in scores for row in zip(score.ids, score.gold, score.predicted, strict=True)),
@@ -450,10 +453,10 @@ def _of_repeat(scores: Sequence[Score], task: Prepared, *, adaptation: int | Non
 
 def _with_training(test: Job, result: Mapping[str, Any], out: Path) -> dict[str, Any]:
     """Return the result of a look at the test set, with the dev score of what was tested and whether it had learnt."""
-    trained = [found for job in test.needs.values() if (found := result_of(job, out)) is not None]
-    judged = [each for each in trained if "learnt" in each]
-    about = {"learnt": any(each["learnt"] for each in judged) if judged else True}
-    about["again"] = any(each.get("again", False) for each in judged)  # a probe has no second attempt
+    trained = [job_result for job in test.needs.values() if (job_result := result_of(job, out)) is not None]
+    judged = [training for training in trained if "learnt" in training]
+    about = {"learnt": any(training["learnt"] for training in judged) if judged else True}
+    about["again"] = any(training.get("again", False) for training in judged)  # a probe has no second attempt
     if result.get("dev") is None:
         [tuned] = trained
         about["dev"] = tuned["dev"]
@@ -474,15 +477,15 @@ def _losses(losses: HeldOutLosses, rows: Sequence[str], out: Path) -> HeldOutCol
     before = result_of(job, out)
     if before is None or not before["head"]:
         return HeldOutColumn(losses.name, losses.meaning, {})
-    found = dict.fromkeys(rows, GeneralLoss())
-    found[name] = GeneralLoss(before[losses.unit])
+    losses_by_row = dict.fromkeys(rows, GeneralLoss())
+    losses_by_row[name] = GeneralLoss(before[losses.unit])
     for row, jobs in losses.jobs_by_row.items():
         results = [result_of(job, out) for job in jobs]
         values = [result[losses.unit] for result in results if result is not None]
         if len(values) == len(results):
             after = values[0] if len(values) == 1 else sum(values) / len(values)
-            found[row] = GeneralLoss(after, after - before[losses.unit])
-    return HeldOutColumn(losses.name, losses.meaning, found)
+            losses_by_row[row] = GeneralLoss(after, after - before[losses.unit])
+    return HeldOutColumn(losses.name, losses.meaning, losses_by_row)
 
 
 def _chosen(
@@ -497,7 +500,7 @@ def _chosen(
     errors = do_all(tests.values(), out, watch=watch)
     reasons = {name: first_line(error) for name, error in errors.items()}
     result = _result(replace(cell, jobs_by_seed=tests), replace(design, split="test"), "", reasons, out)
-    whole = {job.name: job for each in cells for job in _trained_for(each)}
+    whole = {job.name: job for candidate in cells for job in _trained_for(candidate)}
     flops = (sum(cost_of(job, out).flops for job in jobs) for jobs in (whole.values(), _trained_for(cell)))
     return Chosen(result, len(cells), *flops)
 

@@ -186,7 +186,7 @@ def search_result(
     return SearchResult(tuple(sound), tuple(record), note, stopped)
 
 
-def at_an_end(chosen: Sequence[Candidate], recipe: RaceRecipe) -> str:
+def end_rate_warning(chosen: Sequence[Candidate], recipe: RaceRecipe) -> str:
     """Return a warning that names the candidates whose rate lies at an end of those tried; "" if there are none."""
     rates = recipe.search.rates
     ends = {min(rates), max(rates)} if len(rates) > 1 else set()

@@ -76,26 +76,28 @@ def write_page(page: Page, name: str, out: Path) -> str:
 
 def page_of(outcome: Outcome, special: Callable[[Outcome], Sequence[Section]] = no_sections) -> Page:
     """Return the page of a study, of which the text is printed. special: as of `write`; these sections come first"""
-    shown = [*special(outcome), *sections(outcome)]
+    page_sections = [*special(outcome), *sections(outcome)]
     sheets = {f"{outcome.name}.csv": as_csv(outcome)}
-    return Page(outcome.title, verdict(outcome), shown, sheets=sheets, alerts=warnings(outcome), source=outcome.source)
+    return Page(
+        outcome.title, verdict(outcome), page_sections, sheets=sheets, alerts=warnings(outcome), source=outcome.source
+    )
 
 
 def sections(outcome: Outcome) -> list[Section]:
     """Return the tables that every study and race has: scores, comparisons, seeds, costs, facts, data."""
     models = dict.fromkeys(result.model for result in outcome.results)
-    made = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
-    made.append(_losses(outcome))
-    made += [forgetting.section(paths) for paths in outcome.paths]
-    made.append(_probes(outcome))
-    made += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
-    references = dict.fromkeys(each.name for each in outcome.against)
+    tables = [] if outcome.only_probed else [_scores(outcome, model) for model in models]
+    tables.append(_losses(outcome))
+    tables += [forgetting.section(paths) for paths in outcome.paths]
+    tables.append(_probes(outcome))
+    tables += [_means(outcome, model) for model in dict.fromkeys(mean.key[0] for mean in outcome.means if mean.shown)]
+    references = dict.fromkeys(pairing.name for pairing in outcome.against)
     names = sorted(references, key=lambda name: name in outcome.baselines)
-    made += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
-    made += [*([] if outcome.only_probed else [_seeds(outcome)]), _costs(outcome), _facts(outcome), _tasks(outcome)]
+    tables += [_differences(outcome, name) for name in names if name != probe_row(UNTOUCHED)]
+    tables += [*([] if outcome.only_probed else [_seeds(outcome)]), _costs(outcome), _facts(outcome), _tasks(outcome)]
     if outcome.chosen is not None:
-        made.append(_chosen(outcome))
-    return [section for section in made if section.rows or section.lines or section.parts]
+        tables.append(_chosen(outcome))
+    return [section for section in tables if section.rows or section.lines or section.parts]
 
 
 def path_figures(outcome: Outcome) -> dict[str, list[Drawing]]:
@@ -120,30 +122,32 @@ ScoreTable = tuple[
 
 def _scores(outcome: Outcome, model: str) -> Section:
     """Return every mean with its interval: of one task by all its metrics, else a table of rows and columns."""
-    shown = [result for result in _shown(outcome) if result.model == model]
-    seeds = sorted({len(result.scores) for result in shown if not result.failed})
-    several = len({result.column for result in shown}) > 1
-    heads, body, looks, more = _of_several_tasks(outcome, shown) if several else _of_one_task(outcome, shown)
+    results = [result for result in _shown(outcome) if result.model == model]
+    seeds = sorted({len(result.scores) for result in results if not result.failed})
+    several = len({result.column for result in results}) > 1
+    heads, body, looks, more = _several_tasks_table(outcome, results) if several else _one_task_table(outcome, results)
     counts = listed([str(count) for count in seeds] or ["no"])
     runs = f"{_runs(outcome)}{'' if seeds == [1] else 's'}"
-    by_folds = (
+    fold_text = (
         f"Points by {outcome.folds}-fold cross-validation, means over {counts} {runs} with 95% intervals over rows."
     )
-    on_split = (
+    split_text = (
         f"Points on {outcome.split}, means over {counts} {runs} with 95% "
         f"intervals over seeds and {outcome.split} items.{ON_DEV if outcome.split == 'dev' else ''}"
     )
     if outcome.first_impression:
-        on_split = f"Points on {outcome.split}, means over {counts} {runs}: fewer than three rounds give no intervals."
+        split_text = (
+            f"Points on {outcome.split}, means over {counts} {runs}: fewer than three rounds give no intervals."
+        )
     lines = [
-        by_folds if outcome.folds else on_split,
+        fold_text if outcome.folds else split_text,
         *more,
         *_cautions(
-            (outcome.label(result.key), found.caution)
-            for result in shown
-            if (found := outcome.interval(result.key)) is not None
+            (outcome.label(result.key), estimate.caution)
+            for result in results
+            if (estimate := outcome.interval(result.key)) is not None
         ),
-        *(f"{outcome.label(result.key)} failed: {result.failed}." for result in shown if result.failed),
+        *(f"{outcome.label(result.key)} failed: {result.failed}." for result in results if result.failed),
     ]
     where = "by cross-validation" if outcome.folds else f"on {outcome.split}"
     title = f"{f'{model}: s' if model else 'S'}cores {where}"
@@ -152,14 +156,16 @@ def _scores(outcome: Outcome, model: str) -> Section:
 
 def _losses(outcome: Outcome) -> Section:
     """Return the losses on held-out text of a study of several tasks; with one task they stand beside its scores."""
-    shown = list(dict.fromkeys(result.row for result in _shown(outcome)))
+    names = list(dict.fromkeys(result.row for result in _shown(outcome)))
     columns = [column for column in outcome.losses if column.by_row] if _several(outcome) else []
     rows: list[TableLine] = [
         (row, *(TableCell(str(loss := column.by_row[row]), loss.loss) for column in columns))
-        for row in shown
+        for row in names
         if any(column.by_row[row].loss is not None for column in columns)
     ]
-    return Section("Losses on held-out text", ("", *(each.name for each in columns)), tuple(rows), _meanings(columns))
+    return Section(
+        "Losses on held-out text", ("", *(column.name for column in columns)), tuple(rows), _meanings(columns)
+    )
 
 
 def _meanings(columns: Sequence[HeldOutColumn]) -> tuple[str, ...]:
@@ -170,28 +176,28 @@ def _several(outcome: Outcome) -> bool:
     return len({result.column for result in _shown(outcome)}) > 1
 
 
-def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
+def _one_task_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTable:
     """Return a line for each cell: by each metric its mean and deviation, its difference where all are compared with
     the same, comparisons with the baseline aside, and its loss on held-out text.
     """
-    names = _metrics(shown[0])
+    names = _metrics(results[0])
     losses = [column for column in outcome.losses if column.by_row]
-    kinds = {against.name for against in outcome.against if against.key in {result.key for result in shown}}
+    kinds = {against.name for against in outcome.against if against.key in {result.key for result in results}}
     kinds -= {*outcome.baselines}
     [against] = kinds if len(kinds) == 1 and len(names) == 1 else [""]
     heads = [text for name in names.values() for text in (metric_text(name), "sd")]
     heads += [f"against {against}", "p (Holm)"] if against else []
-    intervals = {result.key: outcome.interval(result.key) for result in shown}
-    best = max((found.mean for found in intervals.values() if found is not None), default=None)
+    intervals = {result.key: outcome.interval(result.key) for result in results}
+    best = max((estimate.mean for estimate in intervals.values() if estimate is not None), default=None)
     references = {key for contrast in outcome.against if contrast.name == against for key in contrast.references}
     body: list[TableLine] = []
     looks = []
-    for result in shown:
+    for result in results:
         key = result.key
         cells: list[str | TableCell] = []
         for name in names:
             cells += [_interval(outcome, key, name), _spread(outcome, key, name)]
-        contrast = outcome.compared.of(key, against) if against else None
+        contrast = outcome.compared.contrast(key, against) if against else None
         cells += [difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)] if against else []
         cells += [TableCell(str(loss := column.by_row[result.row]), loss.loss) for column in losses]
         body.append((result.row, *cells))
@@ -200,18 +206,18 @@ def _of_one_task(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
             "reference" * bool(against and key in references and mean is not None)
             + " best" * (mean is not None and mean.mean == best)
         )
-    spreads = any(_deviation(outcome, result.key, name) is not None for result in shown for name in names)
+    spreads = any(_deviation(outcome, result.key, name) is not None for result in results for name in names)
     meaning = f"sd: standard deviation over {_runs(outcome)}s. " if spreads else ""
     lines = [f"{meaning}All metrics are of the same predictions.", *_meanings(losses)]
     return [*heads, *(column.name for column in losses)], body, tuple(looks), lines
 
 
-def _of_several_tasks(outcome: Outcome, shown: Sequence[CellResult]) -> ScoreTable:
+def _several_tasks_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTable:
     """Return the rows and columns of the study, exchanged if there are more columns than a line holds."""
-    model = shown[0].model
-    rows = list(dict.fromkeys(result.row for result in shown))
-    columns = list(dict.fromkeys(result.column for result in shown))
-    metrics = {result.column: metric_text(result.task.metric) for result in shown}
+    model = results[0].model
+    rows = list(dict.fromkeys(result.row for result in results))
+    columns = list(dict.fromkeys(result.column for result in results))
+    metrics = {result.column: metric_text(result.task.metric) for result in results}
     turned = len(columns) > len(rows) or len(columns) > ACROSS
     body: list[TableLine] = []
     for first in columns if turned else rows:
@@ -228,38 +234,46 @@ def _probes(outcome: Outcome) -> Section:
     probes = [result for result in outcome.results if result.probe]
     if not probes:
         return Section(PROBES, lines=(outcome.race.unprobed,) if outcome.race and outcome.race.unprobed else ())
-    beside = [result for result in outcome.results if not result.probe and outcome.only_probed]
-    several, each = any(len(result.scores) > 1 for result in probes), "repeat" if outcome.folds else "adaptation"
-    compared = any(asked.name == untouched for asked in outcome.against)
+    others = [result for result in outcome.results if not result.probe and outcome.only_probed]
+    several, run_kind = any(len(result.scores) > 1 for result in probes), "repeat" if outcome.folds else "adaptation"
+    compared = any(pairing.name == untouched for pairing in outcome.against)
     apart = "" if outcome.only_probed else ", apart from what fine-tuning makes of it"
     body: list[TableLine] = []
     ids, looks = [], []
-    for result in [*probes, *beside]:
+    for result in [*probes, *others]:
         key = result.key
         spent = result.costs.get("probe", Cost()).seconds
         each_score = " ".join(points(score.test) for score in result.scores) if result.probe and several else "-"
         cells = [
             _interval(outcome, key, MAIN),
             *([TableCell(each_score or "-", look="seeds")] if several else []),
-            *(_against_probe(outcome.compared.of(key, untouched)) if compared else []),
+            *(_probe_difference(outcome.compared.contrast(key, untouched)) if compared else []),
             _fact(result.facts.get("read-out")),
             TableCell(duration(spent) if spent else "-", spent),
         ]
         body.append((result.row, *cells))
         ids.append(row_id(untouched, key))
         looks.append("reference" * (result.row == untouched))
-    found = [each for each in outcome.compared.contrasts if each.against.name == untouched and each.metric == MAIN]
+    contrasts = [
+        contrast
+        for contrast in outcome.compared.contrasts
+        if contrast.against.name == untouched and contrast.metric == MAIN
+    ]
     counted = f"{outcome.split} items{' and adaptations' if several else ' alone'}"
     lines = [
         f"A probe is a linear layer on the frozen encoder: it shows what the encoder represents{apart}. "
         + ("Intervals and p are over rows" if outcome.folds else f"It has no seed, so intervals and p count {counted}")
         + ". Read-out: what the layer reads of a text, chosen on the training rows.",
         *_one_vector(probes),
-        *([f"Holm's correction counts together: {found[0].against.family} ({len(found)})."] if found else []),
-        *_cautions((outcome.label(each.against.key), each.comparison.caution) for each in found),
+        *(
+            [f"Holm's correction counts together: {contrasts[0].against.family} ({len(contrasts)})."]
+            if contrasts
+            else []
+        ),
+        *_cautions((outcome.label(contrast.against.key), contrast.comparison.caution) for contrast in contrasts),
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
-    heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *([f"each {each}"] if several else []))
+    heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *([f"each {run_kind}"] if several else []))
     heads += (*((f"against {untouched}", "p", "p (Holm)") if compared else ()), "read-out", "time")
     return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
 
@@ -267,15 +281,15 @@ def _probes(outcome: Outcome) -> Section:
 def _one_vector(probes: Sequence[CellResult]) -> list[str]:
     """Return a sentence on what a probe of pairs or relations cannot see, and none for other tasks."""
     meant = {"pairs": "which words belong to which of the two texts", "mentions": "which mentions are meant"}
-    asked = dict.fromkeys(str(result.facts["asked of"]) for result in probes if "asked of" in result.facts)
+    kinds = dict.fromkeys(str(result.facts["asked of"]) for result in probes if "asked of" in result.facts)
     return [
-        f"A probe reads one vector of the whole text and does not know {meant[each]}, so a low score here says little "
+        f"A probe reads one vector of the whole text and does not know {meant[kind]}, so a low score here says little "
         "of what fine-tuning can reach."
-        for each in asked
+        for kind in kinds
     ]
 
 
-def _against_probe(contrast: Contrast | None) -> list[TableCell]:
+def _probe_difference(contrast: Contrast | None) -> list[TableCell]:
     """Return the cells of a difference, its p and its p after Holm's correction."""
     p, p_holm = (None, None) if contrast is None else (contrast.comparison.p, contrast.p_holm)
     return [difference_cell(contrast), p_cell(p), p_cell(p_holm)]
@@ -289,9 +303,9 @@ def _means(outcome: Outcome, model: str) -> Section:
     lines = [
         "Means over tasks with 95% intervals over seeds and test items; the tasks are taken for all there are.",
         *_cautions(
-            (f"{column} ({row})", found.caution)
+            (f"{column} ({row})", estimate.caution)
             for (_, row, column), mean in means.items()
-            if len(mean.parts) > 1 and (found := outcome.interval(mean.key)) is not None
+            if len(mean.parts) > 1 and (estimate := outcome.interval(mean.key)) is not None
         ),
     ]
     return Section(f"{model}: means" if model else "Means", ("", *columns), tuple(table), tuple(lines))
@@ -300,9 +314,9 @@ def _means(outcome: Outcome, model: str) -> Section:
 def _differences(outcome: Outcome, name: str) -> Section:
     """Return the table of the comparisons of this name: what Holm's correction counts together, what is established."""
     compared = outcome.compared
-    contrasts = [each for each in compared.contrasts if each.against.name == name]
-    varied = any(len(each.against.references) > 1 for each in contrasts)
-    by_metrics = any(each.metric != MAIN for each in contrasts)
+    contrasts = [contrast for contrast in compared.contrasts if contrast.against.name == name]
+    varied = any(len(contrast.against.references) > 1 for contrast in contrasts)
+    by_metrics = any(contrast.metric != MAIN for contrast in contrasts)
     rows: list[TableLine] = []
     improvements: list[TableLine] = []
     cautions, ids = [], []
@@ -312,8 +326,8 @@ def _differences(outcome: Outcome, name: str) -> Section:
         if by_metrics:
             label = f"{metric_text(_metrics(outcome.cells[key])[contrast.metric])}: {label}"
         cautions.append((label, comparison.caution))
-        over_seeds = () if outcome.folds else (comparison.p_seeds, contrast.p_seeds_holm)
-        tests = (comparison.p, contrast.p_holm, *over_seeds)
+        seed_tests = () if outcome.folds else (comparison.p_seeds, contrast.p_seeds_holm)
+        tests = (comparison.p, contrast.p_holm, *seed_tests)
         reference = [contrast.reference[1]] if varied else []
         ids.append(row_id(name, key, contrast.metric))
         rows.append((label, *reference, difference_cell(contrast), *map(p_cell, tests), contrast.said))
@@ -322,28 +336,28 @@ def _differences(outcome: Outcome, name: str) -> Section:
             improvements.append((label, *reference, _improvement(comparison), flips))
     families = dict.fromkeys(contrast.against.family for contrast in contrasts)
     counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
-    by_folds = (
+    fold_text = (
         "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models trained "
         "on so many rows are equal."
     )
-    on_split = (
+    split_text = (
         "Points with 95% intervals, on the same items and seeds. p: that the expected scores over seeds and items are "
         "equal; p, t: the paired t test over seeds, which takes these items for all there are."
     )
     lines = [
-        by_folds if outcome.folds else on_split,
+        fold_text if outcome.folds else split_text,
         *([f"Holm's correction counts together: {counted}."] if contrasts else []),
         *([established(outcome, name)] if contrasts else []),
         *_cautions(cautions),
     ]
-    missing = [asked.key for asked in _not_compared(outcome, name)]
+    missing = [pairing.key for pairing in _not_compared(outcome, name)]
     if missing:
         which = listed([outcome.label(key) for key in missing[:NAMED]])
         more = " and others" * (len(missing) > NAMED)
         lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
     against = ["against"] if varied else []
-    of_seeds = () if outcome.folds else ("p, t", "p, t (Holm)")
-    heads = ("", *against, "difference", "p", "p (Holm)", *of_seeds, "verdict")
+    seed_heads = () if outcome.folds else ("p, t", "p, t (Holm)")
+    heads = ("", *against, "difference", "p", "p (Holm)", *seed_heads, "verdict")
     part = Section(
         f"One new run each, against {name}",
         ("", *against, "improves", "p, flipped signs"),
@@ -362,11 +376,11 @@ def _differences(outcome: Outcome, name: str) -> Section:
 def _not_compared(outcome: Outcome, name: str) -> list[Against]:
     """Return the comparisons that could not be made because one of the two failed or learnt nothing."""
     # a contestant that a stopped race did not reach has no cell
-    there = {*outcome.cells, *(mean.key for mean in outcome.means)}
+    keys = {*outcome.cells, *(mean.key for mean in outcome.means)}
     return [
-        asked
-        for asked in outcome.against
-        if asked.name == name and asked.key in there and outcome.compared.of(asked.key, name) is None
+        pairing
+        for pairing in outcome.against
+        if pairing.name == name and pairing.key in keys and outcome.compared.contrast(pairing.key, name) is None
     ]
 
 
@@ -407,10 +421,10 @@ def _runs(outcome: Outcome) -> str:
 
 def _costs(outcome: Outcome) -> Section:
     """Return the table of what each stage took, of the probes where nothing was fine-tuned."""
-    shown = [result for result in outcome.results if result.shown] if outcome.only_probed else _shown(outcome)
-    stages = list(dict.fromkeys(stage for result in shown for stage in result.costs))
+    results = [result for result in outcome.results if result.shown] if outcome.only_probed else _shown(outcome)
+    stages = list(dict.fromkeys(stage for result in results for stage in result.costs))
     rows: list[TableLine] = []
-    for result in shown:
+    for result in results:
         cells: list[str | TableCell] = []
         for stage in stages:
             cost = result.costs.get(stage)
@@ -425,11 +439,11 @@ def _costs(outcome: Outcome) -> Section:
 
 def _facts(outcome: Outcome) -> Section:
     """Return the table of the cells' facts; facts that all cells of a task share stand in the table of the tasks."""
-    shown = _shown(outcome)
-    names = [name for name in _fact_names(shown) if name not in _of_tasks(outcome)]
+    results = _shown(outcome)
+    names = [name for name in _fact_names(results) if name not in _task_fact_names(outcome)]
     if not names:
         return Section("Facts")
-    rows = [(outcome.label(result.key), *(_fact(result.facts.get(name)) for name in names)) for result in shown]
+    rows = [(outcome.label(result.key), *(_fact(result.facts.get(name)) for name in names)) for result in results]
     return Section("Facts", ("", *names), tuple(rows), ("What else is known of each row.",))
 
 
@@ -437,20 +451,22 @@ def _fact_names(several: Iterable[CellResult]) -> list[str]:
     return list(dict.fromkeys(name for result in several for name in result.facts))
 
 
-def _of_tasks(outcome: Outcome) -> list[str]:
+def _task_fact_names(outcome: Outcome) -> list[str]:
     """Return the names of the facts that all cells of a task share."""
-    shown = _shown(outcome)
-    columns = {result.column for result in shown}
+    results = _shown(outcome)
+    columns = {result.column for result in results}
     return [
         name
-        for name in _fact_names(shown)
-        if all(len({result.facts.get(name) for result in shown if result.column == column}) == 1 for column in columns)
+        for name in _fact_names(results)
+        if all(
+            len({result.facts.get(name) for result in results if result.column == column}) == 1 for column in columns
+        )
     ]
 
 
 def _tasks(outcome: Outcome) -> Section:
     """Return the table of the tasks, what was done to the data, and which data are not there."""
-    names = _of_tasks(outcome)
+    names = _task_fact_names(outcome)
     rows: dict[str, TableLine] = {}
     for result in outcome.results:
         task = result.task
@@ -512,7 +528,7 @@ def as_document(outcome: Outcome) -> dict[str, Any]:
 def _lines(outcome: Outcome) -> list[dict[str, Any]]:
     facts = _fact_names(outcome.results)
     stages = list(dict.fromkeys(stage for result in outcome.results for stage in result.costs))
-    kinds = list(dict.fromkeys(each.name for each in outcome.against))
+    kinds = list(dict.fromkeys(pairing.name for pairing in outcome.against))
     probed = any(result.probe for result in outcome.results)
     lines = []
     for result in outcome.results:
@@ -529,7 +545,7 @@ def _lines(outcome: Outcome) -> list[dict[str, Any]]:
             line |= {"scores": list(_each_seed(outcome, result, metric))}
             line |= {"dev": [score.dev for score in result.scores]}
             for name in kinds:
-                line |= _contrast(name, outcome.compared.of(key, name, metric))
+                line |= _contrast(name, outcome.compared.contrast(key, name, metric))
             for stage in stages:
                 line |= {f"{_slug(stage)}_{unit}": getattr(result.costs.get(stage, Cost()), unit) for unit in UNITS}
             for losses in outcome.losses:
@@ -538,12 +554,12 @@ def _lines(outcome: Outcome) -> list[dict[str, Any]]:
                 line |= {f"{_slug(losses.name)}_difference": loss.difference if loss else None}
             lines.append(line)
     heads = list(lines[0])
-    for mean in (each for each in outcome.means if each.shown):
+    for mean in (mean for mean in outcome.means if mean.shown):
         model, row, column = mean.key
         line = _place(outcome, (model, row, f"mean: {column}")) | {"split": outcome.split}
         line |= _estimate(outcome, mean.key, MAIN)
         for name in kinds:
-            line |= _contrast(name, outcome.compared.of(mean.key, name))
+            line |= _contrast(name, outcome.compared.contrast(mean.key, name))
         lines.append({name: value for name, value in line.items() if name in heads})
     return lines
 
@@ -554,12 +570,12 @@ def _place(outcome: Outcome, key: Key) -> dict[str, Any]:
 
 
 def _estimate(outcome: Outcome, key: Key, metric: str) -> dict[str, Any]:
-    found, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
-    if found is None:
+    estimate, spread = outcome.interval(key, metric), _deviation(outcome, key, metric)
+    if estimate is None:
         return dict.fromkeys(("mean", "sd", "low", "high"))
-    if found.range_of_runs:
-        return {"mean": found.mean, "sd": spread, "low": None, "high": None}
-    return {"mean": found.mean, "sd": spread, "low": found.low, "high": found.high}
+    if estimate.range_of_runs:
+        return {"mean": estimate.mean, "sd": spread, "low": None, "high": None}
+    return {"mean": estimate.mean, "sd": spread, "low": estimate.low, "high": estimate.high}
 
 
 def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
@@ -573,36 +589,44 @@ def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
     return values
 
 
-def interval_cell(found: Interval) -> TableCell:
+def interval_cell(estimate: Interval) -> TableCell:
     """Return a score with its interval."""
-    beside = "" if found.range_of_runs else f"{points(found.low)} to {points(found.high)}"
-    return TableCell(points(found.mean), found.mean, beside, look="main", plain=interval_text(found))
+    range_text = "" if estimate.range_of_runs else f"{points(estimate.low)} to {points(estimate.high)}"
+    return TableCell(points(estimate.mean), estimate.mean, range_text, look="main", plain=interval_text(estimate))
 
 
 def difference_cell(contrast: Contrast | None) -> TableCell:
     """Return a difference with its interval; in colour if Holm's p is below .05."""
     if contrast is None:
         return TableCell("-", 0.0)
-    found = contrast.comparison
-    beside = " to ".join(points(value, sign="+") for value in (found.low, found.high))
+    comparison = contrast.comparison
+    range_text = " to ".join(points(value, sign="+") for value in (comparison.low, comparison.high))
     look = {"better": "gain", "worse": "loss"}.get(contrast.said, "")
-    return TableCell(points(found.difference, sign="+"), found.difference, beside, look, plain=difference_text(found))
+    return TableCell(
+        points(comparison.difference, sign="+"),
+        comparison.difference,
+        range_text,
+        look,
+        plain=difference_text(comparison),
+    )
 
 
 def p_cell(p: float | None) -> TableCell:
     return TableCell(p_text(p), p)
 
 
-def _improvement(found: Comparison) -> TableCell:
-    beside = f"{percent(found.improvement_low)} to {percent(found.improvement_high)}"
-    return TableCell(percent(found.improvement or 0.0), found.improvement, beside, plain=chance_text(found))
+def _improvement(comparison: Comparison) -> TableCell:
+    range_text = f"{percent(comparison.improvement_low)} to {percent(comparison.improvement_high)}"
+    return TableCell(
+        percent(comparison.improvement or 0.0), comparison.improvement, range_text, plain=chance_text(comparison)
+    )
 
 
 def _interval(outcome: Outcome, key: Key, metric: str, *, short: bool = False) -> str | TableCell:
-    found = outcome.interval(key, metric)
-    if found is None:
+    estimate = outcome.interval(key, metric)
+    if estimate is None:
         return "failed" if key in outcome.failed else "-"
-    return TableCell(points(found.mean), found.mean) if short else interval_cell(found)
+    return TableCell(points(estimate.mean), estimate.mean) if short else interval_cell(estimate)
 
 
 def _deviation(outcome: Outcome, key: Key, metric: str) -> float | None:
@@ -642,14 +666,14 @@ def _fact(value: Any) -> str:
 def cautions(outcome: Outcome) -> list[str]:
     """Return each caution of the statistics once, for a text without the tables, such as a model card."""
     several = [
-        (f"the score of {outcome.label(key)}", found.caution)
-        for (key, metric), found in outcome.compared.intervals.items()
+        (f"the score of {outcome.label(key)}", estimate.caution)
+        for (key, metric), estimate in outcome.compared.intervals.items()
         if metric == MAIN
     ]
     several += [
-        (f"the difference of {outcome.label(each.against.key)}", each.comparison.caution)
-        for each in outcome.compared.contrasts
-        if each.metric == MAIN
+        (f"the difference of {outcome.label(contrast.against.key)}", contrast.comparison.caution)
+        for contrast in outcome.compared.contrasts
+        if contrast.metric == MAIN
     ]
     return _cautions(several, "the scores and differences")
 

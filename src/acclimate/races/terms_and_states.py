@@ -167,9 +167,9 @@ def fit(
 
     def look(setting: TfidfSetting, rows_R: np.ndarray) -> _Look:
         weight = weight_of_states(setting.strength, layer.strength, len(rows_R), task)
-        rows = _beside(train_terms[rows_R], weight * units["train"][rows_R])
+        rows = _join_columns(train_terms[rows_R], weight * units["train"][rows_R])
         linear = FITS[task.kind](rows, [gold[row] for row in rows_R], task.labels, setting)
-        others = _beside(dev_terms, weight * units["dev"])
+        others = _join_columns(dev_terms, weight * units["dev"])
         if recipe.threshold == "dev" and has_threshold(task):
             decision = decide(linear.outputs(others), dev_gold, linear.labels, task)
             linear = replace(linear, bias_C=linear.bias_C - decision.shift_C)
@@ -206,7 +206,7 @@ def weight_of_states(strength: float, of_probe: float, rows: int, task: Prepared
     return float(1 / np.sqrt(of_probe * strength * rows * several))
 
 
-def _beside(terms_RF: Any, states_RD: np.ndarray) -> Any:
+def _join_columns(terms_RF: Any, states_RD: np.ndarray) -> Any:
     return sparse.csr_array(sparse.hstack([terms_RF, sparse.csr_array(states_RD)]))
 
 

@@ -43,7 +43,7 @@ def verdict(outcome: Outcome) -> str:
     Raises ValueError for a race in which the untouched model has no score.
     """
     if outcome.race is not None:
-        return _of_race(outcome)
+        return _race_sentence(outcome)
     names = dict.fromkeys(contrast.against.name for contrast in outcome.compared.contrasts)
     return " ".join(established(outcome, name) for name in names) or "Nothing was compared."
 
@@ -52,21 +52,23 @@ def established(outcome: Outcome, name: str) -> str:
     """Return which differences by the main metrics are established, of the comparisons of this name; "" if none was
     made.
     """
-    contrasts = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
+    contrasts = [
+        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
+    ]
     if not contrasts:
         return ""
     clauses = []
     for word in ("better", "worse"):
-        labels = [outcome.label(each.against.key) for each in contrasts if each.said == word]
+        labels = [outcome.label(contrast.against.key) for contrast in contrasts if contrast.said == word]
         if labels:
             which = f": {listed(labels)}" if len(labels) <= NAMED else ""
             clauses.append(f"{len(labels)} of {len(contrasts)} {word}{which}")
     if not clauses:
         opening = f"Against {name} no difference is established"
         return f"{opening}: all {len(contrasts)} may be chance{_adaptations(contrasts)}."
-    clear = sum(each.established for each in contrasts)
-    rest = "" if clear == len(contrasts) else " The rest may be chance."
-    return f"Against {name}, established: {'; '.join(clauses)}{_adaptations(contrasts)}.{rest}"
+    clear = sum(contrast.established for contrast in contrasts)
+    remainder = "" if clear == len(contrasts) else " The rest may be chance."
+    return f"Against {name}, established: {'; '.join(clauses)}{_adaptations(contrasts)}.{remainder}"
 
 
 def _adaptations(contrasts: Sequence[Contrast]) -> str:
@@ -81,17 +83,17 @@ def _adaptations(contrasts: Sequence[Contrast]) -> str:
 def claims(outcome: Outcome) -> list[str]:
     """Return the main claims of a race's verdict, one clause each. Two outcomes agree if their claims are equal."""
     probes = [
-        f"the probe of {outcome.cells[each.against.key].contestant} is {each.said} than the untouched model's"
-        for each in _of_adapted(outcome)
-        if each.established
+        f"the probe of {outcome.cells[contrast.against.key].contestant} is {contrast.said} than the untouched model's"
+        for contrast in _probe_contrasts(outcome)
+        if contrast.established
     ]
     if outcome.only_probed:
         return probes
     taught = _taught(outcome)
-    found = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
+    clauses = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
     if simple := baseline_ahead(outcome):
-        found.append(f"no encoder scores above {simple}")
-    return [*found, *probes]
+        clauses.append(f"no encoder scores above {simple}")
+    return [*clauses, *probes]
 
 
 def baseline_ahead(outcome: Outcome) -> str:
@@ -127,9 +129,9 @@ def next_race(outcome: Outcome) -> PowerDesign | None:
     by_name = {row.contestant: row.comparison for row in rows(outcome) if row.comparison is not None}
     comparisons = list(by_name.values())
     # TF-IDF has no chance over adaptations or seeds, and would hide that of the others
-    encoders = [each for name, each in by_name.items() if name not in outcome.baselines]
-    drawn = [each for each in comparisons if each.adaptations > 1] or encoders or comparisons
-    if len({(each.items, each.seeds) for each in drawn}) != 1:
+    encoders = [comparison for name, comparison in by_name.items() if name not in outcome.baselines]
+    drawn = [comparison for comparison in comparisons if comparison.adaptations > 1] or encoders or comparisons
+    if len({(comparison.items, comparison.seeds) for comparison in drawn}) != 1:
         return None
     return replace(measured_in_race(drawn), comparisons=len(comparisons))
 
@@ -143,14 +145,14 @@ def spread(outcome: Outcome) -> PowerDesign | None:
         return design
     if design is not None:  # of a repeat's rows, the factor of by-rows cross-validation taken out again
         return of_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
-    found: list[PowerDesign] = []
-    for each in _of_adapted(outcome):
-        ours, theirs = (outcome.cells[key].scores[0] for key in (each.against.key, each.reference))
-        found.append(probed(ours, theirs, metric_named(ours.metric), seeds=SEEDS))
-    differing = [each for each in found if each.item_variance > 0]
+    probe_designs: list[PowerDesign] = []
+    for contrast in _probe_contrasts(outcome):
+        ours, theirs = (outcome.cells[key].scores[0] for key in (contrast.against.key, contrast.reference))
+        probe_designs.append(probed(ours, theirs, metric_named(ours.metric), seeds=SEEDS))
+    differing = [power for power in probe_designs if power.item_variance > 0]
     if not differing:
         return None
-    mean = sum(each.item_variance + each.residual_variance for each in differing) / len(differing)
+    mean = sum(power.item_variance + power.residual_variance for power in differing) / len(differing)
     return of_items(mean, differing[0].items, SEEDS)
 
 
@@ -223,7 +225,7 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
     for answer, names in same.items():
         yield f"{_some(names)} {'gives' if len(names) == 1 else 'give'} every test text the same answer, {answer!r}."
     used = outcome.race.use if outcome.race is not None else ""
-    of_used = [each for each in outcome.results if each.scores and _is_of(used, each, outcome)]
+    of_used = [result for result in outcome.results if result.scores and _is_of(used, result, outcome)]
     for result in of_used:
         dev, test = (
             sum(getattr(one, split) for one in result.scores) / len(result.scores) for split in ("dev", "test")
@@ -255,8 +257,8 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
         if result.task.kind != "sequence":
             continue
         handed_over = max(result.scores, key=lambda score: score.dev)
-        found = {*handed_over.predicted}
-        missed = Counter(label for label in handed_over.gold if label not in found and len(found) > 1)
+        predictions = {*handed_over.predicted}
+        missed = Counter(label for label in handed_over.gold if label not in predictions and len(predictions) > 1)
         if missed:
             counts = [f"{label} ({amount(count, 'test text')})" for label, count in missed.most_common()]
             yield (
@@ -270,7 +272,7 @@ def _is_of(used: str, result: CellResult, outcome: Outcome) -> bool:
     return not result.probe and bool(result.row == used or (used and outcome.alone and result.encoder))
 
 
-def by_folds(outcome: Outcome) -> str:
+def cross_validation_sentence(outcome: Outcome) -> str:
     """Return in sentences how a race by cross-validation scores, and what few repeats mean; "" for one test set."""
     scored = [result for result in outcome.results if not result.failed]
     if not outcome.folds or not scored:
@@ -289,7 +291,7 @@ def by_folds(outcome: Outcome) -> str:
     )
 
 
-def _of_race(outcome: Outcome) -> str:
+def _race_sentence(outcome: Outcome) -> str:
     """Return the result of a race in one sentence, and which contestants have no score or learnt nothing.
 
     It says "better" only if the difference is established, and gives the score itself if there are no rivals. If no
@@ -299,7 +301,9 @@ def _of_race(outcome: Outcome) -> str:
     if outcome.first_impression:
         return impression(outcome)
     raced = rows(outcome)
-    failed = [each.contestant for each in outcome.results if each.failed and (outcome.only_probed or not each.probe)]
+    failed = [
+        result.contestant for result in outcome.results if result.failed and (outcome.only_probed or not result.probe)
+    ]
     if not any(row.contestant == UNTOUCHED for row in raced):
         raise ValueError("a verdict needs the untouched model, once, to compare others with.")
     if outcome.only_probed:
@@ -314,9 +318,13 @@ def _of_race(outcome: Outcome) -> str:
     named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
     if named and any(row.contestant not in outcome.baselines for row in taught):
         clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
-    shown = {row.contestant for row in taught}
-    judged = [each for each in outcome.results if each.row in shown and each.encoder and not each.probe and each.learnt]
-    if partly := [f"{each.row} ({_untaught(each)})" for each in judged if each.untaught]:
+    contestants = {row.contestant for row in taught}
+    judged = [
+        result
+        for result in outcome.results
+        if result.row in contestants and result.encoder and not result.probe and result.learnt
+    ]
+    if partly := [f"{result.row} ({_untaught(result)})" for result in judged if result.untaught]:
         clauses.append(f"fine-tunings that learnt nothing count in the means of {listed(partly)}")
     if failed:
         clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
@@ -354,36 +362,40 @@ def represented(outcome: Outcome) -> str:
     """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
     adapted model was compared with that of the untouched model.
     """
-    contrasts = _of_adapted(outcome)
+    contrasts = _probe_contrasts(outcome)
     if not contrasts:
         return ""
-    largest = max(contrasts, key=lambda each: abs(each.comparison.difference))
-    if not any(each.established for each in contrasts):
-        by = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
+    largest = max(contrasts, key=lambda contrast: abs(contrast.comparison.difference))
+    if not any(contrast.established for contrast in contrasts):
+        difference = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
         name = outcome.cells[largest.against.key].contestant
         which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
         subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
         return (
             f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
-            f"untouched model's by {by} ({_likely(largest.comparison, largest.p_holm)})."
+            f"untouched model's by {difference} ({_likely(largest.comparison, largest.p_holm)})."
         )
     clauses = []
     for word in ("better", "worse"):
-        said = [each for each in contrasts if each.said == word]
-        for each in sorted(said, key=lambda each: -abs(each.comparison.difference)):
-            gap = f"{points(abs(each.comparison.difference))} points of {_metric(outcome, each)}"
-            evidence = _likely(each.comparison, each.p_holm)
-            name = outcome.cells[each.against.key].contestant
+        matches = [contrast for contrast in contrasts if contrast.said == word]
+        for contrast in sorted(matches, key=lambda contrast: -abs(contrast.comparison.difference)):
+            gap = f"{points(abs(contrast.comparison.difference))} points of {_metric(outcome, contrast)}"
+            evidence = _likely(contrast.comparison, contrast.p_holm)
+            name = outcome.cells[contrast.against.key].contestant
             clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
-    rest = "" if all(each.established for each in contrasts) else "; the other probes' differences may be chance"
-    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{rest}."
+    remainder = (
+        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
+    )
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
 
 
-def _of_adapted(outcome: Outcome) -> list[Contrast]:
+def _probe_contrasts(outcome: Outcome) -> list[Contrast]:
     """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
     name = probe_row(UNTOUCHED)
-    compared = [each for each in outcome.compared.contrasts if each.against.name == name and each.metric == MAIN]
-    return [each for each in compared if outcome.cells[each.against.key].scores[0].adaptation is not None]
+    compared = [
+        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
+    ]
+    return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
 
 
 def _metric(outcome: Outcome, contrast: Contrast) -> str:
@@ -462,7 +474,7 @@ def _above_baseline(outcome: Outcome) -> str:
         if result.row != best or result.probe or result.failed:
             continue
         for name in outcome.baselines:
-            contrast = outcome.compared.of(result.key, name)
+            contrast = outcome.compared.contrast(result.key, name)
             gain = 0.0 if contrast is None else contrast.comparison.mean - contrast.comparison.reference_mean
             if contrast is None or gain <= 0:
                 continue
@@ -603,18 +615,23 @@ def warnings(outcome: Outcome) -> list[str]:
     for result in trained:
         groups.setdefault((result.model, result.column), []).append(result)
     several = len({(result.model, result.column) for result in outcome.results}) > 1
-    found: list[str] = []
+    sentences: list[str] = []
     cut = outcome.first_impression
     for (model, column), results in groups.items():
         name = f"{column} ({model})" if model else column
-        found += _of_task(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)
-    untrained = [each for each in scored if each.probe or not each.encoder]
-    return [*found, *_of_runs(outcome, trained), *_of_untrained(outcome, untrained), *_of_pretraining(judged)]
+        sentences += _task_warnings(results, f"{name}: no encoder here has learnt it" if several else "", cut=cut)
+    untrained = [result for result in scored if result.probe or not result.encoder]
+    return [
+        *sentences,
+        *_run_warnings(outcome, trained),
+        *_untrained_warnings(outcome, untrained),
+        *_pretraining_warnings(judged),
+    ]
 
 
-def _of_pretraining(results: Sequence[CellResult]) -> Iterator[str]:
+def _pretraining_warnings(results: Sequence[CellResult]) -> Iterator[str]:
     """Yield a sentence that names the rows whose pretraining has learnt little more than frequencies of pieces."""
-    near = dict.fromkeys(f"{each.row} ({each.facts[NEAR]})" for each in results if NEAR in each.facts)
+    near = dict.fromkeys(f"{result.row} ({result.facts[NEAR]})" for result in results if NEAR in result.facts)
     if near:
         yield (
             "Pretraining from random weights ended little below what knowing the frequencies of pieces alone would "
@@ -623,17 +640,17 @@ def _of_pretraining(results: Sequence[CellResult]) -> Iterator[str]:
         )
 
 
-def _of_task(results: Sequence[CellResult], opening: str, *, cut: bool) -> Iterator[str]:
+def _task_warnings(results: Sequence[CellResult], opening: str, *, cut: bool) -> Iterator[str]:
     """Yield a warning if none of these cells of one task scores above a constant answer, or if none of them learnt.
 
     cut: True if a budget shortened fine-tuning
     """
     task, [first, *_] = results[0].task, results[0].scores
     constant = constant_score(first.gold, task.kind, metric_named(task.metric))
-    best = max(sum(score.test for score in each.scores) / len(each.scores) for each in results if each.shown)
+    best = max(sum(score.test for score in result.scores) / len(result.scores) for result in results if result.shown)
     decides = constant < 1.0  # where one answer is right for every text, no score can be better
     above = best > constant + MARGIN or not decides
-    if above and any(each.learnt for each in results):
+    if above and any(result.learnt for result in results):
         return
     why = "Differences between such scores, those of 0 too, say nothing."
     if above:
@@ -650,21 +667,21 @@ def _of_task(results: Sequence[CellResult], opening: str, *, cut: bool) -> Itera
     )
 
 
-def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
+def _run_warnings(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
     """Yield sentences that count and name the runs that learnt nothing, and those that had a second attempt."""
-    nothing = [each for each in trained if not each.learnt]
+    nothing = [result for result in trained if not result.learnt]
     if nothing:
-        runs, every = sum(each.untaught for each in nothing), sum(len(each.runs) for each in nothing)
-        again = sum(run.again and not run.learnt for each in nothing for run in each.runs)
+        runs, every = sum(result.untaught for result in nothing), sum(len(result.runs) for result in nothing)
+        again = sum(run.again and not run.learnt for result in nothing for run in result.runs)
         twice = f", {f'{again} of them' if again < runs else 'each'} in a second attempt too" if again else ""
         consequence = "So it is compared with nothing." if len(nothing) == 1 else "So they are compared with nothing."
-        labels = [outcome.label(each.key) for each in nothing]
+        labels = [outcome.label(result.key) for result in nothing]
         yield f"{_some(labels)} learnt nothing: {runs} of {every} fine-tunings{twice}. {consequence}"
-    partly = [each for each in trained if each.untaught and each.learnt]
+    partly = [result for result in trained if result.untaught and result.learnt]
     if partly:
-        counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
+        counts = [f"{outcome.label(result.key)} ({_untaught(result)})" for result in partly]
         yield f"Some fine-tunings learnt nothing, and count in the means: {_some(counts)}."
-    mended = {each.key: sum(run.again and run.learnt for run in each.runs) for each in trained}
+    mended = {result.key: sum(run.again and run.learnt for run in result.runs) for result in trained}
     if any(mended.values()):
         counts = [f"{outcome.label(key)} ({count})" for key, count in mended.items() if count]
         yield (
@@ -673,18 +690,18 @@ def _of_runs(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[str]:
         )
 
 
-def _of_untrained(outcome: Outcome, results: Sequence[CellResult]) -> Iterator[str]:
+def _untrained_warnings(outcome: Outcome, results: Sequence[CellResult]) -> Iterator[str]:
     """Yield sentences that name the probes and baselines that do no better on dev than a constant answer or guesses."""
-    nothing = [outcome.label(each.key) for each in results if not each.learnt]
+    nothing = [outcome.label(result.key) for result in results if not result.learnt]
     if nothing:
         verb, consequence = ("does", "it is") if len(nothing) == 1 else ("do", "they are")
         yield (
             f"On dev, or by loss, {_some(nothing)} {verb} no better than a constant answer or guesses. "
             f"So {consequence} compared with nothing."
         )
-    partly = [each for each in results if each.untaught and each.learnt]
+    partly = [result for result in results if result.untaught and result.learnt]
     if partly:
-        counts = [f"{outcome.label(each.key)} ({_untaught(each)})" for each in partly]
+        counts = [f"{outcome.label(result.key)} ({_untaught(result)})" for result in partly]
         yield (
             f"On some {'folds' if outcome.folds else 'adaptations'} these do no better than a constant answer or "
             f"guesses, which counts in their means: {_some(counts)}."
@@ -748,30 +765,32 @@ def leakage_of(leaks: Sequence[Leak], outcome: Outcome, leaked: Collection[str])
     ids, items = frozenset(leaked).intersection(scored), len(scored)
     if not ids or items - len(ids) < 2:
         return Leakage(leaks, items, len(ids))
-    others = without(outcome, ids)
+    others = without_items(outcome, ids)
     before, after = claims(outcome), claims(others)
     changed = [f"only with the leaked items, {claim}" for claim in before if claim not in after]
     changed += [f"only without them, {claim}" for claim in after if claim not in before]
     return Leakage(leaks, items, len(ids), others, verdict(others), changed)
 
 
-def without(outcome: Outcome, ids: Collection[str]) -> Outcome:
+def without_items(outcome: Outcome, ids: Collection[str]) -> Outcome:
     """Return the outcome on the test items that are not among `ids`, scored again; dev and costs stay.
 
     Raises ValueError where fewer than two items are left: a score of one says nothing.
     """
-    results = (replace(result, scores=tuple(_without(result.scores, ids))) for result in outcome.results)
+    results = (replace(result, scores=tuple(_scores_without_items(result.scores, ids))) for result in outcome.results)
     return replace(outcome, results=tuple(results))
 
 
-def _without(scores: Sequence[Score], ids: Collection[str]) -> Iterator[Score]:
+def _scores_without_items(scores: Sequence[Score], ids: Collection[str]) -> Iterator[Score]:
     for score in scores:
-        kept = [place for place, id in enumerate(score.ids) if id not in ids]
-        if len(kept) < 2:
+        places = [place for place, id in enumerate(score.ids) if id not in ids]
+        if len(places) < 2:
             raise ValueError(
-                f"{len(kept)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
+                f"{len(places)} of {len(score.ids)} test items are left without the {len(ids)} to leave out; a score "
                 "needs two at least. Take them out of the training data instead."
             )
-        gold, predicted = (tuple(labels[place] for place in kept) for labels in (score.gold, score.predicted))
+        gold, predicted = (tuple(labels[place] for place in places) for labels in (score.gold, score.predicted))
         value = metric_named(score.metric).compute(gold, predicted)
-        yield replace(score, ids=tuple(score.ids[place] for place in kept), gold=gold, predicted=predicted, test=value)
+        yield replace(
+            score, ids=tuple(score.ids[place] for place in places), gold=gold, predicted=predicted, test=value
+        )

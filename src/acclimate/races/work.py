@@ -52,9 +52,9 @@ def pretrain(
 
     places = {"corpus": str(corpus), "dev": str(dev or Path())}
     places |= {"general": str(general)} if general is not None else {}
-    places |= {name: checkpoint_of(of) for name, of in (("model", model), ("tokenizer", tokenizer)) if of}
-    stated = settings.from_mapping(ScratchRecipe, {**recipe, **places})
-    return _trained(out, scratch.adapt(stated, out, watch=watch))
+    places |= {name: checkpoint_of(source) for name, source in (("model", model), ("tokenizer", tokenizer)) if source}
+    scratch_recipe = settings.from_mapping(ScratchRecipe, {**recipe, **places})
+    return _trained(out, scratch.adapt(scratch_recipe, out, watch=watch))
 
 
 def untrained(*, out: Path, watch: Watch, model: str | Path, seed: int) -> Result:
@@ -85,17 +85,17 @@ def adapt(
     looks      numbers of `HeldOutLooks`, at the losses on domain_heldout and general_heldout while it trains
     places     other fields of the recipe that are paths: corpus, model, task, dev, what a job before this one left
     """
-    found = method_called(method, code)
-    given = {name: checkpoint_of(place) if name == "model" else _left(place) for name, place in places.items()}
+    adapting_method = method_called(method, code)
+    paths = {name: checkpoint_of(place) if name == "model" else _left(place) for name, place in places.items()}
     if retrieved is not None:
-        given["corpus"] = str(retrieved / retrieving.CORPUS)
-    stated = settings.from_mapping(found.recipe, {**recipe, **given})
+        paths["corpus"] = str(retrieved / retrieving.CORPUS)
+    adapting_recipe = settings.from_mapping(adapting_method.recipe, {**recipe, **paths})
     more: dict[str, Any] = {}
     if looks is not None:
         texts = {"domain": domain_heldout, "general": general_heldout}
         read = {name: place for name, place in texts.items() if place is not None}
         more["looks"] = HeldOutLooks(looks["every"], read, looks["max_tokens"], looks.get("sub_words", False))
-    return _trained(out, (found.encoder or found.adapt)(stated, out, watch=watch, **more))
+    return _trained(out, (adapting_method.encoder or adapting_method.adapt)(adapting_recipe, out, watch=watch, **more))
 
 
 def first(
@@ -114,10 +114,10 @@ def first(
     work = method_called(method, code).first
     assert work is not None
     corpora = [Corpus(path) for path in (corpus, raw) if path is not None]
-    left = work.do(stated, corpora, out, start=start, watch=watch)
+    output = work.do(stated, corpora, out, start=start, watch=watch)
     if ranks.is_first():
         files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
-    return {"documents": sum(map(len, corpora)), "left": str(left.relative_to(out))}
+    return {"documents": sum(map(len, corpora)), "left": str(output.relative_to(out))}
 
 
 def _left(place: str | Path) -> str:
@@ -133,16 +133,16 @@ def _left(place: str | Path) -> str:
 def retrieve(*, out: Path, watch: Watch, recipe: Mapping[str, Any], corpus: Path, task: Path) -> Result:
     """Retrieve documents of general text with the training texts as queries, into `out/corpus`."""
     begun = time.monotonic()
-    found = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
+    record = retrieving.work(out=out, watch=watch, task=task, corpus=corpus, **recipe)
     files.write_record(out / CLOCK, {"seconds": time.monotonic() - begun})
     files.write_json(out / SHOWN, retrieving.examples_of(out, Corpus(corpus)))
-    return {"documents": found["selection"]["documents"], "characters": found["selection"]["characters"]}
+    return {"documents": record["selection"]["documents"], "characters": record["selection"]["characters"]}
 
 
 def cut(*, out: Path, watch: Watch, k: int, larger: Path) -> Result:
     """Write what `retrieve` would have retrieved with a smaller k."""
-    found = retrieving.cut_retrieval(larger, k, out, watch=watch).facts["selection"]
-    return {"documents": found["documents"], "characters": found["characters"]}
+    selection = retrieving.cut_retrieval(larger, k, out, watch=watch).facts["selection"]
+    return {"documents": selection["documents"], "characters": selection["characters"]}
 
 
 def heldout(
@@ -151,15 +151,15 @@ def heldout(
     """Return the MLM loss on held-out text, of the domain or general: methods/mlm.py::HeldOutLoss."""
     from acclimate.methods import mlm
 
-    found = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch)
-    return {name: value for name, value in found._asdict().items() if value is not None}
+    loss = mlm.heldout_loss(checkpoint_of(model), corpus, max_tokens=max_tokens, whole_words=whole_words, watch=watch)
+    return {name: value for name, value in loss._asdict().items() if value is not None}
 
 
 def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched: str | Path) -> Result:
     """Return how far the word embeddings are from the untouched model's: all, and those of the corpus's pieces."""
     texts = (document.text for document in Corpus(corpus).documents())
-    found = embedding_distances(checkpoint_of(untouched), checkpoint_of(model), texts, watch=watch)
-    return {where: asdict(distances) for where, distances in found.items()}
+    distances_by_place = embedding_distances(checkpoint_of(untouched), checkpoint_of(model), texts, watch=watch)
+    return {where: asdict(distances) for where, distances in distances_by_place.items()}
 
 
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
@@ -227,17 +227,17 @@ def probed(
     from acclimate.methods import probe
 
     prepared = open_prepared(task)
-    found = probe.probe(checkpoint_of(model), prepared, precision=precision, threshold=threshold, watch=watch)
-    probe.write_layer(found.layer, out)
-    files.write_record(out / CLOCK, {"seconds": found.seconds})
+    fit = probe.probe(checkpoint_of(model), prepared, precision=precision, threshold=threshold, watch=watch)
+    probe.write_layer(fit.layer, out)
+    files.write_record(out / CLOCK, {"seconds": fit.seconds})
     return {
-        "dev": found.dev,
-        "predicted_dev": list(found.predicted_dev),
-        "learnt": found.learnt,
-        "read_out": found.layer.read_out,
-        "strength": found.layer.strength,
-        "losses": {name: loss if math.isfinite(loss) else None for name, loss in found.losses.items()},
-        "tokens": found.tokens,
+        "dev": fit.dev,
+        "predicted_dev": list(fit.predicted_dev),
+        "learnt": fit.learnt,
+        "read_out": fit.layer.read_out,
+        "strength": fit.layer.strength,
+        "losses": {name: loss if math.isfinite(loss) else None for name, loss in fit.losses.items()},
+        "tokens": fit.tokens,
     }
 
 
@@ -248,18 +248,18 @@ def test_probe(
     from acclimate.methods import probe
 
     layer, prepared = probe.read_layer(fitted), open_prepared(task)
-    seen = read_result(fitted)
+    fit_result = read_result(fitted)
     tested = probe.test_probe(layer, checkpoint_of(model), prepared, by=by, precision=precision, watch=watch)
-    return tested | {name: seen[name] for name in ("dev", "learnt")}
+    return tested | {name: fit_result[name] for name in ("dev", "learnt")}
 
 
 def freeze(*, out: Path, watch: Watch, task: Path, model: str | Path, fitted: Path) -> Result:
     """Write the checkpoint of a frozen encoder with the layer of its probe, and return what the probe scored on dev."""
     from acclimate.methods import finetune, probe
 
-    seen = read_result(fitted)
+    fit_result = read_result(fitted)
     checkpoint = finetune.write_frozen(probe.read_layer(fitted), checkpoint_of(model), task, out, watch=watch)
-    scores = {name: seen[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}
+    scores = {name: fit_result[name] for name in ("dev", "predicted_dev", "learnt", "read_out")}
     return scores | {"checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)}
 
 
@@ -269,8 +269,8 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
     if prepared.kind == "tokens":
         fitted = baselines.fit_dictionary(prepared)
     else:
-        stated = settings.from_mapping(baselines.TfidfRecipe, recipe)
-        fitted = baselines.fit_tfidf(stated, prepared, watch=watch)
+        tfidf_recipe = settings.from_mapping(baselines.TfidfRecipe, recipe)
+        fitted = baselines.fit_tfidf(tfidf_recipe, prepared, watch=watch)
     assert fitted.model is not None
     baselines.write_baseline(fitted.model, out)
     files.write_record(out / CLOCK, {"seconds": fitted.seconds})
@@ -338,11 +338,11 @@ def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:
-    log, taken = read_log(out), before(out)
+    log, earlier_cost = read_log(out), before(out)
     return {
         "steps": len(log),
-        "tokens": taken.tokens + sum(line["tokens"] for line in log),
-        "flops": taken.flops + sum(line["flops"] for line in log),
+        "tokens": earlier_cost.tokens + sum(line["tokens"] for line in log),
+        "flops": earlier_cost.flops + sum(line["flops"] for line in log),
         "loss": log[-1]["loss"],
         "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST),
     }

@@ -25,7 +25,7 @@ from acclimate.models.task_layers import pooling_of
 from acclimate.races.outcome import Outcome, path_of, read_outcome, rows
 from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
-from acclimate.races.verdict import verdict, without
+from acclimate.races.verdict import verdict, without_items
 from acclimate.reports import table
 from acclimate.reports.labels import LabelScore, per_label, per_type
 from acclimate.reports.page import Fact, templates
@@ -275,7 +275,7 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
 
 def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
     """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
-    return without(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
+    return without_items(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
 
 
 def _cut(shipment: Shipment) -> int:

@@ -42,7 +42,7 @@ from acclimate.models.gates import heads_known
 from acclimate.models.loading import resolved
 from acclimate.races import work
 from acclimate.races.compare import Against, Key
-from acclimate.races.contestants import Adapting, check_adaptations, looks_at, on_domain, starts, tested, with_model
+from acclimate.races.contestants import Adapting, check_adaptations, domain_job, looks_at, starts, tested, with_model
 from acclimate.races.design import Cell, Design, HeldOutLosses, adaptings_of, fine_tunings, heldout_columns
 from acclimate.races.recipe import (
     HeldOutMasks,
@@ -300,7 +300,7 @@ def _column(
     models: dict[str, Job | None] = {UNTOUCHED: None}
     for name, (method, _) in ADAPTED.items():
         if name in names or (name == MLM and ENSEMBLE in names):
-            adapting_job = on_domain(f"{name}{here}", method, recipe.stated(name), materials, looks=looks)
+            adapting_job = domain_job(f"{name}{here}", method, recipe.stated(name), materials, looks=looks)
             models[name] = with_model(adapting_job, None, materials)
 
     started = {
@@ -332,7 +332,7 @@ def _column(
         materials.heldout,
         materials,
         adapt_seeds=recipe.adapt_seeds,
-        here=here,
+        ending=here,
         **measured,
     )
     return cells, losses

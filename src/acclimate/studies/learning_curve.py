@@ -317,7 +317,7 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     decision_settings = {
         name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"
     }  # chooses later
-    key = f"learning-curve-{settings.digest([budget.stated, best, decision_settings])[:12]}"
+    key = f"learning-curve-{settings.digest([budget.text, best, decision_settings])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.amount * (1 - RESERVE[budget.unit])))
 
 

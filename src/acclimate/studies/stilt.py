@@ -195,7 +195,7 @@ def _column(
             continue
         task = member.task if same else member.parts.get(target.name, member.task)
         usual = settings_on(recipe, member.name)
-        before = without_idle_settings(recipe.intermediate.on(usual), task)
+        before = without_idle_settings(recipe.intermediate.change(usual), task)
         words = member.name if before == without_idle_settings(usual, task) else f"{member.name} as first task"
         if left_out := member.task.sizes["train"] - task.sizes["train"]:
             words += f" without {amount(left_out, 'row')}"
@@ -208,7 +208,7 @@ def _column(
             yield longer_cell(_control(member.name), steps + alone, display=False)
     if recipe.more_steps != "none":
         twice = finetuning_steps(
-            without_idle_settings(recipe.intermediate.on(settings_on(recipe, target.name)), target.task),
+            without_idle_settings(recipe.intermediate.change(settings_on(recipe, target.name)), target.task),
             target.task.sizes["train"],
         )
         yield longer_cell(MORE, twice + alone, display=True)
@@ -363,7 +363,9 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
     cells = [result for result in outcome.results if result.model == model and result.shown]
     targets = list(dict.fromkeys(cell.column for cell in cells))
     firsts = [name for name in (*targets, MORE) if any(cell.row == name for cell in cells)]
-    contrasts = {cell.key: contrast for cell in cells if (contrast := outcome.compared.of(cell.key, ALONE)) is not None}
+    contrasts = {
+        cell.key: contrast for cell in cells if (contrast := outcome.compared.contrast(cell.key, ALONE)) is not None
+    }
     largest = max((abs(contrast.comparison.difference) for contrast in contrasts.values()), default=0.0)
     numbers = {name: str(place) for place, name in enumerate(targets, 1)}
     parts = [firsts[at : at + ACROSS] for at in range(0, len(firsts), ACROSS)]
@@ -433,7 +435,7 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
         clear = sum(contrast.established for contrast in pairs.values())
         yield f"{'; '.join(counts)}.{'' if clear == len(pairs) else ' The rest may be chance.'}"
     gains = [key for key, contrast in pairs.items() if contrast.said == "better"]
-    beside = [contrast for key in gains if (contrast := outcome.compared.of(key, STEPS)) is not None]
+    beside = [contrast for key in gains if (contrast := outcome.compared.contrast(key, STEPS)) is not None]
     if beside:
         stand = sum(contrast.said == "better" for contrast in beside)
         yield f"Of {len(beside)} established gains {stand} stand against as many steps on the target alone."

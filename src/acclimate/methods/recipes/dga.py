@@ -74,8 +74,8 @@ class DgaRecipe(DomainRecipe):
         }
         for why, names in idle.items():
             for name in names:
-                if (stated := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
-                    raise ValueError(f"{name} = {stated!r} does nothing with {why}. Leave one of them out")
+                if (value := getattr(self, name)) != type(self).__dataclass_fields__[name].default:
+                    raise ValueError(f"{name} = {value!r} does nothing with {why}. Leave one of them out")
 
 
 def passes(recipe: DgaRecipe) -> float:

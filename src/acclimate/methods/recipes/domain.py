@@ -50,8 +50,8 @@ def check_noise(recipe: DomainRecipe, config: PreTrainedConfig, group: str) -> N
     if any(getattr(changed, field, 0) for field in hidden_fields) or _may_differ(changed):
         return
     dropouts = {"dropout": recipe.dropout, "attention_dropout": recipe.attention_dropout}
-    stated = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
+    assignments = [f"{group}{setting} = {value:g}" for setting, value in dropouts.items() if value is not None]
     raise ValueError(
         f"compares passes over a text that differ by dropout alone, but "
-        f"{' and '.join(stated) or 'the model has no dropout'}. Set {group}dropout=0.1"
+        f"{' and '.join(assignments) or 'the model has no dropout'}. Set {group}dropout=0.1"
     )

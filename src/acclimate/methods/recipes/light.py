@@ -46,10 +46,10 @@ def check(recipe: LightRecipe, config: PreTrainedConfig, group: str) -> None:
         "adapter": ("bottleneck", "adapters", BOTTLENECK),
         "prompt": ("prompt_tokens", "a prompt", FIELD),
     }[recipe.kind]
-    size, wanted = int(getattr(config, field, 0)), getattr(recipe, setting)
-    if size not in (0, wanted):
+    size, recipe_size = int(getattr(config, field, 0)), getattr(recipe, setting)
+    if size not in (0, recipe_size):
         raise ValueError(
-            f"{group}{setting} = {wanted}, but the model has {part} of {size} already. Set {group}{setting}={size}"
+            f"{group}{setting} = {recipe_size}, but the model has {part} of {size} already. Set {group}{setting}={size}"
         )
 
 

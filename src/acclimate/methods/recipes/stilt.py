@@ -36,18 +36,18 @@ class Intermediate:
                 f"of the run. Leave one of them out"
             )
 
-    def on(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
+    def change(self, target: finetune.FinetuneRecipe) -> finetune.FinetuneRecipe:
         """Return the target's settings, changed by these."""
-        stated = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
-        planned = {name: stated.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in stated}
-        if "steps" in planned:
-            stated["epochs"] = 0.0
-        elif stated.get("epochs"):
-            planned["steps"] = Plan().steps
-            stated |= target.besides["epochs"]
-        if stated.get("choose") == "last":
-            stated["averaged"] = 1
-        return replace(target, **stated, plan=replace(target.plan, **planned))
+        changes = {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        plan_changes = {name: changes.pop(name) for name in ("steps", "batch", "rate", "warmup") if name in changes}
+        if "steps" in plan_changes:
+            changes["epochs"] = 0.0
+        elif changes.get("epochs"):
+            plan_changes["steps"] = Plan().steps
+            changes |= target.besides["epochs"]
+        if changes.get("choose") == "last":
+            changes["averaged"] = 1
+        return replace(target, **changes, plan=replace(target.plan, **plan_changes))
 
 
 @dataclass(frozen=True)
