@@ -195,7 +195,7 @@ def test_where_the_record_of_a_model_cannot_be_reached_the_user_states_the_colum
         ValueError, match=r"ada/salts: there is no such folder .* its race\.json, .* is not in the cache.* state --text"
     ):
         asking_of("ada/salts")
-    assert asking_of("ada/salts", stated=True) == Asking()
+    assert asking_of("ada/salts", own_columns=True) == Asking()
 
 
 def test_a_misspelt_folder_is_asked_of_the_hub_once_and_not_again_and_again(tmp_path, monkeypatch):

@@ -255,9 +255,9 @@ def write_record(path: Path, value: Any, *, of: str = "") -> None:
     """
     record = {"sha256": "", **(value if isinstance(value, dict) else {"values": value})}
     content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    rest = content.removeprefix(_BEFORE_HASH)
+    body = content.removeprefix(_BEFORE_HASH)
     assert content.startswith(_BEFORE_HASH + b'"'), "an entry of the value is called sha256"
-    write_bytes(path, _BEFORE_HASH + _hash_of_record(path, rest, of) + rest)
+    write_bytes(path, _BEFORE_HASH + _hash_of_record(path, body, of) + body)
 
 
 def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
@@ -279,9 +279,9 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
     return record["values"] if [*record] == ["values"] else record
 
 
-def _hash_of_record(path: Path, rest: bytes, of: str) -> bytes:
-    """Return the hash of a record as bytes. rest: what comes after it in the file"""
-    return sha256_of_bytes(f"{path.name}\n{of}\n".encode() + _BEFORE_HASH + rest).encode()
+def _hash_of_record(path: Path, body: bytes, of: str) -> bytes:
+    """Return the hash of a record as bytes. body: what comes after it in the file"""
+    return sha256_of_bytes(f"{path.name}\n{of}\n".encode() + _BEFORE_HASH + body).encode()
 
 
 def _after(way_out: str) -> str:
@@ -475,8 +475,8 @@ def hold(directory: Path) -> Iterator[None]:
     if place in _held:
         yield
         return
-    if taken := next((above for above in (place, *place.parents) if above.is_file()), None):
-        raise NotADirectoryError(f"--out {directory}: {taken.name} is a file. Choose another --out")
+    if obstacle := next((above for above in (place, *place.parents) if above.is_file()), None):
+        raise NotADirectoryError(f"--out {directory}: {obstacle.name} is a file. Choose another --out")
     created = [above for above in (place, *place.parents) if not above.exists()]
     path, holder = place / LOCK, place / HOLDER
     new = not path.exists()

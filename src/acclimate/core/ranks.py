@@ -130,7 +130,7 @@ def _live(store: Any, pause: float) -> None:
     counted, not seconds: all processes may have been stopped together.
     """
     keys = {number: f"acclimate lives {number}" for number in range(world())}
-    seen, missed = dict.fromkeys(keys, b""), dict.fromkeys(keys, 0)
+    signs, missed = dict.fromkeys(keys, b""), dict.fromkeys(keys, 0)
     beat = 0
     try:
         while not _ended.wait(pause):
@@ -138,8 +138,8 @@ def _live(store: Any, pause: float) -> None:
             store.set(keys[rank()], str(beat))
             for number, key in keys.items():
                 sign = store.get(key) if store.check([key]) else b""
-                missed[number] = missed[number] + 1 if sign == seen[number] != _ENDED else 0
-                seen[number] = sign
+                missed[number] = missed[number] + 1 if sign == signs[number] != _ENDED else 0
+                signs[number] = sign
             _heard[0] += 1
             if lost := [number for number in keys if missed[number] >= BEATS]:
                 _end_without([number for number in keys if number not in lost], lost)

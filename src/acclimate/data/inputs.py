@@ -228,13 +228,13 @@ class _Making:
         methods that adapt on the task's texts train on it; and a document that would be held out at one in HELD_OUT
         but is not at one in `one_in`, because the domain's text may hold the same document out.
         """
-        seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
+        task_texts = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
         def trains(document: Document) -> bool:
             return not _held(document, HELD_OUT)
 
         def measures(document: Document) -> bool:
-            return _held(document, one_in) and normalised_words(document.text) not in seen
+            return _held(document, one_in) and normalised_words(document.text) not in task_texts
 
         self._check_some(name, source, trains)
         training = self._kept(name, name, source, trains, one_in)
@@ -286,9 +286,9 @@ class _Counts:
     empty: int
     leaked: int
 
-    def left_out(self, kept: int) -> str:
-        """Return why only `kept` documents are left, as the end of a sentence."""
-        unmeasured = self.documents - self.empty - self.leaked - kept
+    def left_out(self, number: int) -> str:
+        """Return why no more than this number of documents are left, as the end of a sentence."""
+        unmeasured = self.documents - self.empty - self.leaked - number
         sentence = f"{self.leaked:,} that hold a dev or test text were left out"
         sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
         return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."

@@ -178,14 +178,16 @@ class Page:
 
     def as_text(self, width: int = 0) -> str:
         """Return the page for a terminal, as `page` does."""
-        said = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
-        shown = [each for each in self.sections if each.rows or each.lines or each.items or each.parts]
-        return page(self.title, [Section("", lines=tuple(filter(None, said))), *shown], width)
+        lines = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
+        sections = [
+            section for section in self.sections if section.rows or section.lines or section.items or section.parts
+        ]
+        return page(self.title, [Section("", lines=tuple(filter(None, lines))), *sections], width)
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
-        made = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
-        return made.translate(VISIBLE)
+        html = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
+        return html.translate(VISIBLE)
 
     def write(self, path: Path) -> tuple[Path, ...]:
         """Write the HTML page and the sheets beside it, each whole or not at all, and return their paths."""
@@ -250,7 +252,7 @@ def fact_text(value: Fact) -> str:
 
 def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
     """Return the templates of this folder. finalize escapes each value; without it they are escaped as HTML."""
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=finalize is None,
         finalize=finalize,
@@ -259,9 +261,9 @@ def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"fact": fact_text, "short": beginning, "drawn": lambda figure: Markup(figure.svg)}
-    made.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _of_numbers}
-    return made
+    environment.filters |= {"fact": fact_text, "short": beginning, "drawn": lambda figure: Markup(figure.svg)}
+    environment.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _of_numbers}
+    return environment
 
 
 # How a terminal shows a section
@@ -274,7 +276,7 @@ def _on_terminal(section: Section, width: int) -> Iterator[str]:
     yield from wrapped(escaped(section.title), width)
     if section.rows:
         yield from _table(section, width)
-    items = [f"{each.level}: {each.text} {each.beside}" if isinstance(each, Item) else each for each in section.items]
+    items = [f"{item.level}: {item.text} {item.beside}" if isinstance(item, Item) else item for item in section.items]
     for sentence in (*section.lines, *items[: section.most], *_left_out(section)):
         first, *others = wrapped(escaped(sentence), width - 2 * len(INDENT)) or [""]
         yield f"{INDENT}{first}".rstrip()
@@ -356,9 +358,13 @@ def _with_minus(text: str) -> str:
 
 def _identified(sections: Sequence[Section]) -> list[Section]:
     """Return the sections, each with an id that no other has."""
-    found: dict[str, Section] = {}
+    sections_by_id: dict[str, Section] = {}
     for section in sections:
         name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
-        free = next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in found)
-        found[free] = replace(section, id=free)
-    return list(found.values())
+        free = next(
+            candidate
+            for candidate in chain([name], (f"{name}-{n}" for n in count(2)))
+            if candidate not in sections_by_id
+        )
+        sections_by_id[free] = replace(section, id=free)
+    return list(sections_by_id.values())

@@ -325,8 +325,8 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError(
             f"datasets: two of them are called '{twice[0]}'. Name each once, and rename a file of that name"
         )
-    if taken := [name for name in names if name in (BASELINE, MORE)]:
-        raise ValueError(f"datasets: '{taken[0]}' is what a column of the table is called. Rename the file")
+    if clashes := [name for name in names if name in (BASELINE, MORE)]:
+        raise ValueError(f"datasets: '{clashes[0]}' is what a column of the table is called. Rename the file")
 
 
 def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
@@ -395,9 +395,9 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
         yield Section(title, heads, tuple(rows), lines, lead=lead, look="heat sticky")
 
 
-def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) -> page.TableCell:
+def _shaded(key: Key, has_results: bool, contrast: Contrast | None, largest: float) -> page.TableCell:
     if contrast is None:
-        return page.TableCell("failed" if there else "-", look="plain")
+        return page.TableCell("failed" if has_results else "-", look="plain")
     _, first, target = key
     gain = contrast.comparison.difference
     way = "better" if gain > 0 else "worse" if gain < 0 else "even"
@@ -422,8 +422,8 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
     )
     pairs = {key: contrast for key, contrast in contrasts.items() if key[1] not in (key[2], MORE)}
     counts = []
-    for said, words in {"better": "score higher than", "worse": "score lower than"}.items():
-        names = [f"{first} → {target}" for (_, first, target), contrast in pairs.items() if contrast.said == said]
+    for verdict, words in {"better": "score higher than", "worse": "score lower than"}.items():
+        names = [f"{first} → {target}" for (_, first, target), contrast in pairs.items() if contrast.said == verdict]
         if names:
             which = f": {listed(names)}" if len(names) <= NAMED else ""
             counts.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")

@@ -252,10 +252,12 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
         offsets = np.asarray(encoded["offset_mapping"][number], dtype=np.int64).reshape(-1, 2)
         word = _first_pieces(text, offsets)
         for window, centre in windows(len(pieces), room):
-            kept = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
-            kept[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[centre]
+            window_words = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
+            window_words[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[
+                centre
+            ]
             ids.append(np.concatenate([before, pieces[window], after]))
-            words.append(kept)
+            words.append(window_words)
             of.append(number)
             counts.append(len(text))
             edges.append((centre.start == 0, centre.stop == len(pieces)))

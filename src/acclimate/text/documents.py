@@ -381,7 +381,7 @@ def _arrow(path: Path) -> Iterator[tuple[list[str], Iterator[Any]]]:
 def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
 
-    taken = 0
+    size = 0
     for batch in batches:
         try:
             rows = batch.to_pylist()
@@ -391,8 +391,8 @@ def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[di
             raise ValueError(
                 f"{named(path)}: a value in it is out of range ({error}). Write it anew as text"
             ) from error
-        taken += batch.nbytes
-        check_size(path, taken, limits)
+        size += batch.nbytes
+        check_size(path, size, limits)
         yield from rows
 
 

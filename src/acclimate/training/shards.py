@@ -291,11 +291,11 @@ def hooked(hooks: Hooks) -> Iterator[None]:
     """In the block, give modules these hooks, not their present ones, so that gates of an earlier pass work again."""
 
     def put(hooks: Hooks) -> None:
-        for module, kept in hooks:
-            for name, values in kept.items():
+        for module, attributes in hooks:
+            for name, values in attributes.items():
                 setattr(module, name, values)
 
-    present = [(module, {name: getattr(module, name) for name in kept}) for module, kept in hooks]
+    present = [(module, {name: getattr(module, name) for name in attributes}) for module, attributes in hooks]
     put(hooks)
     try:
         yield

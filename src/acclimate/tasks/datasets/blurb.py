@@ -181,8 +181,8 @@ def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> Exam
         yield from ebm_sentences(corpus, "test", overlaps=overlaps)
         return
     rows = list(ebm_sentences(corpus, "train", overlaps=overlaps))
-    rest, back = held_back(rows, len({row.group for row in rows if isinstance(row, Example)}) // 5)
-    yield from rest if split == "train" else back
+    train_rows, back = held_back(rows, len({row.group for row in rows if isinstance(row, Example)}) // 5)
+    yield from train_rows if split == "train" else back
 
 
 PICO = Dataset(

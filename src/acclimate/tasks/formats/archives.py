@@ -156,11 +156,11 @@ class _Members:
         return b"".join(parts)
 
 
-def _check_ratio(path: Path, taken: int, packed: int, limits: ArchiveLimits) -> None:
-    if taken > max(limits.grace, limits.ratio * packed):
+def _check_ratio(path: Path, size: int, packed: int, limits: ArchiveLimits) -> None:
+    if size > max(limits.grace, limits.ratio * packed):
         _refuse(
             path,
-            f"unpacks to {taken // max(packed, 1):,} times its size, as a decompression bomb does (text: 3 to 20 "
+            f"unpacks to {size // max(packed, 1):,} times its size, as a decompression bomb does (text: 3 to 20 "
             f"times). If it is what it should be, unpack it yourself",
         )
 

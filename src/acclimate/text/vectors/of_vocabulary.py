@@ -80,10 +80,10 @@ def vocabulary_vectors(
         regularised_V &= ~unseen_V
         counts["mostly unseen"] = int(unseen_V.sum())
     if not regularised_V.any():
-        seen = " that is mostly of n-grams in its words" if unseen == "drop" else ""
+        condition = " that is mostly of n-grams in its words" if unseen == "drop" else ""
         raise ValueError(
             f"none of the {len(pieces):,} pieces of the model's vocabulary that are words or parts of one has a "
-            f"vector{seen}. Give vectors of the same language, or train them on more text"
+            f"vector{condition}. Give vectors of the same language, or train them on more text"
         )
     vectors_VF = np.zeros((size, vectors.dim), np.float32)
     vectors_VF[pieces] = vectors_found
