@@ -224,9 +224,11 @@ def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, 
     whole = predict(loaded, source)
     sizes = []
     monkeypatch.setattr(predicting, "CHUNK", 7)
-    of_chunk = predicting._of_chunk
+    of_chunk = predicting._predict_chunk
     monkeypatch.setattr(
-        predicting, "_of_chunk", lambda one, chunk, watch: (sizes.append(len(chunk)), of_chunk(one, chunk, watch))[1]
+        predicting,
+        "_predict_chunk",
+        lambda one, chunk, watch: (sizes.append(len(chunk)), of_chunk(one, chunk, watch))[1],
     )
     in_chunks = predict(loaded, source)
     assert sizes == [7, 7, 7, 7, 2]

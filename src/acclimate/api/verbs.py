@@ -72,7 +72,7 @@ class KeywordError(TypeError):
     """A keyword is none of the verb, or has a value of another type than it takes."""
 
 
-def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def _shorten_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Return the verb, whose errors that a user can mend name keywords in place of options, and lose the traceback of
     what lies within it.
 
@@ -95,10 +95,10 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
             return verb(*arguments, **named)
         except (ValueError, KeywordError, OSError, HeldError, ImportError) as error:
             error.args = tuple(
-                _in_python(argument, keywords) if isinstance(argument, str) else argument for argument in error.args
+                _name_keywords(argument, keywords) if isinstance(argument, str) else argument for argument in error.args
             )
             if isinstance(error, ImportError):
-                error.msg = _in_python(str(error.msg), keywords)
+                error.msg = _name_keywords(str(error.msg), keywords)
             if os.environ.get("ACCLIMATE_TRACEBACK"):
                 raise
             raise error.with_traceback(None) from None
@@ -116,7 +116,7 @@ def _wanted(annotation: str, value: Any) -> str:
     return "" if right else description
 
 
-def _in_python(message: str, keywords: Collection[str]) -> str:
+def _name_keywords(message: str, keywords: Collection[str]) -> str:
     """Return the message with the keyword of the verb for each of its options: `max_tokens` for `--max-tokens`. What a
     message says of Python already stands in place of what it says of the command line; whole commands stay.
     """
@@ -131,7 +131,7 @@ def _in_python(message: str, keywords: Collection[str]) -> str:
     return OPTION.sub(keyword, message)
 
 
-@_in_short
+@_shorten_errors
 def race(
     task: Any,
     *,
@@ -272,7 +272,7 @@ def race(
     return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
 
 
-@_in_short
+@_shorten_errors
 def evaluate(
     model: Any = None,
     task: Any = None,
@@ -331,7 +331,7 @@ def evaluate(
     return race(**arguments, contestants=(), **settings)
 
 
-@_in_short
+@_shorten_errors
 def doctor(
     task: Any,
     *,
@@ -394,7 +394,7 @@ def doctor(
         return examined(labelled, raw, model=start, **planned, watch=outlet)
 
 
-@_in_short
+@_shorten_errors
 def adapt(
     method: str,
     *,
@@ -437,7 +437,7 @@ def adapt(
         return adapted(method, method_recipe, place, separated=separated, watch=outlet)
 
 
-@_in_short
+@_shorten_errors
 def predict(
     model: str | PathLike[str] | Study,
     file: Any,
@@ -497,7 +497,7 @@ def predict(
         return predict_file(directory, rows, out, **options, watch=watch)
 
 
-@_in_short
+@_shorten_errors
 def ship(
     run: str | PathLike[str] | Study,
     to: str | Path,
@@ -536,7 +536,7 @@ def ship(
     return shipment
 
 
-@_in_short
+@_shorten_errors
 def report(run: str | Path) -> Study:
     """Write page and tables of a finished race or study again, and return it.
 

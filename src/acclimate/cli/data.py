@@ -182,7 +182,7 @@ def retrieve(
     """
     from acclimate.core import ranks
     from acclimate.data import retrieve
-    from acclimate.data.retrieve import for_files
+    from acclimate.data.retrieve import retrieve_for_files
 
     settings = _options(session.parameters)
     with session.watched() as watch:
@@ -196,7 +196,7 @@ def retrieve(
             assert corpus is not None  # _queries
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
             arguments: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
-            retrieval = for_files(labelled, corpus, out, chosen, **arguments)
+            retrieval = retrieve_for_files(labelled, corpus, out, chosen, **arguments)
     session.say(retrieval.as_text())
     session.say(f"Documents: {retrieval.corpus.path}\nWhich query found which: {retrieval.selection.path}")
 

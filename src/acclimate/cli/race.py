@@ -89,10 +89,10 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
     with session.watched() as watch:
         counts = count_catalogue(catalogue, folder, watch=watch)
     if session.parameters["json"]:
-        session.give({"in_order": counts.in_order, **asdict(counts)})
+        session.give({"in_order": counts.matches_paper, **asdict(counts)})
     else:
         session.say(counts.as_text())
-    if not counts.in_order:
+    if not counts.matches_paper:
         raise typer.Exit(1)
 
 
@@ -316,7 +316,7 @@ def evaluate(
     _race(session, recipe, None, task=labelled, models=(session.model_or_embedded(model),), **inputs)
 
 
-def _of_this_version(parameters: Mapping[str, Any]) -> None:
+def _check_version(parameters: Mapping[str, Any]) -> None:
     from acclimate.jobs.job import check_format
 
     check_directory(parameters)
@@ -324,7 +324,7 @@ def _of_this_version(parameters: Mapping[str, Any]) -> None:
     check_ended(parameters)
 
 
-@verb(check=_of_this_version)
+@verb(check=_check_version)
 def report(session: Session, run: options.RunDirectory, json: options.JsonOption = False) -> None:
     """Write page and tables of a finished race or study again, and print the tables."""
     from acclimate.jobs.lock import check_outcomes

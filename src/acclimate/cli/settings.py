@@ -177,7 +177,7 @@ def made() -> dict[str, Any]:
     names = {
         name: {"class": recipe.__name__, "about": classes[recipe.__name__]["about"]} for name, recipe in recipes.items()
     }
-    classes[EVALUATION] = _of_one_model(classes[RaceRecipe.__name__], RaceRecipe.methods)
+    classes[EVALUATION] = _one_model_settings(classes[RaceRecipe.__name__], RaceRecipe.methods)
     of_one = {"class": EVALUATION, "about": classes[EVALUATION]["about"]}
     names = {"race": names["race"], "evaluate": of_one, **names}
     for name, method in METHODS.items():
@@ -191,7 +191,7 @@ def made() -> dict[str, Any]:
     return {"names": names, "classes": classes}
 
 
-def _of_one_model(race: Mapping[str, Any], methods: Mapping[str, Method]) -> dict[str, Any]:
+def _one_model_settings(race: Mapping[str, Any], methods: Mapping[str, Method]) -> dict[str, Any]:
     """Return the settings of a race that mean something to `evaluate`, and why it has none of the others."""
     adapting = {method.group(contestant) for method in methods.values() for contestant in method.contestants}
     refused = dict.fromkeys((*sorted(adapting), "retrieval", "pretrain", "adapt_seeds"), "evaluate adapts no model")

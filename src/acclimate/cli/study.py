@@ -28,7 +28,7 @@ PAPERS, RUNS = "The papers' studies", "A study that runs or has run"
 study = typer.Typer(help="Repeat the papers' studies on your data; look at a study's state.", no_args_is_help=True)
 
 
-def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
+def _task_command(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes one labelled task."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
@@ -51,7 +51,7 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
     return command
 
 
-def _on_models(named: Study, out: Path) -> Callable[..., None]:
+def _models_command(named: Study, out: Path) -> Callable[..., None]:
     """Return the command of a study that takes models, and datasets by its settings."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
@@ -68,7 +68,7 @@ def _on_models(named: Study, out: Path) -> Callable[..., None]:
     return command
 
 
-def _on_texts(named: Study, out: Path) -> Callable[..., None]:
+def _texts_command(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes raw texts alone, and datasets by its settings."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
@@ -108,7 +108,7 @@ def _run(session: Session, named: Study, **inputs: Any) -> None:
     session.status = FAILED if outcome.failed else 0
 
 
-SHAPES = {"task": _on_a_task, "models": _on_models, "texts": _on_texts}
+SHAPES = {"task": _task_command, "models": _models_command, "texts": _texts_command}
 for paper_study in STUDIES.values():
     study.command(
         paper_study.name,

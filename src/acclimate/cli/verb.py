@@ -158,7 +158,7 @@ def verb(
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
                 check_tracker(arguments.get("track"))
-                arguments = _as_files(arguments)
+                arguments = _replace_datasets(arguments)
                 if check is not None:
                     check(arguments)
                 if arguments.get("model") != SCRATCH or not _pretrains(function):
@@ -185,16 +185,16 @@ def _parameters(function: Callable[..., None], settings: object, groups: Sequenc
     _, *own_parameters = inspect.signature(function).parameters.values()
     for parameter in own_parameters:
         if parameter.name in inline:
-            parameters += _of_group(inline[parameter.name])
+            parameters += _group_parameters(inline[parameter.name])
         else:
             parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
     more = [*groups, *([RECIPE] if settings else [])]
     if settings and LISTED not in hints:
         more.append(ASSIGNMENTS)
-    return [*parameters, *(parameter for group in more for parameter in _of_group(group))]
+    return [*parameters, *(parameter for group in more for parameter in _group_parameters(group))]
 
 
-def _of_group(group: Group) -> list[inspect.Parameter]:
+def _group_parameters(group: Group) -> list[inspect.Parameter]:
     return [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in group.items()
@@ -214,7 +214,7 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     return arguments
 
 
-def _as_files(parameters: dict[str, Any]) -> dict[str, Any]:
+def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed with files in place of datasets of the hub and of saved datasets."""
     if not parameters.keys() & {"task", "corpus", "general"}:
         return parameters

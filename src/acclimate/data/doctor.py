@@ -476,7 +476,7 @@ def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict
     return ids | {scan.facts.name: frozenset().union(*scan.leaks.leaking.values()) for scan in scans}
 
 
-def after_removal(examination: Examination, labelled: Labelled) -> Examination:
+def note_removal(examination: Examination, labelled: Labelled) -> Examination:
     """Return the examination after `removed`, which returned `labelled`: the advice to remove rows becomes a note that
     they were removed, and the dev texts in train are counted again.
     """

@@ -13,7 +13,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.doctor import after_removal, check_model, examine, folded_splits, removed
+from acclimate.data.doctor import check_model, examine, folded_splits, note_removal, removed
 from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
@@ -109,7 +109,7 @@ def made_ready(
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
     if leaks == "drop":
         labelled = removed(labelled, examination)
-        examination = after_removal(examination, labelled)
+        examination = note_removal(examination, labelled)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
     if (learnt := check_model(model, task.hashes)) is not None:
         examination = replace(examination, findings=(learnt, *examination.findings))

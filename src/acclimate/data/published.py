@@ -214,7 +214,7 @@ class CatalogueCounts:
     notes: tuple[tuple[str, str], ...]
 
     @property
-    def in_order(self) -> bool:
+    def matches_paper(self) -> bool:
         """True if every row was read, and every count is the paper's or differs for a known reason."""
         return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
 

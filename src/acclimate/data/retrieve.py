@@ -144,7 +144,7 @@ def retrieve(
         seed=split_seed,
     )
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
-        return for_files(
+        return retrieve_for_files(
             labelled,
             Path(corpus),
             Path(out),
@@ -156,7 +156,7 @@ def retrieve(
         )
 
 
-def for_files(
+def retrieve_for_files(
     files: LabelledFiles,
     corpus: Path,
     out: Path,

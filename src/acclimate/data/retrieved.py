@@ -94,7 +94,7 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
     with_hits = np.flatnonzero(selection.counts())
     examples = []
     for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
-        documents, ranks, scores = selection.of(query)
+        documents, ranks, scores = selection.documents_for(query)
         [document] = corpus.take(documents[:1])
         name, text = selection.query(query)
         terms = [[word, round(part, 3)] for word, part in index.explain(text, int(documents[0]))]
@@ -139,7 +139,7 @@ def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIn
     queries = []
     for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
         name, text = selection.query(query)
-        numbers, ranks, scores = (values[:RETRIEVED_SHOWN].tolist() for values in selection.of(query))
+        numbers, ranks, scores = (values[:RETRIEVED_SHOWN].tolist() for values in selection.documents_for(query))
         documents = zip(corpus.take(numbers), numbers, ranks, scores, strict=True)
         retrieved = [
             DocumentShown(document.id, document.source, document.text, rank, score, index.explain(text, number))

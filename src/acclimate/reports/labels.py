@@ -47,7 +47,7 @@ class Confusion:
         return max(round(sum(row)) for row in self.counts)
 
 
-def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+def label_scores(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
     """Return the F1 of every gold label for two contestants, by falling support, then by name."""
     support = Counter(label for labels in untouched[0].gold for label in classes(labels))
     order = sorted(support, key=lambda label: (-support[label], label))
@@ -55,7 +55,7 @@ def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[L
     return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
 
 
-def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+def type_scores(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
     """Return the same for tags: F1 of every type of entity, or of each tag over words if the metric counts words.
 
     support: number of such entities or words in the test set.

@@ -147,7 +147,7 @@ def progress_page(
         status = Status((), None, 1)
     else:
         status = status_of(run)
-    count, every = len(status.of("done")), len(status.standings)
+    count, every = len(status.jobs_in("done")), len(status.standings)
     time_left = "time left: unknown until a job of each kind has ended"
     if seconds_left is not None:
         time_left = f"the race ends in {duration(seconds_left)} at the latest"
@@ -160,17 +160,21 @@ def progress_page(
         "written": clock,
         "this session": duration(now - begun),
         "done": count,
-        "running": len(status.of("running")),
-        "waiting": len(status.of("waiting")),
-        "failed": len(status.of("failed")),
+        "running": len(status.jobs_in("running")),
+        "waiting": len(status.jobs_in("waiting")),
+        "failed": len(status.jobs_in("failed")),
     }
     plan = (
-        _section("Done", [*reversed(status.of("done"))], "What has ended, the last of the plan first.", fold="open"),
-        _section("Waiting", status.of("waiting"), "What is planned so far; a search plans more later.", fold="closed"),
+        _section(
+            "Done", [*reversed(status.jobs_in("done"))], "What has ended, the last of the plan first.", fold="open"
+        ),
+        _section(
+            "Waiting", status.jobs_in("waiting"), "What is planned so far; a search plans more later.", fold="closed"
+        ),
     )
     sections = [
-        _section("Running", status.of("running"), "What runs now, how far it is and since when."),
-        _section("Failed", status.of("failed"), "What failed, and why. The same command tries it again."),
+        _section("Running", status.jobs_in("running"), "What runs now, how far it is and since when."),
+        _section("Failed", status.jobs_in("failed"), "What failed, and why. The same command tries it again."),
         Section("The plan", parts=tuple(section for section in plan if section.rows)),
     ]
     sections = [section for section in sections if section.rows or section.parts]

@@ -206,7 +206,7 @@ def page(title: str, sections: Sequence[Section], width: int = 0) -> str:
     width = width or min(WIDTH, max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns))
     lines = wrapped(escaped(title), width)
     for section in sections:
-        lines += _on_terminal(section, width)
+        lines += _terminal_lines(section, width)
     return "\n".join(lines) + "\n"
 
 
@@ -262,14 +262,14 @@ def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"fact": fact_text, "short": beginning, "drawn": lambda figure: Markup(figure.svg)}
-    environment.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _of_numbers}
+    environment.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _number_columns}
     return environment
 
 
 # How a terminal shows a section
 
 
-def _on_terminal(section: Section, width: int) -> Iterator[str]:
+def _terminal_lines(section: Section, width: int) -> Iterator[str]:
     if section.fold:
         return
     yield ""
@@ -282,7 +282,7 @@ def _on_terminal(section: Section, width: int) -> Iterator[str]:
         yield f"{INDENT}{first}".rstrip()
         yield from (f"{2 * INDENT}{line}" for line in others)
     for part in section.parts:
-        yield from _on_terminal(part, width)
+        yield from _terminal_lines(part, width)
 
 
 def _left_out(section: Section) -> Iterator[str]:
@@ -301,7 +301,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _table(section: Section, width: int) -> list[str]:
     table = Table(box=None, padding=(0, len(INDENT), 0, 0), pad_edge=False, show_header=True)
-    for name, numbers in zip(section.columns, _of_numbers(section), strict=True):
+    for name, numbers in zip(section.columns, _number_columns(section), strict=True):
         table.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
     for row in section.rows[: section.most]:
         table.add_row(*(Text(beginning(escaped(str(cell)), LONGEST_CELL)) for cell in row))
@@ -318,7 +318,7 @@ def _console(width: int) -> Console:
 # How a table sorts, and how HTML shows its cells
 
 
-def _of_numbers(section: Section) -> list[bool]:
+def _number_columns(section: Section) -> list[bool]:
     """Return for each column True if all its cells are numbers, absent or empty."""
     return [all(_sorts(cell) is not None for cell in column) for column in zip(*section.rows, strict=True)] or [
         False for _ in section.columns
@@ -341,7 +341,7 @@ def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
 
 def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
     """Return the rows that are shown: each cell as a TableCell, and True if its column is one of numbers."""
-    numbers = _of_numbers(section)
+    numbers = _number_columns(section)
     return [
         [
             (cell if isinstance(cell, TableCell) else TableCell(cell), flag)

@@ -56,7 +56,7 @@ def render_baseline(
         "metadata": Markup(_metadata(score, task, license, language).to_yaml()),
         "files": markdown.fenced("acclimate predict . new.csv --out labels.csv", "shell"),
         "loading": markdown.fenced(_code(task, paired=paired), "python"),
-        "scikit_learn": markdown.fenced(_in_scikit_learn(str(code)), "python") if code else "",
+        "scikit_learn": markdown.fenced(_scikit_learn_code(str(code)), "python") if code else "",
         "commands": markdown.fenced("\n".join(commands), "shell"),
         "license": license,
     }
@@ -102,7 +102,7 @@ def _code(task: Prepared, *, paired: bool) -> str:
     return "\n".join(lines)
 
 
-def _in_scikit_learn(code: str) -> str:
+def _scikit_learn_code(code: str) -> str:
     """Return the code of the model with its imports."""
     imports = sorted(f"from sklearn.{place} import {name}" for name, place in PLACES.items() if f"{name}(" in code)
     return "\n".join([*imports, f"model = {code}", "model.fit(texts, labels)  # of the training rows"])

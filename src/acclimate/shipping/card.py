@@ -27,7 +27,7 @@ from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict, without
 from acclimate.reports import table
-from acclimate.reports.labels import LabelScore, per_label, per_type
+from acclimate.reports.labels import LabelScore, label_scores, type_scores
 from acclimate.reports.page import Fact, templates
 from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
@@ -194,7 +194,7 @@ def card_of(shipment: Shipment) -> Card:
     report = report_of(outcome)
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
-    others = _without(outcome, leaked, len(score.ids))
+    others = _drop_leaked(outcome, leaked, len(score.ids))
     base, origin = origin_of(run, shipment.source, outcome, score)
     examination = facts.examination
     return Card(
@@ -267,13 +267,13 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     if task.kind in ("score", "span") or not by_contestant[table.UNTOUCHED]:  # without a fine-tuning
         return {}
     if task.kind == "tokens":
-        return {"per_label": per_type(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
-    labels = per_label(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
+        return {"per_label": type_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
+    labels = label_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
     tested_labels = {label.label for label in labels}
     return {"per_label": labels, "unseen": [label for label in task.labels if label not in tested_labels]}
 
 
-def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
+def _drop_leaked(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
     """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
     return without(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
 
@@ -330,8 +330,8 @@ def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
     values = {
         "card": card,
-        "general": table.beside([row.contestant for row in card.rows], card.general_losses),
-        "forgetting": table.MEANING + table.over_adaptations(max(row.score.adaptations for row in card.rows)),
+        "general": table.general_loss_column([row.contestant for row in card.rows], card.general_losses),
+        "forgetting": table.MEANING + table.adaptations_note(max(row.score.adaptations for row in card.rows)),
         "metadata": Markup(metadata(card).to_yaml()),
         "loading": markdown.fenced(code_to_load(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),

@@ -66,7 +66,7 @@ from acclimate.shipping.texts import (
 )
 from acclimate.shipping.writers import NAMED, Predicted, check_columns, check_out, written
 from acclimate.tasks.metrics import RANKS
-from acclimate.tasks.rows import SPANS, by_word, encode_rows
+from acclimate.tasks.rows import SPANS, encode_rows, word_values
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import Scheme, converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
@@ -152,10 +152,12 @@ class Predictor:
         other = scheme is not None and self.asking.labels and self.asking.labels != self.labels
         index = {label: place for place, label in enumerate(self.labels)}
         predictions = []
-        for example, tags, places_w in zip(examples, predicted, by_word(np.arange(len(outputs_NC)), rows), strict=True):
+        for example, tags, places_w in zip(
+            examples, predicted, word_values(np.arange(len(outputs_NC)), rows), strict=True
+        ):
             assert isinstance(tags, tuple)
             has_place_w = places_w != -1
-            found_wC = self._of_words(outputs_NC[places_w[has_place_w]])
+            found_wC = self._word_probabilities(outputs_NC[places_w[has_place_w]])
             codes = [index[tag] for tag, has_place in zip(tags, has_place_w, strict=True) if has_place]
             of_words = np.ones(len(tags))
             of_words[has_place_w] = found_wC[np.arange(len(codes)), codes]
@@ -165,7 +167,7 @@ class Predictor:
             )
         return predictions
 
-    def _of_words(self, outputs_wC: np.ndarray) -> np.ndarray:
+    def _word_probabilities(self, outputs_wC: np.ndarray) -> np.ndarray:
         """(w, C) the probability of each tag of each word of a sentence."""
         crf = crf_of(self.model)
         if crf is None or not len(outputs_wC):
@@ -343,7 +345,7 @@ def predict(
     else:
         texts = texts_of_rows(rows, asking, predictor.kind, mentions=mentions)
     chunks = chunked(_usable(texts, skipped=None))
-    return [prediction for chunk in chunks for prediction in _of_chunk(predictor, chunk, watch)]
+    return [prediction for chunk in chunks for prediction in _predict_chunk(predictor, chunk, watch)]
 
 
 def predict_file(
@@ -393,7 +395,7 @@ def predict_file(
         pairs = (
             one
             for chunk in chunked(_usable(read(), skipped=skipped), watch)
-            for one in zip(chunk, _of_chunk(predictor, chunk, unwatched), strict=True)
+            for one in zip(chunk, _predict_chunk(predictor, chunk, unwatched), strict=True)
         )
         rows = written(
             pairs,
@@ -421,7 +423,7 @@ class Skipped:
             self.first.append(row)
 
 
-def _of_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
+def _predict_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
     predictions = predictor.predict([text.example for text in chunk], watch=watch)
     return [
         _placed(one, text.source_text) if text.source_text else one

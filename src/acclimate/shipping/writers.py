@@ -160,17 +160,19 @@ def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str
 def _flat(row: dict[str, Any], kind: Kind, labels: Sequence[str]) -> dict[str, Any]:
     """Return the row with a column for the probability of each label."""
     probabilities = row.pop("probabilities", {})
-    return row | {_of(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")}
+    return row | {
+        _probability_column(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")
+    }
 
 
-def _of(label: str) -> str:
+def _probability_column(label: str) -> str:
     return f"probability of {label}"
 
 
 def _columns(kind: Kind, labels: Sequence[str], first: str, keep: Sequence[str]) -> list[str]:
     columns = {
-        "sequence": ["predicted", "probability", *map(_of, labels)],
-        "multilabel": ["predicted", *map(_of, labels)],
+        "sequence": ["predicted", "probability", *map(_probability_column, labels)],
+        "multilabel": ["predicted", *map(_probability_column, labels)],
         "score": ["predicted"],
         "tokens": ["words", "predicted", "probability", "entities"],
         "span": ["predicted", "probability", "answers"],

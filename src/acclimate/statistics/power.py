@@ -269,10 +269,10 @@ def probed(
     shares_2n = [jackknife(statistics_of(probe, metric), metric.value)[1] for probe in (score, reference)]
     among = float((shares_2n[0] - shares_2n[1]).var(ddof=1))
     size = len(score.gold) if items is None else items
-    return of_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)
+    return design_from_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)
 
 
-def of_items(
+def design_from_items(
     among: float,
     items: int,
     seeds: int,

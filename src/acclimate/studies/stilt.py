@@ -312,7 +312,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
         parts = {}
         for target, ids in ids_by_target.items() if recipe.leaks == "drop" else ():
             part = f"without-{settings.digest(sorted(ids))[:12]}"  # the same folder for the same rows
-            parts[target] = prepared_file(_without(dataset, ids, target), where / part)
+            parts[target] = prepared_file(_drop_rows(dataset, ids, target), where / part)
         leaking = {target: len(ids) for target, ids in ids_by_target.items()}
         members.append(Member(dataset.name, kind, task, leaking, parts, (*dataset.cautions, *dataset.notes)))
     return members, absent
@@ -340,7 +340,7 @@ def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
     )
 
 
-def _without(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
+def _drop_rows(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
     """Return the dataset without these training rows; a class that only they have becomes an untaught one."""
     train = tuple(row for row in dataset.splits["train"] if row.id not in ids)
     if not train:

@@ -48,7 +48,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
-from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, interval_text, over_adaptations
+from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
@@ -453,7 +453,7 @@ def _losses(
             ]
             for name, firsts in first_stages.items()
         }
-        meant = meaning + over_adaptations(recipe.adapt_seeds or recipe.seeds)
+        meant = meaning + adaptations_note(recipe.adapt_seeds or recipe.seeds)
         columns.append(HeldOutLosses(f"{heading}{suffix}", meant, (untouched, before), after))
     return tuple(columns)
 

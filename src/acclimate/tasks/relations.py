@@ -42,7 +42,7 @@ class MentionPairs:
     names: tuple[str, str]
     overlapping: str
 
-    def among(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
+    def pair_mentions(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
         """Yield each pair once, in the order in which the mentions begin."""
         ordered = sorted(mentions, key=lambda mention: (mention.start, mention.end))
         for at, one in enumerate(ordered):
@@ -88,7 +88,7 @@ def relation_examples(
         spans = sentences(document.text, [(mention.start, mention.end) for mention in document.mentions])
         for start, end in spans:
             inside = [mention for mention in document.mentions if start <= mention.start and mention.end <= end]
-            for one, other in pairs.among(inside):
+            for one, other in pairs.pair_mentions(inside):
                 text, places = _encoded(
                     document.text[start:end],
                     ((one.start - start, one.end - start), (other.start - start, other.end - start)),

@@ -262,7 +262,7 @@ def check_file(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"{named(path)}: there is no such file{_beside(path)}") from None
+        raise ValueError(f"{named(path)}: there is no such file{_nearest_name(path)}") from None
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:  # NUL in a name
@@ -292,7 +292,7 @@ def _unreadable(path: Path, error: OSError) -> ValueError:
     return ValueError(f"{named(path)}: cannot be read ({error.strerror}). Check where it points and who may read it")
 
 
-def _beside(path: Path) -> str:
+def _nearest_name(path: Path) -> str:
     """Return the nearest name in the same folder, as the end of a sentence."""
     try:
         names = [file.name for file in path.parent.iterdir()]

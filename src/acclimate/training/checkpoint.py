@@ -124,10 +124,10 @@ def spent(directory: Path) -> Cost:
     seconds = float(_clock(directory).get("seconds", 0.0))
     trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
     second = spent(directory / AGAIN) if (directory / AGAIN).is_dir() else Cost()
-    return trained + before(directory) + second
+    return trained + cost_before(directory) + second
 
 
-def before(directory: Path) -> Cost:
+def cost_before(directory: Path) -> Cost:
     """Return the cost of what a method computed in `directory` before the first step."""
     return Cost(**files.read_record(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 

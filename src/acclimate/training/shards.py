@@ -272,11 +272,11 @@ def _recomputing_forward(layer: nn.Module, within: Callable[[], AbstractContextM
             return checkpoint(forward, *arguments, use_reentrant=False, **named)
         hooks = hooks_of(layer)
 
-        def under_hooks(*inputs: Any, **named: Any) -> Any:
+        def call_hooked(*inputs: Any, **named: Any) -> Any:
             with hooked(hooks), within():
                 return forward(*inputs, **named)
 
-        return checkpoint(under_hooks, *arguments, use_reentrant=False, **named)
+        return checkpoint(call_hooked, *arguments, use_reentrant=False, **named)
 
     return run
 

@@ -170,7 +170,7 @@ def _best(
         hits = index.search([texts[place] for place in pending], depth, threads=threads)
         short = []
         for number, place in enumerate(pending):
-            documents, scores = hits.of(number)
+            documents, scores = hits.documents_for(number)
             indices = np.flatnonzero(~skipped[documents])[:k]
             best[place] = documents[indices].astype(np.int64), scores[indices], len(documents) > 0
             if len(indices) < k and len(documents) == depth < most:
@@ -263,7 +263,7 @@ class Selection:
         row = self._queries.slice(number, 1).to_pylist()[0]
         return row["id"], row["text"]
 
-    def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def documents_for(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return documents (int64), ranks and scores of what a query retrieved, best first.
 
         The ranks have gaps where documents were dropped because they resemble others.

@@ -70,7 +70,7 @@ def vocabulary_vectors(
     regularised_V = np.array([not reason for reason in reasons])
     pieces = np.flatnonzero(regularised_V)
     looked_up = [texts[piece] for piece in pieces]
-    vectors_found, has_vector = vectors.of(looked_up)
+    vectors_found, has_vector = vectors.look_up(looked_up)
     unseen_V = np.zeros(size, bool)
     unseen_V[pieces] = has_vector & vectors.mostly_unseen(looked_up)
     counts = {reason: reasons.count(reason) for reason in sorted(set(reasons) - {""})}

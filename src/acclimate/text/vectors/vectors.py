@@ -1,6 +1,6 @@
 """Word vectors with n-grams (fastText): open them, train them, or continue to train them on other text.
 
-    vectors, found = open_vectors(Path("wiki.en.bin")).of(["naloxone", "hypotension"])
+    vectors, found = open_vectors(Path("wiki.en.bin")).look_up(["naloxone", "hypotension"])
     train_vectors(lambda: texts, Path("domain.bin"), Skipgram(lower=True), start=Path("wiki.en.bin"))
 
 Bojanowski, Grave, Joulin and Mikolov (2017), Enriching word vectors with subword information. A word's vector is the
@@ -78,7 +78,7 @@ class Vectors:
             header = file.header
             self.shortest, self.longest, self.buckets = header.shortest, header.longest, header.buckets
 
-    def of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n, dim) float32, the mean of each word's rows, and (n,) bool, False if it has none (zeros)."""
         vectors, has_vector = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
         begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
