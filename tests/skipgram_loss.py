@@ -32,7 +32,7 @@ def skipgram_loss(path: Path, texts: Iterable[str], among: Mapping[str, int], se
             f"{list(among)[:5]} are fewer than two words that occur, and negatives need two. Give more words"
         )
     words = list(among)
-    vectors, _ = Vectors(file).of(words)
+    vectors, _ = Vectors(file).look_up(words)
     outputs = file.output_rows(np.array([file.index[word] for word in words]))
     total, pairs = 0.0, 0
     for piece in _pieces(texts, words, np.array(list(among.values()), float), settings):

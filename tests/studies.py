@@ -38,8 +38,8 @@ from acclimate.races.outcome import (
 from acclimate.races.race import against_untouched
 from acclimate.races.report import RACE, RaceReport, search_remark
 from acclimate.races.verdict import leakage_of, verdict
-from acclimate.reports.labels import confusion, mean_predictions, per_label
-from acclimate.reports.table import HEADING, MEANING, beside
+from acclimate.reports.labels import confusion, label_scores, mean_predictions
+from acclimate.reports.table import HEADING, MEANING, general_loss_column
 from acclimate.studies import stilt
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.task import Kind
@@ -156,7 +156,7 @@ def raced(
             encoder=name not in baselines,
         )
 
-    losses = beside(names, facts.general_losses)
+    losses = general_loss_column(names, facts.general_losses)
     return Outcome(
         "race",
         title,
@@ -243,7 +243,7 @@ def report_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Rac
         verdict=verdict(outcome),
         remarks=[search_remark([SearchRecord("", "docstrings", tuple(search))], {})],
         alerts=["A copy of 3 training texts stands in dev."],
-        labels=per_label(by_contestant["untouched"], by_contestant["DAPT"]),
+        labels=label_scores(by_contestant["untouched"], by_contestant["DAPT"]),
         confusions=[confusion(side) for side in by_contestant.values()],
         leakage=leakage_of(examined.leaks, outcome, examined.leaked["test"]),
     )

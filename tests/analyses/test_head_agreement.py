@@ -108,4 +108,4 @@ def test_limits_count_to_the_upper_share():
 
 
 def test_chance_is_a_mean_and_what_holds_95_percent():
-    assert Chance.of(torch.arange(1001.0)) == Chance(500.0, 25.0, 975.0)
+    assert Chance.from_draws(torch.arange(1001.0)) == Chance(500.0, 25.0, 975.0)

@@ -71,7 +71,7 @@ def test_a_head_that_hands_nothing_on_is_the_least_important_one_in_every_domain
     most, least = analysis.listed()
     assert least.rows[0] == ("layer 1, head 2", "0.00 (0.609)", "0.00 (0.609)")
     assert len(most.rows) == len(least.rows) == 2
-    assert analysis.by_rank()[-1] == (0, 1)
+    assert analysis.heads_by_rank()[-1] == (0, 1)
 
 
 def test_nothing_that_happens_by_chance_is_shared_by_domains(model, sources):
@@ -130,9 +130,9 @@ def test_shares_of_protected_heads_stand_beside_those_of_noise():
 
 def test_a_protected_head_under_the_mean_is_counted_as_one():
     first = made_by_hand().domains[0]
-    assert first.below("layer") == 0
-    assert first.below("model") == pytest.approx(1 / 3)  # layer 2, head 2: 0.25 of a mean of 2
-    assert Domain("b", "", 2, 9, *[np.zeros((1, 2))] * 2, np.zeros((2, 1, 2))).below("layer") is None
+    assert first.share_below_mean("layer") == 0
+    assert first.share_below_mean("model") == pytest.approx(1 / 3)  # layer 2, head 2: 0.25 of a mean of 2
+    assert Domain("b", "", 2, 9, *[np.zeros((1, 2))] * 2, np.zeros((2, 1, 2))).share_below_mean("layer") is None
 
 
 def test_the_terminal_has_every_figure_beside_its_chance(analysis):

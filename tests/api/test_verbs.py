@@ -17,7 +17,7 @@ import pytest
 
 import acclimate
 import toys
-from acclimate.api.verbs import _in_python
+from acclimate.api.verbs import _name_keywords
 from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
@@ -229,8 +229,8 @@ def test_paths_values_and_whole_commands_stay_as_they_are():
         "Make it with `acclimate data prepare a.csv --dev b.csv --kind tokens`",
         "Make one: acclimate data retrieve train.csv --corpus TEXTS --text body",
     ):
-        assert _in_python(stays, {"dev", "text", "kind", "corpus"}) == stays
-    said = _in_python(
+        assert _name_keywords(stays, {"dev", "text", "kind", "corpus"}) == stays
+    said = _name_keywords(
         "Run acclimate data prepare --dev b. Or state --kind tokens, --max-tokens 64 (--dev).",
         {"kind", "max_tokens", "dev"},
     )

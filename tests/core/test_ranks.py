@@ -66,9 +66,9 @@ def test_an_environment_that_states_half_of_a_group_is_refused(environment, said
 def test_more_processes_than_gpus_are_refused_and_a_cpu_that_is_asked_for_is_taken(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert not ranks._on_gpus()  # the tests ask for a CPU
+    assert not ranks._uses_gpus()  # the tests ask for a CPU
     monkeypatch.delenv("ACCLIMATE_DEVICE")
-    assert ranks._on_gpus()
+    assert ranks._uses_gpus()
     told = {"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     for name, value in told.items():
         monkeypatch.setenv(name, value)

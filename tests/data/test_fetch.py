@@ -160,7 +160,7 @@ def test_what_is_there_is_checked_and_kept(server, tmp_path):
     packed = tmp_path / "toy" / "train.tsv.gz"
     packed.write_bytes(gzip.compress(CONTENT))
     done = fetch([dataset(listed(f"{server}/file"))], tmp_path, schemes=("http",))
-    assert (done.new, done.kept, Files.asked) == ((), ("toy/train.tsv",), [])
+    assert (done.new, done.present, Files.asked) == ((), ("toy/train.tsv",), [])
     assert done.as_text().splitlines()[-1] == "Toy: not there: dev.tsv, test.tsv. Ask its authors."
     packed.write_bytes(gzip.compress(CONTENT[:-1]))
     with pytest.raises(ValueError, match=r"train\.tsv\.gz: has 0*[\d,]+ bytes, where what was published has"):
@@ -176,7 +176,7 @@ def test_a_copy_is_checked_and_taken_with_files_that_may_not_be_fetched(tmp_path
     done = copy([dataset(listed("https://example.org/train.tsv"))], source, to)
     assert sorted(each.name for each in (to / "toy").iterdir()) == ["test.tsv", "train.tsv.gz"]
     assert (set(done.new), done.unchecked) == ({"toy/train.tsv", "toy/test.tsv"}, ("toy/test.tsv",))
-    assert set(copy([dataset(listed("https://example.org/train.tsv"))], source, to).kept) == set(done.new)
+    assert set(copy([dataset(listed("https://example.org/train.tsv"))], source, to).present) == set(done.new)
 
 
 def test_two_copies_at_once_leave_whole_files_and_folders(tmp_path, monkeypatch):
@@ -215,7 +215,7 @@ def test_a_copy_in_an_archive_is_checked_by_what_is_in_it_and_a_folder_is_taken_
     toy = dataset(listed("https://example.org/train.tsv"))
     assert set(copy([toy], source, to).new) == {"toy/train.tsv", "toy/test.tsv"}
     assert (to / "toy" / "test.tsv" / "part").read_text() == "local\tO\n"
-    assert set(copy([toy], source, to).kept) == {"toy/train.tsv", "toy/test.tsv"}
+    assert set(copy([toy], source, to).present) == {"toy/train.tsv", "toy/test.tsv"}
     with zipfile.ZipFile(to / "toy" / "train.tsv.zip", "w") as archive:
         archive.writestr("train.tsv", CONTENT[::-1])
     with pytest.raises(ValueError, match=r"train\.tsv\.zip: its SHA-256 is"):

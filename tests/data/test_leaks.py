@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.types import Example
-from acclimate.data.doctor import after_removal, check_copies, examine, removed
+from acclimate.data.doctor import check_copies, examine, note_removal, removed
 from acclimate.data.examination import Examination
 from acclimate.data.leaks import Sealed, SourceLeaks, copies, found_in_rows
 from made_up_tasks import examples, labelled, one_word_changed, text
@@ -266,7 +266,7 @@ def test_after_removal_nothing_advises_it_and_what_was_done_is_said():
     parts = splits(train=train, dev=[replace(test[2], id="in dev")])
     given = labelled(parts["train"], parts["dev"], parts["test"])
     before = examine(given)
-    after = after_removal(before, removed(given, before))
+    after = note_removal(before, removed(given, before))
     assert (before.dropped, after.dropped) == (False, True)
     assert "--leaks drop" in before.as_text()
     assert "--leaks drop" not in after.as_text()
@@ -286,7 +286,7 @@ def test_after_removal_the_dev_texts_in_train_are_counted_again():
     both = [replace(test[n], id=f"both {n}", text=f"{test[n].text} {dev[n].text}") for n in range(2)]
     given = labelled([*examples("train", 60), *both, replace(dev[2], id="dev alone")], dev, test)
     before = examine(given)
-    after = after_removal(before, removed(given, before))
+    after = note_removal(before, removed(given, before))
     told = [[each.what for each in found.findings if "choices made by dev" in each.what] for found in (before, after)]
     assert [text[0].partition(" (")[0] for text in told] == ["3 of the 20 dev texts", "1 of the 20 dev texts"]
 

@@ -46,7 +46,7 @@ def test_equal_counts_and_those_that_differ_for_a_known_reason_are_in_order(fold
         ("dev", 1, 2, "known"),
         ("test", 1, 1, "equal"),
     ]
-    assert found.in_order
+    assert found.matches_paper
     text = found.as_text()
     assert "Toy      BIO   mentions  dev        1      2  known: the table is wrong" in text
     assert text.endswith(
@@ -59,7 +59,7 @@ def test_a_reason_holds_for_its_own_count_only(folder):
     (folder / "toy" / "dev.tsv").write_text("a\tB-X\n\n" * 3)
     found = count_catalogue("toys", folder)
     assert [each.verdict for each in found.counts] == ["equal", "wrong", "equal"]
-    assert not found.in_order
+    assert not found.matches_paper
     assert "DIFFERS, and no reason is known" in found.as_text()
 
 
@@ -80,10 +80,10 @@ def test_rejected_rows_and_missing_files_are_told(folder):
     (folder / "toy" / "test.tsv").write_text("a\tB-X\n\nword\n")
     found = count_catalogue("toys", folder)
     assert [rejected.place for _, rejected in found.rejected] == ["test.tsv:3"]
-    assert not found.in_order
+    assert not found.matches_paper
     (folder / "toy" / "test.tsv").unlink()
     found = count_catalogue("toys", folder)
-    assert not found.in_order
+    assert not found.matches_paper
     assert "Not read: Toy: " in found.as_text()
     assert "Ask its authors" in found.as_text()
 
@@ -96,7 +96,7 @@ def test_a_dev_that_the_paper_has_not_counts_with_train(folder, monkeypatch):
     assert [(each.split, each.stated, each.found) for each in found.counts] == [
         ("train", 2, 2), ("dev", None, 1), ("test", 1, 1)
     ]  # fmt: skip
-    assert found.in_order
+    assert found.matches_paper
     assert "Toy: Dev is drawn." in found.as_text()
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_catalogue_and_no_folder_of_one_is_named(tmp_path):
 @pytest.mark.skipif(not DATA.exists(), reason="the datasets are not there")
 def test_every_count_of_table_3_is_reached_or_explained():
     found = count_catalogue("blurb", DATA)
-    assert found.in_order, found.as_text()
+    assert found.matches_paper, found.as_text()
     assert len(found.counts) == 39
     different = {(each.dataset, each.split) for each in found.counts if each.verdict == "known"}
     assert different == {

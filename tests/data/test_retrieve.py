@@ -114,9 +114,9 @@ def test_every_query_gets_k_clean_documents_and_they_are_the_best(retrieved, cor
     ).mask(copies=True)
     hits = index.search([row.text for row in splits["train"]], len(corpus))
     for query in range(len(splits["train"])):
-        best = [number for number in hits.of(query)[0].tolist() if not mask[number]][:12]
-        assert done.selection.of(query)[0].tolist() == best
-        assert done.selection.of(query)[1].tolist() == list(range(1, 13))
+        best = [number for number in hits.documents_for(query)[0].tolist() if not mask[number]][:12]
+        assert done.selection.documents_for(query)[0].tolist() == best
+        assert done.selection.documents_for(query)[1].tolist() == list(range(1, 13))
 
 
 def test_what_is_left_out_is_counted(retrieved, corpus):

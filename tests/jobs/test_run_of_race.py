@@ -42,6 +42,6 @@ def test_a_race_of_two_processes_is_that_of_one(toy_inputs: Path, tmp_path: Path
     assert here == there
     for place in ("here", "there"):
         status = status_of(tmp_path / place)
-        assert status.of("diverged")
-        assert all("rate 1e+30" in job.label for job in status.of("diverged"))
-        assert status.of("failed") == status.of("waiting") == []
+        assert status.jobs_in("diverged")
+        assert all("rate 1e+30" in job.label for job in status.jobs_in("diverged"))
+        assert status.jobs_in("failed") == status.jobs_in("waiting") == []

@@ -47,7 +47,7 @@ def test_done_failed_and_waiting_are_told_and_why(tmp_path):
     run = tmp_path / "run"
     study_in(run, tmp_path / "way")
     status = status_of(run)
-    assert [len(status.of(state)) for state in ("done", "running", "failed", "waiting")] == [2, 0, 1, 2]
+    assert [len(status.jobs_in(state)) for state in ("done", "running", "failed", "waiting")] == [2, 0, 1, 2]
     text = status.as_text()
     assert text.startswith("5 jobs: 2 done, 0 running, 1 failed, 2 waiting")
     assert "failed  mend: [Errno 2] No such file" in text
@@ -94,11 +94,11 @@ def test_what_runs_is_told_and_a_mark_of_the_dead_is_not(tmp_path):
     status = status_of(run)
     way.touch()
     doing.join()
-    [standing] = status.of("running")
+    [standing] = status.jobs_in("running")
     assert standing.label == "wait"
     assert standing.detail.startswith("1 of 2 steps, since ")
-    assert [each.label for each in status.of("waiting")] == ["job 1"]
-    assert status_of(run).of("running") == []
+    assert [each.label for each in status.jobs_in("waiting")] == ["job 1"]
+    assert status_of(run).jobs_in("running") == []
 
 
 def test_studies_in_folders_are_told_together_and_no_study_is_refused(tmp_path):

@@ -151,13 +151,13 @@ def test_new_words_begin_at_their_vectors_in_the_models_space(recipe, place, tmp
     # "card" is an entry, but no word of the texts, and "a", like other letters, is none
     shared = sorted((entries[word], word) for word in PLAIN if len(word) > 1)
     assert report["shared_words"] == len(shared)
-    inputs = torch.from_numpy(vectors.of([word for _, word in shared])[0]).double()
+    inputs = torch.from_numpy(vectors.look_up([word for _, word in shared])[0]).double()
     inputs = torch.hstack([inputs, torch.ones(len(inputs), 1)])
     embedded = model.get_input_embeddings().weight.detach()
     way = torch.linalg.lstsq(inputs, embedded[[number for number, _ in shared]].double()).solution
     texts = [word["text"] for word in report["words"]]
     assert report["mostly_unseen"] == vectors.mostly_unseen(texts).sum()
-    asked = torch.from_numpy(vectors.of(texts)[0]).double()
+    asked = torch.from_numpy(vectors.look_up(texts)[0]).double()
     expected = (torch.hstack([asked, torch.ones(len(asked), 1)]) @ way).float()
     found = load_masked_language_model(done.path).get_input_embeddings().weight[report["words"][0]["id"] :]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -210,7 +210,7 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         for module in ("finetune", "recipes.finetune"):
             monkeypatch.setattr(f"acclimate.methods.{module}.constant_on_dev", lambda task, examples=None: -1.0)
         monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
-        monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
+        monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
         seen = {}
 
         def watch(told, seen=seen):

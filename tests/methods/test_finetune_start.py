@@ -246,7 +246,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     task = toy_task("sequence")
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
     monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")  # whose answers are made up too
-    monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
+    monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
     monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
@@ -287,7 +287,7 @@ def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeyp
 
     monkeypatch.setattr(Tuning, "look", look)
     monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
-    monkeypatch.setattr(finetune, "by_far", lambda task, examples, looks: False)
+    monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
     done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path)
     kept = load_finetuned(done.path).state_dict()
     for name, value in weights[1].items():

@@ -142,7 +142,9 @@ def test_vectors_can_be_taken_as_they_are_or_gone_on_with(recipe, tmp_path):
     assert read_log(tmp_path / "given") == read_log(tmp_path / "one")
     tapter.adapt(replace(short, vectors=str(trained)), tmp_path / "on")
     words = ["artery", "moon"]
-    before, after = (open_vectors(path).of(words)[0] for path in (trained, tmp_path / "on" / "vectors" / "vectors.bin"))
+    before, after = (
+        open_vectors(path).look_up(words)[0] for path in (trained, tmp_path / "on" / "vectors" / "vectors.bin")
+    )
     assert np.abs(before - after).max() > 1e-3
 
 

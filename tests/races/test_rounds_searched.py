@@ -89,9 +89,9 @@ def test_a_fine_tuning_that_fails_stops_no_other_and_its_contestant_is_out(tmp_p
     assert ended.failed == {"TAPT": "fine-tune TAPT, rate 2e-05, seed 0: no memory"}
     assert [candidate.contestant for candidate in ended.search.finalists] == ["untouched"]
     status = status_of(tmp_path)
-    assert len(status.of("done")) == 2 * 3 - 1 + 1
-    assert {standing.detail for standing in status.of("failed")} == {"no memory"}
-    assert status.of("waiting") == []
+    assert len(status.jobs_in("done")) == 2 * 3 - 1 + 1
+    assert {standing.detail for standing in status.jobs_in("failed")} == {"no memory"}
+    assert status.jobs_in("waiting") == []
 
 
 def test_where_the_untouched_model_fails_there_is_nothing_to_compare_with(tmp_path):
@@ -103,7 +103,7 @@ def test_a_fine_tuning_that_diverges_has_lost_and_not_failed(tmp_path):
     ended = searched(tmp_path, 1e-5, 10.0)
     assert [candidate.setting.name for candidate in ended.search.finalists] == ["rate 1e-05"] * 2
     status = status_of(tmp_path)
-    assert [len(status.of(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 2, 0, 0]
+    assert [len(status.jobs_in(state)) for state in ("done", "diverged", "failed", "waiting")] == [4, 2, 0, 0]
 
 
 def test_a_contestant_that_diverges_with_every_setting_is_named_with_the_reason(tmp_path):

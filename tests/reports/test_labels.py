@@ -7,7 +7,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 import studies
 from acclimate.core.types import Score
-from acclimate.reports.labels import confusion, mean_predictions, per_label, per_type
+from acclimate.reports.labels import confusion, label_scores, mean_predictions, type_scores
 
 
 def scores_of(field: list[Score], contestant: str) -> list[Score]:
@@ -16,7 +16,7 @@ def scores_of(field: list[Score], contestant: str) -> list[Score]:
 
 def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
     dapt = scores_of(field, "DAPT")
-    found = per_label(scores_of(field, "untouched"), dapt)
+    found = label_scores(scores_of(field, "untouched"), dapt)
     labels = [label.label for label in found]
     expected = sum(f1_score(score.gold, score.predicted, labels=labels, average=None) for score in dapt) / len(dapt)
     assert [label.contestant for label in found] == pytest.approx(list(expected))
@@ -26,7 +26,7 @@ def test_label_scores_are_those_of_scikit_learn(field: list[Score]) -> None:
 
 def test_label_scores_of_rows_with_several_labels_are_those_of_scikit_learn() -> None:
     scores = studies.of_several("untouched", level=1.0)
-    found = per_label(scores, scores)
+    found = label_scores(scores, scores)
     labels = [label.label for label in found]
     matrix = MultiLabelBinarizer(classes=labels).fit([labels])
     sides = [[matrix.transform(side) for side in (score.gold, score.predicted)] for score in scores]
@@ -42,7 +42,7 @@ def test_confusions_are_those_of_scikit_learn_as_the_mean_over_seeds(field: list
     expected = [confusion_matrix(score.gold, score.predicted, labels=list(found.labels)) for score in scores]
     assert np.array(found.counts) == pytest.approx(np.mean(expected, axis=0))
     assert found.pooled == 0
-    assert list(found.labels) == [label.label for label in per_label(scores, scores)]
+    assert list(found.labels) == [label.label for label in label_scores(scores, scores)]
 
 
 def test_rare_labels_are_pooled_and_every_item_stays(field: list[Score]) -> None:
@@ -95,7 +95,7 @@ def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds() -
         )
         for one in scores
     ]
-    found = per_type(scores[:1], scores)
+    found = type_scores(scores[:1], scores)
     assert [(each.label, each.support) for each in found] == [("a", 2), ("b", 1)]
     for each in found:
         assert each.untouched == pytest.approx(reports[0][each.label]["f1-score"])
@@ -104,7 +104,7 @@ def test_types_of_entities_are_scored_as_seqeval_does_as_the_mean_over_seeds() -
 
 def test_tags_that_are_judged_word_by_word_are_scored_as_scikit_learn_does() -> None:
     score = of_tags([("B-a", "O", "O", "B-b"), ("O", "O"), ("B-b",)], "word_accuracy")
-    found = per_type([score], [score])
+    found = type_scores([score], [score])
     gold, predicted = ([tag for row in side for tag in row] for side in (score.gold, score.predicted))
     names = [each.label for each in found]
     assert [(each.label, each.support) for each in found] == [("O", 3), ("B-a", 2), ("B-b", 1), ("I-a", 1)]

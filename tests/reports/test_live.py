@@ -113,6 +113,6 @@ def test_pages_stand_so_far_apart_that_writing_takes_less_than_a_hundredth(tmp_p
 
 def test_with_a_budget_the_page_says_when_the_race_ends(tmp_path):
     page = tmp_path / "report.html"
-    with live.live_page("Race", tmp_path, page, print, left=lambda: 960.0) as watch:
+    with live.live_page("Race", tmp_path, page, print, seconds_left=lambda: 960.0) as watch:
         watch(STEP)
         assert "the race ends in 16 min at the latest" in page.read_text()

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from acclimate.reports.table import GeneralLoss, beside, chance_text
+from acclimate.reports.table import GeneralLoss, chance_text, general_loss_column
 from acclimate.statistics.significance import Comparison
 
 
@@ -15,13 +15,13 @@ def test_the_probability_of_improvement_has_its_interval() -> None:
 
 
 def test_the_first_is_what_the_others_adapted_and_who_was_not_measured_has_none():
-    found = beside(["untouched", "TAPT", "TF-IDF"], {"TAPT": (3.0, 3.5)})
+    found = general_loss_column(["untouched", "TAPT", "TF-IDF"], {"TAPT": (3.0, 3.5)})
     assert found == {"untouched": GeneralLoss(3.0), "TAPT": GeneralLoss(3.5, 0.5), "TF-IDF": GeneralLoss()}
     assert list(map(str, found.values())) == ["3.00", "3.50 (+0.50)", "-"]
 
 
 def test_a_first_that_was_adapted_itself_has_a_difference_too():
-    found = beside(["K = 5", "K = 50"], {"K = 5": (3.0, 3.1), "K = 50": (3.0, 2.9)})
+    found = general_loss_column(["K = 5", "K = 50"], {"K = 5": (3.0, 3.1), "K = 50": (3.0, 2.9)})
     assert [found[name].difference for name in ("K = 5", "K = 50")] == pytest.approx([0.1, -0.1])
 
 
@@ -31,4 +31,4 @@ def test_less_is_told_with_its_sign_and_nothing_never_as_minus_zero():
 
 
 def test_where_nothing_was_measured_there_is_no_column():
-    assert beside(["untouched", "TAPT"], {}) == {}
+    assert general_loss_column(["untouched", "TAPT"], {}) == {}

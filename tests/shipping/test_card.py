@@ -156,7 +156,7 @@ def made_up(**changes) -> Card:
         sizes={"train": 1_200, "dev": 100, "test": 60},
         commands=["acclimate race /home/ada/train.csv --label '```\n# x'"],
         versions={"torch": "2.13.0"},
-        given={"seeds": 3},
+        settings={"seeds": 3},
     )
     return replace(card, **changes)
 

@@ -195,7 +195,7 @@ def test_where_the_record_of_a_model_cannot_be_reached_the_user_states_the_colum
         ValueError, match=r"ada/salts: there is no such folder .* its race\.json, .* is not in the cache.* state --text"
     ):
         asking_of("ada/salts")
-    assert asking_of("ada/salts", stated=True) == Asking()
+    assert asking_of("ada/salts", own_columns=True) == Asking()
 
 
 def test_a_misspelt_folder_is_asked_of_the_hub_once_and_not_again_and_again(tmp_path, monkeypatch):
@@ -224,9 +224,11 @@ def test_memory_and_pieces_are_those_of_a_chunk_and_the_order_is_the_files(run, 
     whole = predict(loaded, source)
     sizes = []
     monkeypatch.setattr(predicting, "CHUNK", 7)
-    of_chunk = predicting._of_chunk
+    of_chunk = predicting._predict_chunk
     monkeypatch.setattr(
-        predicting, "_of_chunk", lambda one, chunk, watch: (sizes.append(len(chunk)), of_chunk(one, chunk, watch))[1]
+        predicting,
+        "_predict_chunk",
+        lambda one, chunk, watch: (sizes.append(len(chunk)), of_chunk(one, chunk, watch))[1],
     )
     in_chunks = predict(loaded, source)
     assert sizes == [7, 7, 7, 7, 2]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from acclimate.statistics.folds import by_rows, components_of_folds, components_of_rows
+from acclimate.statistics.folds import components_of_folds, components_of_rows, row_interval
 from acclimate.statistics.variance import bounds, half_width, p_value
 from acclimate.tasks.metrics import METRICS
 
@@ -82,14 +82,16 @@ def test_any_metric_has_an_interval() -> None:
     repeats = [
         [label if generator.random() < 0.7 else "abc"[at % 3] for at, label in enumerate(gold)] for _ in range(3)
     ]
-    found = by_rows(gold, repeats, METRICS["macro_f1"], folds=5)
+    found = row_interval(gold, repeats, METRICS["macro_f1"], folds=5)
     assert found.mean == pytest.approx(np.mean([METRICS["macro_f1"].compute(gold, labels) for labels in repeats]))
     assert 0 < found.low < found.mean < found.high < 1
     assert found.caution == ""
-    assert "Repeats of the cross-validation: 1." in by_rows(gold, repeats[:1], METRICS["macro_f1"], folds=5).caution
+    assert (
+        "Repeats of the cross-validation: 1." in row_interval(gold, repeats[:1], METRICS["macro_f1"], folds=5).caution
+    )
     numbers = generator.normal(size=60).tolist()
     said = [[number + generator.normal(0, 0.5) for number in numbers] for _ in range(3)]
-    correlation = by_rows(numbers, said, METRICS["pearson"], folds=10)
+    correlation = row_interval(numbers, said, METRICS["pearson"], folds=10)
     assert correlation.low < correlation.mean < correlation.high < 1
     assert correlation.high - correlation.mean < correlation.mean - correlation.low
 
@@ -97,8 +99,8 @@ def test_any_metric_has_an_interval() -> None:
 def test_too_few_rows_or_folds_are_refused() -> None:
     accuracy = METRICS["accuracy"]
     with pytest.raises(ValueError, match="folds=5: take from 2 to 3, the number of rows"):
-        by_rows(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=5)
+        row_interval(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=5)
     with pytest.raises(ValueError, match="folds=1"):
-        by_rows(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=1)
+        row_interval(["a", "b", "a"], [["a", "b", "a"]], accuracy, folds=1)
     with pytest.raises(ValueError, match="no repeat"):
-        by_rows(["a", "b", "a"], [], accuracy, folds=2)
+        row_interval(["a", "b", "a"], [], accuracy, folds=2)

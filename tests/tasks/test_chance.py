@@ -7,7 +7,7 @@ import pytest
 
 from acclimate.core.types import Example
 from acclimate.methods.baselines import constant_on_dev
-from acclimate.tasks.chance import by_far, chance, guesses
+from acclimate.tasks.chance import chance, exceeds_chance, guesses
 from acclimate.tasks.metrics import metric_named
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -114,4 +114,4 @@ def test_what_knows_nearly_all_stands_out_by_far_and_what_knows_little_does_not(
     for knows, far in ((0.9, True), (0.0, False), (0.2, False)):
         gold, looks = labels(random, knows, 5)
         examples = [Example(str(at), "", label) for at, label in enumerate(gold)]
-        assert by_far(task_of("sequence", "macro_f1", examples), examples, looks) is far
+        assert exceeds_chance(task_of("sequence", "macro_f1", examples), examples, looks) is far

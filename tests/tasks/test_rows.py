@@ -17,12 +17,12 @@ from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import (
     EXAMPLE,
     both_texts,
-    by_word,
     encode_rows,
     encoded,
     places_of,
     read_at_places,
     with_labels,
+    word_values,
 )
 from acclimate.tasks.task import Task
 
@@ -121,7 +121,7 @@ def test_a_words_tag_stands_at_its_first_piece(pieces):
     assert batch.rows["words"].tolist() == [4, 1]
     assert batch.names == ["row 0", "row 1"]
     assert read_in_windows(batch) == 0
-    assert [values.tolist() for values in by_word(np.arange(13), batch)] == [[1, 5, 6, 8], [11]]
+    assert [values.tolist() for values in word_values(np.arange(13), batch)] == [[1, 5, 6, 8], [11]]
 
 
 @pytest.mark.parametrize("max_tokens", [3, 4, 7, 12, 23])
@@ -136,11 +136,11 @@ def test_every_word_of_a_long_sentence_stands_in_one_window(pieces, max_tokens):
     assert batch.lengths.max() <= max_tokens
     assert read_in_windows(batch) == (whole.lengths > max_tokens).sum()
     for name in ("tags", "word"):
-        both = [by_word(each.tokens[name], each) for each in (whole, batch)]
+        both = [word_values(each.tokens[name], each) for each in (whole, batch)]
         assert [values.tolist() for values in both[1]] == [values.tolist() for values in both[0]]
         assert np.count_nonzero(batch.tokens[name] != NONE) == sum(len(row.label) for row in rows)
-    assert [by_word(batch.ids, batch)[row].tolist() for row in range(20)] == [
-        values.tolist() for values in by_word(whole.ids, whole)
+    assert [word_values(batch.ids, batch)[row].tolist() for row in range(20)] == [
+        values.tolist() for values in word_values(whole.ids, whole)
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_word_of_which_nothing_is_left_has_no_tag_and_stays_counted(pieces):
     rows = tagged(("p \u200b \u00ad", ("B", "O", "B")), ("\u200b", ("O",)))
     batch = with_labels(encode_rows(rows, pieces, 16, "tokens"), rows, "tokens", ("B", "O"))
     assert batch.ids.tolist() == [2, 11, 3, 2, 3]
-    assert [values.tolist() for values in by_word(np.full(5, 7), batch)] == [[7, -1, -1], [-1]]
+    assert [values.tolist() for values in word_values(np.full(5, 7), batch)] == [[7, -1, -1], [-1]]
     assert batch.tokens["tags"].tolist() == [NONE, 0, NONE, NONE, NONE]
 
 

@@ -244,7 +244,7 @@ def _heads(
         model,
         ids_of(texts, tokenizer, longest),
         marks_of(tokenizer, model.config.vocab_size),
-        watch=lambda done: watch(Progress(stage, done, len(texts), "texts")),
+        watch=lambda count: watch(Progress(stage, count, len(texts), "texts")),
     )
     drawn = min(texts, key=lambda text: abs(len(text.split()) - EXAMPLE_WORDS))
     [ids] = ids_of([drawn], tokenizer, min(longest, EXAMPLE_TOKENS))

@@ -435,7 +435,7 @@ def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
     axes.figure.draw_without_rendering()
     pixel = axes.figure.dpi / 72
     at = [axes.transData.transform(place) for place in dots.values()]
-    taken = [Bbox.from_bounds(x - 4 * pixel, y - 4 * pixel, 8 * pixel, 8 * pixel) for x, y in at]
+    boxes = [Bbox.from_bounds(x - 4 * pixel, y - 4 * pixel, 8 * pixel, 8 * pixel) for x, y in at]
     line = {"arrowstyle": "-", "color": INK, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
     for word, place in dots.items():
         text = axes.annotate(word, place, (0, 0), textcoords="offset points", va="center", fontsize=9)
@@ -444,8 +444,8 @@ def _label_dots(axes: Any, dots: Mapping[str, tuple[float, float]]) -> None:
             side = "left" if across > 0 else "right" if across < 0 else "center"
             text.set(position=(across, up), horizontalalignment=side)
             box = text.get_window_extent()
-            if axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1) and not any(map(box.overlaps, taken)):
+            if axes.bbox.containsx(box.x0) and axes.bbox.containsx(box.x1) and not any(map(box.overlaps, boxes)):
                 break
-        taken.append(box)
+        boxes.append(box)
         if max(abs(across), abs(up)) > CLOSE:
             axes.annotate("", place, (across, up), textcoords="offset points", arrowprops=line).set_in_layout(False)

@@ -35,7 +35,7 @@ class Chance:
     high: float
 
     @classmethod
-    def of(cls, draws_N: Tensor) -> Chance:
+    def from_draws(cls, draws_N: Tensor) -> Chance:
         low, high = draws_N.double().quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
         return cls(float(draws_N.double().mean()), low, high)
 
@@ -75,10 +75,10 @@ def agreements(
     for view in VIEWS:
         seen_KLH = _seen(importance_KLH, view, how, over)
         others_K = correlate_others(seen_KLH)
-        shuffled_NK = correlate_others(_shuffled(seen_KLH, _among(view, over), seed))
+        shuffled_NK = correlate_others(_shuffled(seen_KLH, _scope(view, over), seed))
         halves = [float(correlate_others(_seen(halves_2LH, view, how, over))[0]) for halves_2LH in halves_K2LH]
         by_view[view] = [
-            Agreement(float(others), Chance.of(draws_N), alike)
+            Agreement(float(others), Chance.from_draws(draws_N), alike)
             for others, draws_N, alike in zip(others_K, shuffled_NK.T, halves, strict=True)
         ]
     return by_view
@@ -90,8 +90,8 @@ def noise_figures(domains: int, layers: int, heads: int, how: How, over: Over, *
     groups = normalised(values.reshape(-1, heads if over == "layer" else layers * heads), how)
     normalised_NKLH = groups.reshape(values.shape)
     return NoiseFigures(
-        Chance.of(correlate_others(normalised_NKLH)[:, 0]),
-        *(Chance.of(share_between(normalised_NKLH[:, 0], *limits)) for limits in (HEAVILY, MODERATELY)),
+        Chance.from_draws(correlate_others(normalised_NKLH)[:, 0]),
+        *(Chance.from_draws(share_between(normalised_NKLH[:, 0], *limits)) for limits in (HEAVILY, MODERATELY)),
     )
 
 
@@ -113,10 +113,10 @@ def _seen(importance_KLH: Tensor, view: View, how: How, over: Over) -> Tensor:
         return importance_KLH
     if view == "normalised":
         return torch.stack([normalised(each_LH, how, over=over) for each_LH in importance_KLH])
-    return torch.stack([normalised(each_LH, "rank", over=_among(view, over)) for each_LH in importance_KLH]) - 0.5
+    return torch.stack([normalised(each_LH, "rank", over=_scope(view, over)) for each_LH in importance_KLH]) - 0.5
 
 
-def _among(view: View, over: Over) -> Over:
+def _scope(view: View, over: Over) -> Over:
     """Return the heads among which a view's values are shuffled or ranked: those of a layer, or of the model."""
     if view == "normalised":
         return over

@@ -88,15 +88,15 @@ class Domain:
 
     def share(self, limits: tuple[float, float]) -> float:
         """Return the share of heads whose normalised importance is at least the first limit and under the second."""
-        return float(self._within(limits).mean())
+        return float(self._head_mask(limits).mean())
 
-    def below(self, over: Over) -> float | None:
+    def share_below_mean(self, over: Over) -> float | None:
         """Return the share of the heavily protected heads that is below the mean; None if none is protected."""
         mean = self.importance_LH.mean(axis=1 if over == "layer" else None, keepdims=True)
-        heavily = self._within(HEAVILY)
+        heavily = self._head_mask(HEAVILY)
         return float((self.importance_LH < mean)[heavily].mean()) if heavily.any() else None
 
-    def _within(self, limits: tuple[float, float]) -> np.ndarray:
+    def _head_mask(self, limits: tuple[float, float]) -> np.ndarray:
         return (self.normalised_LH >= limits[0]) & (self.normalised_LH < limits[1])
 
 
@@ -117,10 +117,10 @@ class ImportanceAnalysis:
         cosine, rank = self.agreements["normalised"], self.agreements["rank"]
         shuffled = np.mean([agreement.shuffled.mean for agreement in cosine])
         return (
-            f"Normalised importance has a cosine of {_between(agreement.others for agreement in cosine)} with other "
+            f"Normalised importance has a cosine of {_span_text(agreement.others for agreement in cosine)} with other "
             f"domains, and {shuffled:.2f} when shuffled. The rank correlation is "
-            f"{_between(agreement.others for agreement in rank)}, by chance 0, and between halves of a domain "
-            f"{_between(agreement.halves for agreement in rank)}."
+            f"{_span_text(agreement.others for agreement in rank)}, by chance 0, and between halves of a domain "
+            f"{_span_text(agreement.halves for agreement in rank)}."
         )
 
     def as_text(self) -> str:
@@ -197,7 +197,7 @@ class ImportanceAnalysis:
         """Return a line for each domain, and one for noise: the shares of heads that the soft mask holds back."""
         rows = []
         for domain in self.domains:
-            below = domain.below(self.over)
+            below = domain.share_below_mean(self.over)
             heavily, moderately = share(domain.share(HEAVILY)), share(domain.share(MODERATELY))
             rows.append((domain.name, heavily, moderately, "-" if below is None else share(below)))
         rows.append(("normal noise", _shares(self.noise.heavily), _shares(self.noise.moderately), "-"))
@@ -219,7 +219,7 @@ class ImportanceAnalysis:
 
     def listed(self) -> tuple[Section, Section]:
         """Return the heads that are the most important ones, and the least important ones, by their mean rank."""
-        order = self.by_rank()
+        order = self.heads_by_rank()
         listed = min(LISTED, len(order) // 2)
         columns = ("head", *(domain.name for domain in self.domains))
         meant = "Importance as a multiple of the mean over all heads, and normalised (in brackets)"
@@ -250,7 +250,7 @@ class ImportanceAnalysis:
                     for cell in (f"{domain.relative_LH[layer, head]:.2f}", f"{domain.normalised_LH[layer, head]:.3f}")
                 ),
             )
-            for layer, head in self.by_rank()
+            for layer, head in self.heads_by_rank()
         )
         columns = (name for domain in self.domains for name in (domain.name, f"{domain.name}, normalised"))
         return Section(
@@ -262,7 +262,7 @@ class ImportanceAnalysis:
             most=len(rows),
         )
 
-    def by_rank(self) -> list[tuple[int, int]]:
+    def heads_by_rank(self) -> list[tuple[int, int]]:
         """(layer, head) of all heads from 0, by falling mean over domains of the rank of their importance."""
         ranks = [domain.importance_LH.argsort(axis=None).argsort() for domain in self.domains]
         order = np.argsort(-np.mean(ranks, axis=0), kind="stable")
@@ -319,7 +319,7 @@ def _shares(chance: Chance) -> str:
     return f"{share(chance.mean)} ({share(chance.low)} to {share(chance.high)})"
 
 
-def _between(values: Iterator[float]) -> str:
+def _span_text(values: Iterator[float]) -> str:
     low, high = f"{min(figures := [*values]):.2f}", f"{max(figures):.2f}"
     return low if low == high else f"{low} to {high}"
 

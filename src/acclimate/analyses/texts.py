@@ -28,15 +28,15 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
     if size < 1:
         raise ValueError(f"{size} texts were asked for; ask for 1 or more")
     generator = random.Random(seed)
-    kept: list[tuple[int, str]] = []
+    sample: list[tuple[int, str]] = []
     for number, text in enumerate(read_texts(path, column=column)):
         if number < size:
-            kept.append((number, text))
+            sample.append((number, text))
         elif (place := generator.randrange(number + 1)) < size:
-            kept[place] = (number, text)
-    if not kept:
+            sample[place] = (number, text)
+    if not sample:
         raise ValueError(f"{path}: holds no text in '{column}'")
-    return [text for _, text in sorted(kept)]
+    return [text for _, text in sorted(sample)]
 
 
 def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:

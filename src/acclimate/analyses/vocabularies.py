@@ -107,7 +107,7 @@ class VocabulariesAnalysis:
     texts                what the texts are called; documents: how many there are
     held_out             number of them that were measured on, and that no vocabulary here was learnt from
     reference            the vocabulary that shared entries are counted of
-    terms, given         what was looked up, and whether a list of it was given
+    terms, own_terms     what was looked up, and whether a list of it was given
     """
 
     texts: str
@@ -116,7 +116,7 @@ class VocabulariesAnalysis:
     vocabularies: tuple[Vocabulary, ...]
     reference: str
     terms: tuple[Judged, ...] = ()
-    given: bool = False
+    own_terms: bool = False
 
     def advice(self) -> str:
         """Return a sentence: pieces a word under each vocabulary."""
@@ -221,14 +221,14 @@ class VocabulariesAnalysis:
             )
             for judged in self.terms
         )
-        z = "" if self.given else " z: of the log-odds against general text (Monroe et al., 2008)."
+        z = "" if self.own_terms else " z: of the log-odds against general text (Monroe et al., 2008)."
         lines = ("The pieces of each term; a check mark: one piece a word.",)
         columns = ("Term", "In the texts", "In general text", "z", *self.names)
         return Section("Terms", columns, rows, lines, lead=f"{self.kept_whole()}{z}")
 
     def kept_whole(self) -> str:
         """Return how many terms each vocabulary keeps whole, and what terms they are."""
-        which_terms = "that were given" if self.given else "that stand out most against general text"
+        which_terms = "that were given" if self.own_terms else "that stand out most against general text"
         counts = ", ".join(f"{self.whole(at):,} under {_called(name)}" for at, name in enumerate(self.names))
         return f"Of {amount(len(self.terms), 'term')} {which_terms}, {counts} are one piece a word ({WHOLE})."
 
@@ -341,7 +341,7 @@ def compare_vocabularies(
         terms=tuple(
             Judged(term, tuple(term_pieces(term.word, tokenizer) for tokenizer in tokenizers)) for term in judged
         ),
-        given=terms is not None,
+        own_terms=terms is not None,
     )
 
 

@@ -47,7 +47,7 @@ class Study:
         lines = [f"Study in {self.path}"]
         if self.report is None:
             return "\n".join([*lines, *self.text.splitlines()[:3]])
-        return "\n".join([*lines, self.verdict, *(f"warning: {each}" for each in self.warnings), *self._places()])
+        return "\n".join([*lines, self.verdict, *(f"warning: {warning}" for warning in self.warnings), *self._places()])
 
     def _places(self) -> list[str]:
         """Return in words which model of a race to use, and where its report is."""

@@ -72,7 +72,7 @@ class KeywordError(TypeError):
     """A keyword is none of the verb, or has a value of another type than it takes."""
 
 
-def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def _shorten_errors(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Return the verb, whose errors that a user can mend name keywords in place of options, and lose the traceback of
     what lies within it.
 
@@ -82,21 +82,23 @@ def _in_short(verb: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     keywords = inspect.signature(verb).parameters
 
     @functools.wraps(verb)
-    def run(*given: Arguments.args, **named: Arguments.kwargs) -> Result:
+    def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
         from acclimate.core.files import HeldError
 
         try:
             for name, value in named.items():
-                if name in keywords and (wanted := _wanted(str(keywords[name].annotation), value)):
+                if name in keywords and (description := _wanted(str(keywords[name].annotation), value)):
                     given_value = " ".join(quoted(value).split())
                     raise KeywordError(
-                        f"{verb.__name__}(): {name}={given_value} has to be {wanted}{EXAMPLES.get(name, '')}"
+                        f"{verb.__name__}(): {name}={given_value} has to be {description}{EXAMPLES.get(name, '')}"
                     )
-            return verb(*given, **named)
+            return verb(*arguments, **named)
         except (ValueError, KeywordError, OSError, HeldError, ImportError) as error:
-            error.args = tuple(_in_python(each, keywords) if isinstance(each, str) else each for each in error.args)
+            error.args = tuple(
+                _name_keywords(argument, keywords) if isinstance(argument, str) else argument for argument in error.args
+            )
             if isinstance(error, ImportError):
-                error.msg = _in_python(str(error.msg), keywords)
+                error.msg = _name_keywords(str(error.msg), keywords)
             if os.environ.get("ACCLIMATE_TRACEBACK"):
                 raise
             raise error.with_traceback(None) from None
@@ -109,27 +111,27 @@ def _wanted(annotation: str, value: Any) -> str:
     plain, _, none = annotation.partition(" | ")
     if plain not in PLAIN or none not in ("", "None") or (none and value is None):
         return ""
-    types, wanted = PLAIN[plain]
+    types, description = PLAIN[plain]
     right = isinstance(value, types) and (plain == "bool" or not isinstance(value, bool))
-    return "" if right else wanted
+    return "" if right else description
 
 
-def _in_python(message: str, keywords: Collection[str]) -> str:
+def _name_keywords(message: str, keywords: Collection[str]) -> str:
     """Return the message with the keyword of the verb for each of its options: `max_tokens` for `--max-tokens`. What a
     message says of Python already stands in place of what it says of the command line; whole commands stay.
     """
     message = re.sub(r"(?:--[a-z-]+ [^ ()]+ or )*--[a-z-]+(?: [^ ()]+)? \(in Python ([^()]+)\)", r"\1", message)
 
-    def keyword(found: re.Match[str]) -> str:
-        name = (found["option"] or "").replace("-", "_")
+    def keyword(match: re.Match[str]) -> str:
+        name = (match["option"] or "").replace("-", "_")
         if name not in keywords:
-            return found[0]
-        return f'{name}="{found["kind"]}"' if found["kind"] else name
+            return match[0]
+        return f'{name}="{match["kind"]}"' if match["kind"] else name
 
     return OPTION.sub(keyword, message)
 
 
-@_in_short
+@_shorten_errors
 def race(
     task: Any,
     *,
@@ -245,9 +247,9 @@ def race(
     command = _call("race", race, arguments)
     where = Where(workers, cluster, threads, gpu_share)
     where.check()
-    with _watched(progress, watch, track, place, command, several=where != Where()) as shown:
-        inputs = _inputs(arguments, start, place, shown, chosen)
-        _tell(shown, "budget", *notes)
+    with _watched(progress, watch, track, place, command, several=where != Where()) as outlet:
+        inputs = _inputs(arguments, start, place, outlet, chosen)
+        _tell(outlet, "budget", *notes)
         if dry_run:
             plan = races.dry_run_text
             if curves:
@@ -258,19 +260,19 @@ def race(
         with races.hold_first(place), emptied_if_refused(place), working(where):
             allow_redone(place)
             materials = races.materials_for(inputs, chosen, budget=limit)
-            _tell(shown, "doctor", *grave(materials.examination))
+            _tell(outlet, "doctor", *grave(materials.examination))
             if curves:
                 from acclimate.studies import learning_curve as follows
 
                 follows.check(chosen, materials, probe_only=probe_only)
-            report = races.run_and_write(chosen, materials, place, **limits, command=command, watch=shown)
-            followed = follows.follow(chosen, materials, place, **limits, watch=shown).text if curves else ""
+            report = races.run_and_write(chosen, materials, place, **limits, command=command, watch=outlet)
+            followed = follows.follow(chosen, materials, place, **limits, watch=outlet).text if curves else ""
         write_lock(place, command, chosen)
-        _tell(shown, "report", str(place / PAGE))
+        _tell(outlet, "report", str(place / PAGE))
     return Study(place, (place / TEXT).read_text(encoding="utf-8"), report, followed)
 
 
-@_in_short
+@_shorten_errors
 def evaluate(
     model: Any = None,
     task: Any = None,
@@ -329,7 +331,7 @@ def evaluate(
     return race(**arguments, contestants=(), **settings)
 
 
-@_in_short
+@_shorten_errors
 def doctor(
     task: Any,
     *,
@@ -374,7 +376,7 @@ def doctor(
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
-    given = dict(locals())
+    arguments = dict(locals())
     from acclimate.data.inputs import examined
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
@@ -382,17 +384,17 @@ def doctor(
     from acclimate.tasks.labelled import read_files
 
     start = EMBEDDED if model is None else _model("doctor", "model", model)
-    with _watched(progress, watch, (), Path(), "") as shown:
+    with _watched(progress, watch, (), Path(), "") as outlet:
         if data is not None:
-            return count_catalogue(str(task), Path(data), watch=shown)
-        labelled, raw = read_files(_labelled(given)), _raw(given)
+            return count_catalogue(str(task), Path(data), watch=outlet)
+        labelled, raw = read_files(_labelled(arguments)), _raw(arguments)
         spread = None if run is None else spread_of(_directory(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        return examined(labelled, raw, model=start, **planned, watch=shown)
+        return examined(labelled, raw, model=start, **planned, watch=outlet)
 
 
-@_in_short
+@_shorten_errors
 def adapt(
     method: str,
     *,
@@ -427,15 +429,15 @@ def adapt(
     check_method({"method": method, "assignments": assignments_of(values), "recipe": _path(recipe)})
     from acclimate.methods import METHODS
 
-    stated = _stated(METHODS[method].recipe(), values, recipe, "adapt()")
-    if "model" in schema()["names"][method]["needs"] and not stated.model:
-        stated = replace(stated, model=EMBEDDED)
+    method_recipe = _stated(METHODS[method].recipe(), values, recipe, "adapt()")
+    if "model" in schema()["names"][method]["needs"] and not method_recipe.model:
+        method_recipe = replace(method_recipe, model=EMBEDDED)
     place = Path(out)
-    with _watched(progress, watch, track, place, f"acclimate.adapt({method!r}, ...)") as shown, files.hold(place):
-        return adapted(method, stated, place, separated=separated, watch=shown)
+    with _watched(progress, watch, track, place, f"acclimate.adapt({method!r}, ...)") as outlet, files.hold(place):
+        return adapted(method, method_recipe, place, separated=separated, watch=outlet)
 
 
-@_in_short
+@_shorten_errors
 def predict(
     model: str | PathLike[str] | Study,
     file: Any,
@@ -476,26 +478,26 @@ def predict(
     elif split:
         raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
     rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
-    with _watched(progress, None, (), Path(), "") as shown:
+    with _watched(progress, None, (), Path(), "") as watch:
         directory = model.path if isinstance(model, Study) else model
         if out is None:
             if unused := [
-                name for name, given in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if given
+                name for name, value in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if value
             ]:
                 raise TypeError(
                     f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
                 )
-            return make(directory, rows, **columns, contestant=contestant, watch=shown)
+            return make(directory, rows, **columns, contestant=contestant, watch=watch)
         if not isinstance(rows, str | Path):
             raise TypeError(
                 "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
             )
         options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
         options["contestant"] = contestant
-        return predict_file(directory, rows, out, **options, watch=shown)
+        return predict_file(directory, rows, out, **options, watch=watch)
 
 
-@_in_short
+@_shorten_errors
 def ship(
     run: str | PathLike[str] | Study,
     to: str | Path,
@@ -525,16 +527,16 @@ def ship(
 
     if push is not None:
         check_repository(push)
-    with _watched(progress, None, (), Path(), "") as shown:
+    with _watched(progress, None, (), Path(), "") as watch:
         codes = [language] if isinstance(language, str) else language
         card: dict[str, Any] = {"license": license, "language": codes}
-        shipment = make(_directory(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=shown)
+        shipment = make(_directory(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=watch)
     if push is not None:
         upload(to, push)
     return shipment
 
 
-@_in_short
+@_shorten_errors
 def report(run: str | Path) -> Study:
     """Write page and tables of a finished race or study again, and return it.
 
@@ -560,7 +562,7 @@ def _race_recipe(
 ) -> RaceRecipe:
     """Return the recipe of a race: the usual or the given one, with settings and contestants on top."""
     listed = [contestants] if isinstance(contestants, str) else contestants
-    ours = listed is None or all(isinstance(each, str) and "::" not in each for each in listed)
+    ours = listed is None or all(isinstance(contestant, str) and "::" not in contestant for contestant in listed)
     values = nested(keywords)
     if ours:
         _check_names("race", race, "race", values)
@@ -569,21 +571,25 @@ def _race_recipe(
     from acclimate.races.race import recipe_for
     from acclimate.races.recipe import RaceRecipe, heeded, refuse_unused, with_methods
 
-    methods = {each.name: each for each in listed or () if isinstance(each, Method)}
-    methods |= {each: load_method(each) for each in listed or () if isinstance(each, str) and "::" in each}
+    methods = {contestant.name: contestant for contestant in listed or () if isinstance(contestant, Method)}
+    methods |= {
+        contestant: load_method(contestant)
+        for contestant in listed or ()
+        if isinstance(contestant, str) and "::" in contestant
+    }
     if listed is not None:
         names: list[str] = []
-        for each in listed:
-            names += [one.name for one in each.contestants] if isinstance(each, Method) else [each]
+        for contestant in listed:
+            names += [one.name for one in contestant.contestants] if isinstance(contestant, Method) else [contestant]
         values["contestants"] = names
     if isinstance(recipe, RaceRecipe):
         base = with_methods(methods, recipe)
-        stated: RaceRecipe = _stated(base, values, None, "race()")
+        race_recipe: RaceRecipe = _stated(base, values, None, "race()")
     else:
         base = recipe_for(start, methods)
-        stated = heeded(lambda base: _stated(base, values, recipe, "race()"), base)
-    refuse_unused(stated, base, pretrains="" if start is None else "model='scratch'")
-    return stated
+        race_recipe = heeded(lambda base: _stated(base, values, recipe, "race()"), base)
+    refuse_unused(race_recipe, base, pretrains="" if start is None else "model='scratch'")
+    return race_recipe
 
 
 def _check_names(verb: str, function: Callable[..., Any], recipe: str, values: Mapping[str, Any]) -> None:
@@ -591,7 +597,11 @@ def _check_names(verb: str, function: Callable[..., Any], recipe: str, values: M
     settings, before anything heavy is imported. recipe: its name in `acclimate settings`.
     """
     stand_in = stand_in_of(recipe)
-    options = [name for name, each in inspect.signature(function).parameters.items() if each.kind != each.VAR_KEYWORD]
+    options = [
+        name
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind != parameter.VAR_KEYWORD
+    ]
     for name in values:
         if not hasattr(stand_in, name) and name not in getattr(type(stand_in), "refused", {}):
             raise KeywordError(
@@ -643,29 +653,31 @@ def _inputs(arguments: Mapping[str, Any], start: str | None, out: Path, watch: W
     )
 
 
-def _stated_files(given: Mapping[str, Any], train: Path) -> LabelledFiles:
+def _stated_files(arguments: Mapping[str, Any], train: Path) -> LabelledFiles:
     names = [name for name in LABELLED if name not in ("dev", "test", "split_seed")]
     splits: dict[str, Any] = {
-        name: _path(given[name]) for name in ("dev", "test") if isinstance(given[name], str | Path)
+        name: _path(arguments[name]) for name in ("dev", "test") if isinstance(arguments[name], str | Path)
     }
-    return LabelledFiles(train=train, seed=given["split_seed"], **splits, **{name: given[name] for name in names})
+    return LabelledFiles(
+        train=train, seed=arguments["split_seed"], **splits, **{name: arguments[name] for name in names}
+    )
 
 
-def _labelled(given: Mapping[str, Any]) -> LabelledFiles:
+def _labelled(arguments: Mapping[str, Any]) -> LabelledFiles:
     """Return the labelled files that the arguments of a verb become, after the checks that need no reading of all."""
     from acclimate.tasks.labelled import check_labelled_files
 
-    stated = replace(_stated_files(given, Path()), dev=None, test=None)
-    choice = HubChoice(**{name: given[name] for name in HUB})
-    made = labelled_files(given["task"], stated, dev=given["dev"], test=given["test"], choice=choice)
-    check_labelled_files(made)
-    return made
+    labelled = replace(_stated_files(arguments, Path()), dev=None, test=None)
+    choice = HubChoice(**{name: arguments[name] for name in HUB})
+    files = labelled_files(arguments["task"], labelled, dev=arguments["dev"], test=arguments["test"], choice=choice)
+    check_labelled_files(files)
+    return files
 
 
-def _raw(given: Mapping[str, Any]) -> Raw:
-    texts = {name: given.get(name) for name in ("corpus", "general")}
-    places = {name: None if held is None else raw_text(held, column=given["text"]) for name, held in texts.items()}
-    return Raw(places["corpus"], places["general"], given.get("separated", "line"))
+def _raw(arguments: Mapping[str, Any]) -> Raw:
+    texts = {name: arguments.get(name) for name in ("corpus", "general")}
+    places = {name: None if held is None else raw_text(held, column=arguments["text"]) for name, held in texts.items()}
+    return Raw(places["corpus"], places["general"], arguments.get("separated", "line"))
 
 
 def _model(verb: str, keyword: str, model: Any) -> str:
@@ -675,25 +687,25 @@ def _model(verb: str, keyword: str, model: Any) -> str:
     raise KeywordError(f"{verb}(): {keyword}={quoted(model)} has to be a directory or a hub id")
 
 
-def _path(stated: Any) -> Path | None:
-    return None if stated is None else Path(stated)
+def _path(value: Any) -> Path | None:
+    return None if value is None else Path(value)
 
 
 def _directory(run: str | PathLike[str] | Study) -> Path:
     return run.path if isinstance(run, Study) else Path(run)
 
 
-def _call(name: str, function: Callable[..., Any], given: Mapping[str, Any]) -> str:
+def _call(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
     """Return the call as text, for the page: what differs from the defaults; tables and the like as `...`."""
     parts = []
     for parameter in inspect.signature(function).parameters.values():
-        value = given[parameter.name]
+        value = arguments[parameter.name]
         if parameter.kind == parameter.VAR_KEYWORD:
-            parts += [f"{key}={each!r}" for key, each in value.items()]
+            parts += [f"{key}={setting!r}" for key, setting in value.items()]
         elif parameter.name not in ("progress", "watch") and value is not parameter.default:
             plain = os.fspath(value) if isinstance(value, PathLike) else value
-            shown = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
-            parts.append(shown if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={shown}")
+            text = repr(plain) if isinstance(plain, str | int | float | bool) else "..."
+            parts.append(text if parameter.kind == parameter.POSITIONAL_OR_KEYWORD else f"{parameter.name}={text}")
     return f"acclimate.{name}({', '.join(parts)})"
 
 

@@ -39,8 +39,8 @@ def _settings_called(takes: str, option: str) -> str:
     """Return the setting of a verb that was typed as an option, "" if it has none of this name."""
     from acclimate.core.settings import settings_called
 
-    found = settings_called(type(settings.stand_in_of(takes)), option.lstrip("-").replace("-", "_"))
-    return found[0] if found else ""
+    names = settings_called(type(settings.stand_in_of(takes)), option.lstrip("-").replace("-", "_"))
+    return names[0] if names else ""
 
 
 def _refuse(error: Any) -> NoReturn:
@@ -51,10 +51,10 @@ def _refuse(error: Any) -> NoReturn:
 
     if type(error).__name__ == "NoArgsIsHelpError":
         raise error
-    verb = " ".join(each.info_name for each in _contexts(error.ctx)[1:])
-    said = escaped(" ".join(error.format_message().split()).rstrip("."))
-    stop = "" if said.endswith("?") else "."
-    typer.echo(f"acclimate: {said}{stop} See {' '.join(filter(None, ('acclimate', verb)))} --help", err=True)
+    verb = " ".join(context.info_name for context in _contexts(error.ctx)[1:])
+    message = escaped(" ".join(error.format_message().split()).rstrip("."))
+    stop = "" if message.endswith("?") else "."
+    typer.echo(f"acclimate: {message}{stop} See {' '.join(filter(None, ('acclimate', verb)))} --help", err=True)
     raise typer.Exit(2) from None
 
 
@@ -69,9 +69,9 @@ class _Verbs(TyperGroup):
     have, what its choices mean. Such an error is one line, like all others (docs/exit-codes.md).
     """
 
-    def make_context(self, *given: Any, **settings: Any) -> Any:
+    def make_context(self, *arguments: Any, **settings: Any) -> Any:
         try:
-            return super().make_context(*given, **settings)
+            return super().make_context(*arguments, **settings)
         except _USAGE_ERROR as error:
             _refuse(error)
 
@@ -85,8 +85,8 @@ class _Verbs(TyperGroup):
                 error.message += f". It is a setting, stated without dashes: {meant}=VALUE"
                 error.possibilities = None
             if NO_CHOICE in error.message:  # newer typer has pydantic's words before its own
-                said = getattr(getattr(error, "param", None), "help", "")
-                error.message = " ".join(filter(None, (error.message.removeprefix("Value error, "), said)))
+                help_text = getattr(getattr(error, "param", None), "help", "")
+                error.message = " ".join(filter(None, (error.message.removeprefix("Value error, "), help_text)))
             _refuse(error)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -101,8 +101,8 @@ class _Verbs(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(flag: bool) -> None:
+    if flag:
         from importlib.metadata import version
 
         typer.echo(f"acclimate {version('acclimate')}")
@@ -126,8 +126,8 @@ def _named(
     """Adapt encoder language models to a domain, and know whether it helped."""
 
 
-for each in (race.doctor, race.race, race.evaluate, race.report, use.predict, use.ship, use.push):
-    app.command(rich_help_panel=RACE)(each)
+for command in (race.doctor, race.race, race.evaluate, race.report, use.predict, use.ship, use.push):
+    app.command(rich_help_panel=RACE)(command)
 app.command(rich_help_panel=METHODS)(adapt)
 app.command(rich_help_panel=METHODS)(settings.settings)
 app.command(rich_help_panel=METHODS)(recipes.recipes)

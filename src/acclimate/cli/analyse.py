@@ -32,11 +32,11 @@ def _page_and_domains(parameters: Mapping[str, Any]) -> None:
         check_texts(texts, parameters["column"])
 
 
-def _without_model(given: dict[str, Any]) -> dict[str, Any]:
+def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed of MODEL NAME=TEXTS... If MODEL is missing, the first domain was taken for it."""
-    if "=" in given["model"] and not Path(given["model"]).is_dir():
-        return {**given, "model": None, "domains": [given["model"], *given["domains"]]}
-    return given
+    if "=" in parameters["model"] and not Path(parameters["model"]).is_dir():
+        return {**parameters, "model": None, "domains": [parameters["model"], *parameters["domains"]]}
+    return parameters
 
 
 @analyse.command()

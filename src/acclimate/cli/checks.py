@@ -91,20 +91,20 @@ def check_locked(parameters: Mapping[str, Any]) -> None:
 def check_method(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for models, texts and tasks of a method's settings that are missing."""
     method = parameters["method"]
-    stated = check_settings(method, parameters)
-    for name in (name for name in MODELS if hasattr(stated, name)):
-        check_models([getattr(stated, name)])
-    for name in (name for name in RAW_TEXT if getattr(stated, name, Path()) != Path()):
-        check_raw_text(getattr(stated, name))
-    for name in (name for name in FILES if getattr(stated, name, "") not in ("", Path())):
-        if not Path(getattr(stated, name)).expanduser().is_file():
-            raise ValueError(f"{name} = {getattr(stated, name)}: there is no such file")
-    tasks = [getattr(stated, "task", Path()), *getattr(stated, "tasks", ())]
+    recipe = check_settings(method, parameters)
+    for name in (name for name in MODELS if hasattr(recipe, name)):
+        check_models([getattr(recipe, name)])
+    for name in (name for name in RAW_TEXT if getattr(recipe, name, Path()) != Path()):
+        check_raw_text(getattr(recipe, name))
+    for name in (name for name in FILES if getattr(recipe, name, "") not in ("", Path())):
+        if not Path(getattr(recipe, name)).expanduser().is_file():
+            raise ValueError(f"{name} = {getattr(recipe, name)}: there is no such file")
+    tasks = [getattr(recipe, "task", Path()), *getattr(recipe, "tasks", ())]
     for path in (path for path in tasks if path != Path()):
         _check_task(path)
     about = schema()["names"][method]
     without = about.get("without_corpus", {})
-    reads_corpus = not without or any(getattr(stated, name) != value for name, value in without.items())
+    reads_corpus = not without or any(getattr(recipe, name) != value for name, value in without.items())
     wanting = {
         "corpus": "no corpus given. Add corpus=PATH: a file or folder of raw text",
         "task": f"no task given. Add task=DIR, {PREPARED}",
@@ -112,7 +112,7 @@ def check_method(parameters: Mapping[str, Any]) -> None:
     }
     for name, why in wanting.items():
         needed = name in about["needs"] and (name != "corpus" or reads_corpus)
-        if needed and getattr(stated, name) in ("", Path(), ()):
+        if needed and getattr(recipe, name) in ("", Path(), ()):
             raise ValueError(why)
 
 
@@ -140,9 +140,9 @@ def _without_general_text(parameters: Mapping[str, Any]) -> bool:
 
 def check_adaptations(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError if a race states more adaptations of a contestant than fine-tunings."""
-    stated = check_settings("race", parameters)
-    if stated is not None:  # None: a user's method is among the contestants, and the recipe checks this later
-        check_no_more(stated, "adapt_seeds", than="seeds")
+    recipe = check_settings("race", parameters)
+    if recipe is not None:  # None: a user's method is among the contestants, and the recipe checks this later
+        check_no_more(recipe, "adapt_seeds", than="seeds")
 
 
 def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
@@ -168,22 +168,22 @@ def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
     _check_datasets(check_settings(f"study {study.name}", parameters), data)
 
 
-def _check_datasets(stated: Any, data: Path | None) -> None:
+def _check_datasets(recipe: Any, data: Path | None) -> None:
     """Raises ValueError for datasets and texts of a study's settings that are not there. data: a benchmark's folder."""
-    if data is None and getattr(stated, "datasets", None) == ():
+    if data is None and getattr(recipe, "datasets", None) == ():
         raise ValueError("no datasets given: add --data DIR, a folder of datasets, or datasets=[...] that names files")
-    for dataset in getattr(stated, "datasets", ()):
+    for dataset in getattr(recipe, "datasets", ()):
         _check_dataset(dataset, data)
-    for task in getattr(stated, "tasks", ()):
+    for task in getattr(recipe, "tasks", ()):
         _check_dataset(task, data)
-    for corpus in getattr(stated, "corpora", ()):
+    for corpus in getattr(recipe, "corpora", ()):
         check_raw_text(Path(corpus))
-    if first := getattr(stated, "first", ""):
+    if first := getattr(recipe, "first", ""):
         if data is None and not Path(first).is_file():
             raise ValueError(f"first = {first!r}: there is no such file; to name a dataset give --data DIR")
         _check_dataset(first, data)
     for name in ("heldout", "second", "full_texts"):
-        if place := getattr(stated, name, ""):
+        if place := getattr(recipe, name, ""):
             check_raw_text(Path(place))
 
 

@@ -63,18 +63,18 @@ def _raw_texts(parameters: Mapping[str, Any]) -> None:
     places, _ = apart(parameters[LISTED])
     if not places:
         raise ValueError("no raw text given. Name a file or folder of it before the settings")
-    stated = check_settings("data corpus", parameters)
-    if stated.language:
-        check_language(stated.language)
+    recipe = check_settings("data corpus", parameters)
+    if recipe.language:
+        check_language(recipe.language)
     for place in places:
-        check_raw_text(Path(place), stated.field)
+        check_raw_text(Path(place), recipe.field)
 
 
 @data.command(context_settings={"ignore_unknown_options": True})  # Session.listed refuses them
 @verb("data corpus", check=_raw_texts)
 def corpus(
     session: Session,
-    given: Annotated[
+    words: Annotated[
         list[str],
         typer.Argument(metavar="RAW... [KEY=VALUE]...", help="Files or folders of raw text, then settings."),
     ],
@@ -101,7 +101,7 @@ def corpus(
     chosen = session.recipe(CorpusRecipe())
     at_once = processes or processors()
     with session.watched() as watch:
-        done = prepare_corpus(
+        preparation = prepare_corpus(
             [raw_text(path, column=chosen.field) for path in raw],
             out,
             chosen,
@@ -110,10 +110,10 @@ def corpus(
             memory=memory << 20,
             watch=watch,
         )
-        files.write_text(out / REPORT, as_text(done.facts) + "\n")
-        files.write_text(out / TABLE, as_csv(done.facts))
-        tokens = _tokens(done.path / "corpus", model, at_once, watch) if model else ""
-    session.say(f"{as_text(done.facts)}\n{tokens}Corpus: {done.corpus.path}\nReport: {out / REPORT}")
+        files.write_text(out / REPORT, as_text(preparation.facts) + "\n")
+        files.write_text(out / TABLE, as_csv(preparation.facts))
+        tokens = _tokens(preparation.path / "corpus", model, at_once, watch) if model else ""
+    session.say(f"{as_text(preparation.facts)}\n{tokens}Corpus: {preparation.corpus.path}\nReport: {out / REPORT}")
 
 
 def _tokens(path: Path, model: str, processes: int, watch: Watch) -> str:
@@ -181,23 +181,23 @@ def retrieve(
     """
     from acclimate.core import ranks
     from acclimate.data import retrieve
-    from acclimate.data.retrieve import for_files
+    from acclimate.data.retrieve import retrieve_for_files
 
     settings = _options(session.parameters)
     with session.watched() as watch:
         if cut_from is not None:
-            stated = [*(session.parameters["assignments"] or []), *settings]
+            assignments = [*(session.parameters["assignments"] or []), *settings]
             others = task or corpus or session.parameters["recipe"] or labelled != type(labelled)(train=labelled.train)
-            if k is None or stated != [f"k={k}"] or others:
+            if k is None or assignments != [f"k={k}"] or others:
                 raise ValueError(f"--from {cut_from} cuts what was retrieved there: give --k and --out, nothing else")
-            done = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
+            retrieval = ranks.first_then_all(lambda: retrieve.cut_retrieval(cut_from, k, out, watch=watch))
         else:
             assert corpus is not None  # _queries
             chosen = session.recipe(retrieve.RetrieveRecipe(), *settings)
             arguments: dict[str, Any] = {"separated": separated, "shards": shards, "cluster": cluster, "watch": watch}
-            done = for_files(labelled, corpus, out, chosen, **arguments)
-    session.say(done.as_text())
-    session.say(f"Documents: {done.corpus.path}\nWhich query found which: {done.selection.path}")
+            retrieval = retrieve_for_files(labelled, corpus, out, chosen, **arguments)
+    session.say(retrieval.as_text())
+    session.say(f"Documents: {retrieval.corpus.path}\nWhich query found which: {retrieval.selection.path}")
 
 
 def _vocabulary(parameters: Mapping[str, Any]) -> None:
@@ -229,11 +229,11 @@ def vocabulary(
     from acclimate.analyses.vocabularies import TOKENIZER, VocabularyRecipe, compare_vocabularies, write_page
     from acclimate.data.materials import corpus_at
 
-    stated = session.recipe(VocabularyRecipe())
+    recipe = session.recipe(VocabularyRecipe())
     with session.watched() as watch:
         read = corpus_at(texts, out, separated=separated, watch=watch)
         analysis = compare_vocabularies(
-            stated,
+            recipe,
             read,
             out,
             models=models or [],
@@ -244,7 +244,7 @@ def vocabulary(
         )
     page, *sheets = write_page(out, analysis)
     session.say(f"{analysis.as_text()}\nPage: {page}\nFigures: {', '.join(map(str, sheets))}")
-    if stated.size:
+    if recipe.size:
         session.say(f"The in-domain vocabulary: {out / TOKENIZER}")
 
 
@@ -269,7 +269,7 @@ def fetch(
     datasets = datasets_of(catalogue)
     with files.hold(to), session.watched() as watch:
         if source is None:
-            done = fetch.fetch(datasets, to, watch=watch)
+            outcome = fetch.fetch(datasets, to, watch=watch)
         else:
-            done = fetch.copy(datasets, source, to, watch=watch)
-    session.say(f"{done.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")
+            outcome = fetch.copy(datasets, source, to, watch=watch)
+    session.say(f"{outcome.as_text()}\nTo count what is there: acclimate doctor {catalogue} --data {to}")

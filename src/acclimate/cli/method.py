@@ -46,11 +46,11 @@ def adapt(
 
     from acclimate.methods import METHODS
 
-    stated = session.recipe(METHODS[method].recipe())
+    recipe = session.recipe(METHODS[method].recipe())
     if "model" in schema()["names"][method]["needs"]:
-        stated = session.note(replace(stated, model=session.model_or_embedded(stated.model)))
+        recipe = session.note(replace(recipe, model=session.model_or_embedded(recipe.model)))
     with session.watched() as watch:
-        checkpoint = adapted(method, stated, out, separated=separated, watch=watch)
+        checkpoint = adapted(method, recipe, out, separated=separated, watch=watch)
     session.say(f"Checkpoint: {checkpoint.path}")
 
 
@@ -72,8 +72,8 @@ def adapted(method: str, recipe: Any, out: Path, *, separated: Literal["line", "
 
     names = {field.name for field in fields(recipe)}
     for name, require in (("model", require_model), ("tokenizer", load_tokenizer)):
-        if stated := getattr(recipe, name, ""):
-            recipe = replace(recipe, **{name: resolved(stated)})
+        if source := getattr(recipe, name, ""):
+            recipe = replace(recipe, **{name: resolved(source)})
             require(getattr(recipe, name))
     with removed_if_refused(out, UNBEGUN):
         if "corpus" in names and METHODS[method].reads_corpus(recipe):

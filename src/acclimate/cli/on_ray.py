@@ -119,10 +119,10 @@ def _connected(cluster: str, processors: int, gpus: int) -> Iterator[None]:
         except ImportError as error:
             raise ValueError("Ray Train is not installed: pip install 'acclimate[ray]'") from error
         resources = ray.cluster_resources()
-        for resource, wanted in (("CPU", processors), ("GPU", gpus)):
-            if resources.get(resource, 0) < wanted:
+        for resource, number in (("CPU", processors), ("GPU", gpus)):
+            if resources.get(resource, 0) < number:
                 raise ValueError(
-                    f"the cluster has {resources.get(resource, 0):g} {resource}, but {wanted} are asked for. Lower "
+                    f"the cluster has {resources.get(resource, 0):g} {resource}, but {number} are asked for. Lower "
                     f"--workers or --threads, or add machines to it"
                 )
         yield

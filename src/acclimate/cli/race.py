@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from acclimate.tasks.labelled import LabelledFiles
 
 
-def _labelled_or_catalogue(given: Mapping[str, Any]) -> None:
-    if given["data"] is None:
-        check_files(given)
-    if given["run"] is not None:
-        check_race(given)
+def _labelled_or_catalogue(parameters: Mapping[str, Any]) -> None:
+    if parameters["data"] is None:
+        check_files(parameters)
+    if parameters["run"] is not None:
+        check_race(parameters)
 
 
 @verb(check=_labelled_or_catalogue)
@@ -71,12 +71,12 @@ def doctor(
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        found = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
+        examination = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     if not json:
-        session.say(found.as_text())
+        session.say(examination.as_text())
     if json:
-        session.give({"in_order": not found.errors, **found.to_json()})
-    if found.errors:
+        session.give({"in_order": not examination.errors, **examination.to_json()})
+    if examination.errors:
         raise typer.Exit(1)
 
 
@@ -87,25 +87,25 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
     from acclimate.data.published import count_catalogue
 
     with session.watched() as watch:
-        found = count_catalogue(catalogue, folder, watch=watch)
+        counts = count_catalogue(catalogue, folder, watch=watch)
     if session.parameters["json"]:
-        session.give({"in_order": found.in_order, **asdict(found)})
+        session.give({"in_order": counts.matches_paper, **asdict(counts)})
     else:
-        session.say(found.as_text())
-    if not found.in_order:
+        session.say(counts.as_text())
+    if not counts.matches_paper:
         raise typer.Exit(1)
 
 
-def _files_and_budget(given: Mapping[str, Any]) -> None:
+def _files_and_budget(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.checkpoints import parse_checkpoints
     from acclimate.races.budget import check_budget
 
-    check_models([*parse_checkpoints(given["checkpoints"] or ()).values()])
+    check_models([*parse_checkpoints(parameters["checkpoints"] or ()).values()])
 
-    check_budget(given["budget"])
-    check_adaptations(given)
-    check_files(given)
-    check_start(given)
+    check_budget(parameters["budget"])
+    check_adaptations(parameters)
+    check_files(parameters)
+    check_start(parameters)
 
 
 @verb("race", JOBS, TRACKING, check=_files_and_budget)
@@ -202,15 +202,15 @@ def race(
     encoders = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=recipe.reserved_names)
     session.model_or_embedded(model)
     models = () if start is None else (start,)
-    given: dict[str, Any] = {
+    inputs: dict[str, Any] = {
         "raw": raw,
         "data": data,
         "leaks": leaks,
         "rows": rows,
         "labels_per_class": labels_per_class,
     }
-    given |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": encoders}
-    _race(session, recipe, limit, task=labelled, models=models, **given)
+    inputs |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": encoders}
+    _race(session, recipe, limit, task=labelled, models=models, **inputs)
 
 
 def _race(
@@ -220,11 +220,11 @@ def _race(
     probe_only: bool = False,
     curves: bool = False,
     notes: Sequence[str] = (),
-    **given: Any,
+    **inputs: Any,
 ) -> None:
     """Run a race and print its table, or say what it would still do and cost.
 
-    curves: True if learning curves follow; notes: on a budget that the user did not state; given: fields of `Inputs`
+    curves: True if learning curves follow; notes: on a budget that the user did not state; inputs: fields of `Inputs`
     """
     from acclimate.cli.screen import watching
     from acclimate.data.sources import Inputs
@@ -241,15 +241,15 @@ def _race(
         if curves:
             from acclimate.studies.learning_curve import dry_run_for as plan
         with watching(session.console) as watch:
-            left = plan(Inputs(out, **given, watch=watch), recipe, budget=budget, probe_only=probe_only)
+            dry_run = plan(Inputs(out, **inputs, watch=watch), recipe, budget=budget, probe_only=probe_only)
         if session.parameters.get("json"):
-            session.give(left.as_document())
+            session.give(dry_run.as_document())
         else:
-            session.say(left.as_text())
+            session.say(dry_run.as_text())
         return
     check_format(out)
     with race.hold_first(out), session.watched() as watch:
-        materials = race.materials_for(Inputs(out, **given, watch=watch), recipe, budget=budget)
+        materials = race.materials_for(Inputs(out, **inputs, watch=watch), recipe, budget=budget)
         session.tell_findings(materials.examination)
         if curves:
             from acclimate.studies import learning_curve
@@ -272,23 +272,25 @@ def _race(
     session.status = FAILED if report.failed or (followed and followed.failed) else 0
 
 
-def _without_model(given: dict[str, Any]) -> dict[str, Any]:
+def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed of MODEL TASK SETTINGS, where MODEL may be missing: then the task was taken for it."""
-    task = given["task"]
+    task = parameters["task"]
     if task is None or ("=" in task and not Path(task).exists()):
-        settings = [each for each in (task, *(given["assignments"] or ())) if each is not None]
-        return {**given, "model": None, "task": given["model"], "assignments": settings or None}
-    return given
+        settings = [setting for setting in (task, *(parameters["assignments"] or ())) if setting is not None]
+        return {**parameters, "model": None, "task": parameters["model"], "assignments": settings or None}
+    return parameters
 
 
-def _model_then_task(given: Mapping[str, Any]) -> None:
+def _model_then_task(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.published import check_order
 
-    if given["model"] is not None:
-        check_order(given["model"], given["task"])
-    elif any((Path(given["task"]) / place).is_file() for place in ("config.json", "checkpoint/config.json")):
-        raise ValueError(f"{given['task']} is a model, and no task is stated. Add one: evaluate {given['task']} TASK")
-    check_files(given)
+    if parameters["model"] is not None:
+        check_order(parameters["model"], parameters["task"])
+    elif any((Path(parameters["task"]) / place).is_file() for place in ("config.json", "checkpoint/config.json")):
+        raise ValueError(
+            f"{parameters['task']} is a model, and no task is stated. Add one: evaluate {parameters['task']} TASK"
+        )
+    check_files(parameters)
 
 
 @verb("evaluate", JOBS, TRACKING, check=_model_then_task, arrange=_without_model)
@@ -310,19 +312,19 @@ def evaluate(
     from acclimate.races.recipe import for_model, heeded
 
     recipe = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
-    given: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, recipe, None, task=labelled, models=(session.model_or_embedded(model),), **given)
+    inputs: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
+    _race(session, recipe, None, task=labelled, models=(session.model_or_embedded(model),), **inputs)
 
 
-def _of_this_version(given: Mapping[str, Any]) -> None:
+def _check_version(parameters: Mapping[str, Any]) -> None:
     from acclimate.jobs.job import check_format
 
-    check_directory(given)
-    check_format(given["run"])
-    check_ended(given)
+    check_directory(parameters)
+    check_format(parameters["run"])
+    check_ended(parameters)
 
 
-@verb(check=_of_this_version)
+@verb(check=_check_version)
 def report(session: Session, run: options.RunDirectory, json: options.JsonOption = False) -> None:
     """Write page and tables of a finished race or study again, and print the tables."""
     from acclimate.jobs.lock import check_outcomes

@@ -31,11 +31,11 @@ def recipes(
     if name in names:
         session.say(recipe_file(Path(name)).read_text(encoding="utf-8").rstrip())
         return
-    listed = [each for each in names if name is None or each.startswith(f"{name}/")]
+    listed = [recipe_name for recipe_name in names if name is None or recipe_name.startswith(f"{name}/")]
     if not listed:
         raise ValueError(f"no recipe is called '{name}'{did_you_mean(name or '', names, '')}")
     width = max(map(len, listed))
-    session.say("\n".join(f"{each.ljust(width)}  {_title(each)}" for each in listed))
+    session.say("\n".join(f"{recipe_name.ljust(width)}  {_title(recipe_name)}" for recipe_name in listed))
 
 
 def _title(name: str) -> str:

@@ -53,7 +53,7 @@ def _redraws(console: Console) -> bool:
 
 
 def _drawing(bars: Bars) -> Watch:
-    shown: dict[str, TaskID] = {}
+    bar_ids: dict[str, TaskID] = {}
     reached: dict[str, int] = {}
 
     def watch(progress: Progress) -> None:
@@ -63,11 +63,11 @@ def _drawing(bars: Bars) -> Watch:
         if not (progress.done or progress.total) and "note" in progress.values:
             return  # it says no more than its note
         if progress.done < reached.get(stage, progress.done + 1):  # a new stage, or another of the same name
-            for bar in shown.values():
+            for bar in bar_ids.values():
                 bars.update(bar, visible=False)
-            shown[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="", reached=amount)
+            bar_ids[stage] = bars.add_task(stage, total=total, unit=progress.unit, value="", reached=amount)
         reached[stage] = progress.done
-        bars.update(shown[stage], completed=progress.done, total=total, value=_value(progress), reached=amount)
+        bars.update(bar_ids[stage], completed=progress.done, total=total, value=_value(progress), reached=amount)
 
     return watch
 
@@ -82,28 +82,28 @@ def _printing(console: Console) -> Watch:
 
     def watch(progress: Progress) -> None:
         now = time.monotonic()
-        stage, done, total = progress.stage, progress.done, progress.total
+        stage, count, total = progress.stage, progress.done, progress.total
         _print_note(progress, console)
-        if not (done or total) and "note" in progress.values:
+        if not (count or total) and "note" in progress.values:
             return  # it says no more than its note
-        last = done >= total > 0
-        if last and done == reached.get(stage):  # its end is reported again, maybe by a later job that finds it done
+        last = count >= total > 0
+        if last and count == reached.get(stage):  # its end is reported again, maybe by a later job that finds it done
             return
-        if done < reached.get(stage, done + 1):  # a new stage, or another of the same name
-            began[stage], printed[stage], first[stage] = now, now, done
+        if count < reached.get(stage, count + 1):  # a new stage, or another of the same name
+            began[stage], printed[stage], first[stage] = now, now, count
         elif (
             latest and latest[-1] != stage and reached[stage] > first[stage] and (silent := now - heard[stage]) > PAUSE
         ):
             step = (heard[stage] - began[stage]) / (reached[stage] - first[stage])
             began[stage] += silent if silent > LONGER * step else 0.0
-        reached[stage], heard[stage], latest[:] = done, now, [stage]
+        reached[stage], heard[stage], latest[:] = count, now, [stage]
         seconds = now - began[stage]
         if seconds < SOON or (now - printed[stage] < PLAIN_EVERY and not last):
             return
         printed[stage] = now
-        parts = [f"{done}{f'/{total}' if total > 0 else ''} {progress.unit}", _value(progress), span(seconds)]
+        parts = [f"{count}{f'/{total}' if total > 0 else ''} {progress.unit}", _value(progress), span(seconds)]
         if total > 0 and not last:
-            parts.append(f"{span(seconds / max(1, done - first[stage]) * (total - done))} left")
+            parts.append(f"{span(seconds / max(1, count - first[stage]) * (total - count))} left")
         console.print(f"{stage}: {', '.join(filter(None, parts))}{_cost(progress)}")
 
     return watch

@@ -79,24 +79,24 @@ def settings(
         session.say("\n".join(f"{name.ljust(width)}  {about['about']}" for name, about in names.items()))
         return
     words = name[1:] if name[0] == "adapt" and len(name) > 1 else name
-    taken = 2 if " ".join(words[:2]) in names else 1
-    called, rest = " ".join(words[:taken]), words[taken:]
+    count = 2 if " ".join(words[:2]) in names else 1
+    called, setting_names = " ".join(words[:count]), words[count:]
     kind = class_of(called)
-    if len(rest) > 1:
-        raise ValueError(f"{' '.join(rest)}: name one setting")
+    if len(setting_names) > 1:
+        raise ValueError(f"{' '.join(setting_names)}: name one setting")
     classes = schema()["classes"]
     if as_schema:
-        if rest:
-            raise ValueError(f"--schema is of all settings of {called}. Leave {rest[0]} out")
+        if setting_names:
+            raise ValueError(f"--schema is of all settings of {called}. Leave {setting_names[0]} out")
         session.say(json.dumps(json_schema(classes, kind), indent=2))
         return
     width = min(shutil.get_terminal_size().columns, 120)
-    others = {option: flat(stated) for option, stated in names[called].get("with", {}).items()}
-    if not rest:
+    others = {option: flat(defaults) for option, defaults in names[called].get("with", {}).items()}
+    if not setting_names:
         session.say(f"{called}: {names[called]['about']}\n")
         keys = list(classes[kind]["fields"])
     else:
-        keys = rest
+        keys = setting_names
     for key in keys:
         session.say("\n".join(_lines(key, field_at(classes, kind, key), others, width)))
 
@@ -108,16 +108,16 @@ def _lines(key: str, field: Mapping[str, Any], others: Mapping[str, Mapping[str,
     yield f"{key}  ({type_text(field['type'])}{f', default {default}' if default else ''})"
     if field["help"]:
         yield textwrap.indent(textwrap.fill(field["help"], width - 4), "    ")
-    for option, stated in others.items():
-        if not group and key in stated and stated[key] != field.get("default"):
-            yield f"    with {option}: {_written(stated[key])}"
+    for option, defaults in others.items():
+        if not group and key in defaults and defaults[key] != field.get("default"):
+            yield f"    with {option}: {_written(defaults[key])}"
     if group:
         stated_here = _differing(schema()["classes"], group, field.get("default"))
         if stated_here:
             yield textwrap.indent(textwrap.fill(f"defaults here: {stated_here}", width - 4), "    ")
-        for option, stated in others.items():
+        for option, defaults in others.items():
             begin = f"{key}."
-            inner = {name.removeprefix(begin): value for name, value in stated.items() if name.startswith(begin)}
+            inner = {name.removeprefix(begin): value for name, value in defaults.items() if name.startswith(begin)}
             stated_inside = _differing(schema()["classes"], group, inner)
             if stated_inside != stated_here:
                 yield textwrap.indent(
@@ -131,10 +131,10 @@ def _usual(group: str) -> str:
     return f"the defaults of {group}" + (f" (acclimate settings {name})" if name else "")
 
 
-def _differing(classes: Mapping[str, Any], group: str, stated: Mapping[str, Any] | None) -> str:
+def _differing(classes: Mapping[str, Any], group: str, group_values: Mapping[str, Any] | None) -> str:
     """Return the values of a group that are not the defaults of its class, as `plan.steps=300, epochs=0.0`."""
     usual = flat({name: field.get("default") for name, field in classes[group]["fields"].items()})
-    values = flat(stated or {})
+    values = flat(group_values or {})
     return ", ".join(f"{name}={_written(value)}" for name, value in values.items() if usual.get(name) != value)
 
 
@@ -177,7 +177,7 @@ def made() -> dict[str, Any]:
     names = {
         name: {"class": recipe.__name__, "about": classes[recipe.__name__]["about"]} for name, recipe in recipes.items()
     }
-    classes[EVALUATION] = _of_one_model(classes[RaceRecipe.__name__], RaceRecipe.methods)
+    classes[EVALUATION] = _one_model_settings(classes[RaceRecipe.__name__], RaceRecipe.methods)
     of_one = {"class": EVALUATION, "about": classes[EVALUATION]["about"]}
     names = {"race": names["race"], "evaluate": of_one, **names}
     for name, method in METHODS.items():
@@ -191,9 +191,9 @@ def made() -> dict[str, Any]:
     return {"names": names, "classes": classes}
 
 
-def _of_one_model(race: Mapping[str, Any], methods: Mapping[str, Method]) -> dict[str, Any]:
+def _one_model_settings(race: Mapping[str, Any], methods: Mapping[str, Method]) -> dict[str, Any]:
     """Return the settings of a race that mean something to `evaluate`, and why it has none of the others."""
-    adapting = {method.group(each) for method in methods.values() for each in method.contestants}
+    adapting = {method.group(contestant) for method in methods.values() for contestant in method.contestants}
     refused = dict.fromkeys((*sorted(adapting), "retrieval", "pretrain", "adapt_seeds"), "evaluate adapts no model")
     refused |= dict.fromkeys(("contestants", "tfidf"), "evaluate runs one model alone")
     refused |= {"learning_curve": "this is for race --learning-curve"}
@@ -216,13 +216,13 @@ def page(content: Mapping[str, Any]) -> str:
     for kind in [*dict.fromkeys(about["class"] for about in names.values()), *(k for k in classes if titles[k] == k)]:
         about = classes[kind]
         path = f"src/{about['module'].replace('.', '/')}.py"
-        also = [name for name, each in names.items() if each["class"] == kind and name != titles[kind]]
+        also = [name for name, entry in names.items() if entry["class"] == kind and name != titles[kind]]
         parts.append(f"\n## {titles[kind]}\n")
         parts.append(f"{about['about']}\n")
         parts.append(f"Code: `{path}::{about.get('code', kind)}`{f', also of `{also[0]}`' if also else ''}.\n")
         parts.append("| setting | type | default | meaning |\n|---|---|---|---|")
         others: Mapping[str, Any] = next(
-            (each["with"] for each in names.values() if each["class"] == kind and "with" in each), {}
+            (entry["with"] for entry in names.values() if entry["class"] == kind and "with" in entry), {}
         )
         for name, field in about["fields"].items():
             group = group_of(field["type"])
@@ -231,8 +231,8 @@ def page(content: Mapping[str, Any]) -> str:
                 default = ""
                 stated_here = _differing(classes, group, field.get("default"))
                 meaning = [field["help"], f"Here: `{stated_here}`." if stated_here else ""]
-                for option, stated in others.items():
-                    stated_inside = _differing(classes, group, stated.get(name))
+                for option, defaults in others.items():
+                    stated_inside = _differing(classes, group, defaults.get(name))
                     if stated_inside != stated_here:
                         meaning.append(
                             f"With {option}: `{stated_inside}`."
@@ -245,12 +245,12 @@ def page(content: Mapping[str, Any]) -> str:
                 default = default if default in ("", "needed", "none") else f"`{default}`"
                 meaning = [field["help"]]
                 meaning += [
-                    f"With {option}: `{_written(stated[name])}`."
-                    for option, stated in others.items()
-                    if name in stated and stated[name] != field.get("default")
+                    f"With {option}: `{_written(defaults[name])}`."
+                    for option, defaults in others.items()
+                    if name in defaults and defaults[name] != field.get("default")
                 ]
-            cells = (f"`{name}`", typed, default, " ".join(each for each in meaning if each))
-            parts.append(f"| {' | '.join(each.replace('|', chr(92) + '|') for each in cells)} |")
+            cells = (f"`{name}`", typed, default, " ".join(part for part in meaning if part))
+            parts.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(parts).rstrip() + "\n"
 
 

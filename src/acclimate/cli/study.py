@@ -28,7 +28,7 @@ PAPERS, RUNS = "The papers' studies", "A study that runs or has run"
 study = typer.Typer(help="Repeat the papers' studies on your data; look at a study's state.", no_args_is_help=True)
 
 
-def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
+def _task_command(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes one labelled task."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
@@ -45,19 +45,19 @@ def _on_a_task(named: Study, out: Path) -> Callable[..., None]:
         dry_run: options.DryRunOption = False,
         json: options.JsonOption = False,
     ) -> None:
-        given = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
-        _run(session, named, models=() if model is None else (model,), **given)
+        inputs = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
+        _run(session, named, models=() if model is None else (model,), **inputs)
 
     return command
 
 
-def _on_models(named: Study, out: Path) -> Callable[..., None]:
+def _models_command(named: Study, out: Path) -> Callable[..., None]:
     """Return the command of a study that takes models, and datasets by its settings."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
     def command(
         session: Session,
-        given: options.ModelsAndSettings,
+        words: options.ModelsAndSettings,
         data: options.Benchmark = None,
         out: options.OutOption = out,
         dry_run: options.DryRunOption = False,
@@ -68,7 +68,7 @@ def _on_models(named: Study, out: Path) -> Callable[..., None]:
     return command
 
 
-def _on_texts(named: Study, out: Path) -> Callable[..., None]:
+def _texts_command(named: Study, out: Path) -> Callable[..., None]:
     """The command of a study that takes raw texts alone, and datasets by its settings."""
 
     @verb(f"study {named.name}", JOBS, TRACKING, check=partial(check_study, named))
@@ -85,7 +85,7 @@ def _on_texts(named: Study, out: Path) -> Callable[..., None]:
     return command
 
 
-def _run(session: Session, named: Study, **given: Any) -> None:
+def _run(session: Session, named: Study, **inputs: Any) -> None:
     """Run a study, or say what it would still do and cost."""
     from acclimate.data.sources import Inputs
     from acclimate.studies import FAILED, documents_of, dry_run_study, run_study
@@ -94,29 +94,29 @@ def _run(session: Session, named: Study, **given: Any) -> None:
     recipe = session.recipe(named.recipe())
     if session.parameters["dry_run"]:
         with TemporaryDirectory() as place:
-            left = dry_run_study(named, recipe, Inputs(Path(place), **given), out)
+            dry_run = dry_run_study(named, recipe, Inputs(Path(place), **inputs), out)
         if session.parameters["json"]:
-            session.give(left.as_document())
+            session.give(dry_run.as_document())
         else:
-            session.say(left.as_text())
+            session.say(dry_run.as_text())
         return
     with session.watched() as watch:
-        done = run_study(named, recipe, Inputs(out, **given, watch=watch), out, before=session.tell_findings)
-    session.say(done.text)
+        outcome = run_study(named, recipe, Inputs(out, **inputs, watch=watch), out, before=session.tell_findings)
+    session.say(outcome.text)
     if session.parameters["json"]:
         session.give({"directory": str(out), "studies": documents_of(out)})
-    session.status = FAILED if done.failed else 0
+    session.status = FAILED if outcome.failed else 0
 
 
-SHAPES = {"task": _on_a_task, "models": _on_models, "texts": _on_texts}
-for each in STUDIES.values():
+SHAPES = {"task": _task_command, "models": _models_command, "texts": _texts_command}
+for paper_study in STUDIES.values():
     study.command(
-        each.name,
+        paper_study.name,
         rich_help_panel=PAPERS,
-        help=f"{each.about[0].upper()}{each.about[1:]} ({each.paper}).",
+        help=f"{paper_study.about[0].upper()}{paper_study.about[1:]} ({paper_study.paper}).",
         # Session.listed refuses unknown options where names and settings are typed together
-        context_settings={"ignore_unknown_options": each.takes == "models"},
-    )(SHAPES[each.takes](each, Path("runs") / each.name))
+        context_settings={"ignore_unknown_options": paper_study.takes == "models"},
+    )(SHAPES[paper_study.takes](paper_study, Path("runs") / paper_study.name))
 
 
 @study.command(rich_help_panel=RUNS)
@@ -138,9 +138,9 @@ def verify(session: Session, run: Directory) -> None:
     """Compare results with study.lock.json, written when the study ended. The exit status is 1 if one differs."""
     from acclimate.jobs.lock import LOCK, differences
 
-    found = differences(run)
-    if found:
-        typer.echo("\n".join(found))
+    changes = differences(run)
+    if changes:
+        typer.echo("\n".join(changes))
         raise typer.Exit(1)
     typer.echo(f"All results are those of {run / LOCK}.")
 

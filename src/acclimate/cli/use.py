@@ -19,17 +19,21 @@ def _column(name: str, help: str) -> Any:
     return typer.Option(name, help=help, rich_help_panel=options.COLUMNS)
 
 
-def _check_predict(given: Mapping[str, Any]) -> None:
+def _check_predict(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.as_files import HubChoice, is_hub_id, source_of
     from acclimate.shipping.texts import STDIN, checkpoint_in
     from acclimate.shipping.writers import check_out
     from acclimate.text.untrusted import check_file
 
-    checkpoint_in(given["model"], given["contestant"])
-    check_out(given["out"], given["file"], given["keep"] or ())
+    checkpoint_in(parameters["model"], parameters["contestant"])
+    check_out(parameters["out"], parameters["file"], parameters["keep"] or ())
     # the hub is asked once, by the verb, before it loads torch
-    if given["file"] != STDIN and not is_hub_id(given["file"]) and source_of(given["file"], HubChoice()) is None:
-        check_file(Path(given["file"]))
+    if (
+        parameters["file"] != STDIN
+        and not is_hub_id(parameters["file"])
+        and source_of(parameters["file"], HubChoice()) is None
+    ):
+        check_file(Path(parameters["file"]))
 
 
 @verb(check=_check_predict)
@@ -111,17 +115,17 @@ def predict(
     session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
 
 
-def _check_ship(given: Mapping[str, Any]) -> None:
+def _check_ship(parameters: Mapping[str, Any]) -> None:
     from acclimate.jobs.lock import is_part_of_run
     from acclimate.shipping.hub import check_repository
 
-    run = given["run"]
-    check_ended({"run": run.resolve().parent} if is_part_of_run(run) else given)
+    run = parameters["run"]
+    check_ended({"run": run.resolve().parent} if is_part_of_run(run) else parameters)
     from acclimate.shipping.texts import refuse_former  # slow to import
 
     refuse_former(run)
-    if given["push"] is not None:
-        check_repository(given["push"])
+    if parameters["push"] is not None:
+        check_repository(parameters["push"])
 
 
 @verb(check=_check_ship)
@@ -162,10 +166,10 @@ def ship(
         session.say(f"Uploaded: {upload(to, push).address}")
 
 
-def _check_push(given: Mapping[str, Any]) -> None:
+def _check_push(parameters: Mapping[str, Any]) -> None:
     from acclimate.shipping.hub import check_shipment
 
-    check_shipment(given["shipped"])
+    check_shipment(parameters["shipped"])
 
 
 @verb(check=_check_push)
@@ -185,10 +189,11 @@ def push(
     from acclimate.core.figures import si
     from acclimate.shipping.hub import push as upload
 
-    made = upload(shipped, repository, private=private, revision=revision, dry_run=dry_run)
+    result = upload(shipped, repository, private=private, revision=revision, dry_run=dry_run)
     if dry_run:
-        for name, size in made.files:
+        for name, size in result.files:
             session.say(f"{si(size, 'B'):>9}  {name}")
     session.say(
-        f"{'Would upload' if dry_run else 'Uploaded'}: {len(made.files)} files, {si(made.size, 'B')}, to {made.address}"
+        f"{'Would upload' if dry_run else 'Uploaded'}: {len(result.files)} files, {si(result.size, 'B')}, "
+        f"to {result.address}"
     )

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 Recipe = TypeVar("Recipe")
 EMBEDDED_TASKS = ("docstrings", "sections")  # that need no files
-LISTED = "given"  # a parameter of this name takes models or files, and settings among them
+LISTED = "words"  # a parameter of this name takes models or files, and settings among them
 
 
 class Session:
     """The screen and the values of one command, and the recipe that it states.
 
-    given   options and arguments by the names of their parameters
+    parameters  options and arguments by the names of their parameters
     """
 
     def __init__(self, console: Console, parameters: Mapping[str, Any]) -> None:
@@ -67,14 +67,14 @@ class Session:
         if ranks.is_first():
             typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 
-    def model_or_embedded(self, stated: str | None) -> str:
-        """Return the stated model, or "embedded" where none was stated, and say so in a line. The line names larger
+    def model_or_embedded(self, model: str | None) -> str:
+        """Return the model, or "embedded" where none was stated, and say so in a line. The line names larger
         encoders if the hub can be reached. Raises ValueError if the embedded encoder is not in this installation.
         """
         from acclimate.models.loading import EMBEDDED, LARGER, UNSTATED, embedded, hub_answers
 
-        if stated:
-            return stated
+        if model:
+            return model
         embedded()
         larger = f" Larger ones are worth trying: {', '.join(LARGER)}." if hub_answers() else ""
         self.say(f"{UNSTATED}{larger}")
@@ -85,8 +85,8 @@ class Session:
         from acclimate.data.examination import grave
         from acclimate.reports.page import escaped
 
-        for said in grave(examination):
-            self.say(escaped(f"doctor: {said}"))
+        for finding in grave(examination):
+            self.say(escaped(f"doctor: {finding}"))
 
     def listed(self) -> tuple[list[str], list[str]]:
         """Return the models or files that were typed, and the settings that stand among them."""
@@ -100,8 +100,8 @@ class Session:
         from acclimate.core import settings
 
         path = self.parameters.get("recipe")
-        stated = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(stated, [*_assignments(self.parameters), *more]))
+        file_recipe = settings.from_toml(type(base), path, base=base) if path else base
+        return self.note(settings.override(file_recipe, [*_assignments(self.parameters), *more]))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""
@@ -152,19 +152,19 @@ def verb(
         parameters = _parameters(function, settings, groups)
 
         @wraps(function)
-        def run(**given: Any) -> None:
+        def run(**arguments: Any) -> None:
             with errors_printed():
-                given = given if arrange is None else arrange(given)
+                arguments = arguments if arrange is None else arrange(arguments)
                 if settings:
-                    check_settings(settings if isinstance(settings, str) else settings(given), given)
-                check_tracker(given.get("track"))
-                given = _as_files(given)
+                    check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
+                check_tracker(arguments.get("track"))
+                arguments = _replace_datasets(arguments)
                 if check is not None:
-                    check(given)
-                if given.get("model") != SCRATCH or not _pretrains(function):
-                    check_models([given.get("model"), *(given.get("models") or ())])
-                with _session(function, given) as session:
-                    function(session, **_arguments(function, given))
+                    check(arguments)
+                if arguments.get("model") != SCRATCH or not _pretrains(function):
+                    check_models([arguments.get("model"), *(arguments.get("models") or ())])
+                with _session(function, arguments) as session:
+                    function(session, **_arguments(function, arguments))
                 if session.status:
                     raise typer.Exit(session.status)
 
@@ -182,19 +182,19 @@ def _parameters(function: Callable[..., None], settings: object, groups: Sequenc
     hints = get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
     parameters: list[inspect.Parameter] = []
     inline = {"labelled": {**LABELLED, **HUB}, "raw": RAW}
-    _, *stated = inspect.signature(function).parameters.values()
-    for parameter in stated:
+    _, *own_parameters = inspect.signature(function).parameters.values()
+    for parameter in own_parameters:
         if parameter.name in inline:
-            parameters += _of_group(inline[parameter.name])
+            parameters += _group_parameters(inline[parameter.name])
         else:
             parameters.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
     more = [*groups, *([RECIPE] if settings else [])]
     if settings and LISTED not in hints:
         more.append(ASSIGNMENTS)
-    return [*parameters, *(parameter for group in more for parameter in _of_group(group))]
+    return [*parameters, *(parameter for group in more for parameter in _group_parameters(group))]
 
 
-def _of_group(group: Group) -> list[inspect.Parameter]:
+def _group_parameters(group: Group) -> list[inspect.Parameter]:
     return [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
         for name, (annotation, default) in group.items()
@@ -214,33 +214,38 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     return arguments
 
 
-def _as_files(given: dict[str, Any]) -> dict[str, Any]:
+def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return what was typed with files in place of datasets of the hub and of saved datasets."""
-    if not given.keys() & {"task", "corpus", "general"}:
-        return given
+    if not parameters.keys() & {"task", "corpus", "general"}:
+        return parameters
     from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 
-    made = dict(given)
-    check_ready(given)
-    task, stated = str(given.get("task") or ""), {name: given[name] for name in HUB if name in given}
-    if task and stated and given.get("data") is None and task not in EMBEDDED_TASKS:
-        files = labelled_files(task, _labelled(given), dev=given["dev"], test=given["test"], choice=HubChoice(**stated))
-        made |= {"task": str(files.train), "dev": files.dev, "test": files.test, "kind": files.kind}
+    result = dict(parameters)
+    check_ready(parameters)
+    task, hub_options = (
+        str(parameters.get("task") or ""),
+        {name: parameters[name] for name in HUB if name in parameters},
+    )
+    if task and hub_options and parameters.get("data") is None and task not in EMBEDDED_TASKS:
+        files = labelled_files(
+            task, _labelled(parameters), dev=parameters["dev"], test=parameters["test"], choice=HubChoice(**hub_options)
+        )
+        result |= {"task": str(files.train), "dev": files.dev, "test": files.test, "kind": files.kind}
     for name in ("corpus", "general"):
-        if name in given and isinstance(given[name], Path):
-            made[name] = raw_text(given[name], column=given.get("text", "text"))
-    return made
+        if name in parameters and isinstance(parameters[name], Path):
+            result[name] = raw_text(parameters[name], column=parameters.get("text", "text"))
+    return result
 
 
-def check_ready(given: Mapping[str, Any]) -> None:
+def check_ready(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for parts of a dataset that are stated beside an embedded task or one of a benchmark, whose
     files and splits are settled.
     """
-    task = given.get("task")
-    if given.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
+    task = parameters.get("task")
+    if parameters.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
         return
-    unread = [name for name in HUB if given.get(name)]
-    unread += [name for name in ("dev", "test") if not isinstance(given.get(name), str | Path | None)]
+    unread = [name for name in HUB if parameters.get(name)]
+    unread += [name for name in ("dev", "test") if not isinstance(parameters.get(name), str | Path | None)]
     if unread:
         raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
 
@@ -282,10 +287,10 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
         try:
             yield session
         except RuntimeError as error:
-            found = ranks.unanswered(error)
-            if found is error:
+            cause = ranks.unanswered(error)
+            if cause is error:
                 raise
-            raise found from error
+            raise cause from error
 
 
 def _holds(function: Callable[..., None]) -> bool:
@@ -348,12 +353,12 @@ def _stoppable(out: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, _TerminatedError) as stop:
-        kept = (
+        message = (
             f"What is finished stays in {out}; a training run loses at most its last half minute. To go on: {command()}"
             if out.exists()
             else "Nothing was begun."
         )
-        typer.echo(f"acclimate: stopped. {kept}", err=True)
+        typer.echo(f"acclimate: stopped. {message}", err=True)
         raise typer.Exit(128 + (signal.SIGTERM if isinstance(stop, _TerminatedError) else signal.SIGINT)) from None
     finally:
         if main:
@@ -433,8 +438,8 @@ def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
             option = key.replace("_", "-")
             raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
     path = parameters.get("recipe")
-    stated = settings.from_toml(type(base), path, base=base) if path else base
-    return settings.override(stated, [*_assignments(parameters), *more])
+    file_recipe = settings.from_toml(type(base), path, base=base) if path else base
+    return settings.override(file_recipe, [*_assignments(parameters), *more])
 
 
 def check_files(parameters: Mapping[str, Any]) -> None:

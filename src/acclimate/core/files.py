@@ -217,19 +217,19 @@ def read_json(path: Path, *, way_out: str = "") -> Any:
     """
     try:
         if path.exists() and not path.is_file():
-            raise DamagedError(f"{path} is no file that can be read, but a directory, pipe or device{_after(way_out)}")
+            raise DamagedError(f"{path} is no file that can be read, but a directory, pipe or device{_advice(way_out)}")
         return json.loads(path.read_bytes().decode("utf-8"), object_pairs_hook=_unique)
     except _TwiceError as error:
         raise DamagedError(
-            f"{path}: the name {error.args[0]!r:.60} occurs twice in one object{_after(way_out)}"
+            f"{path}: the name {error.args[0]!r:.60} occurs twice in one object{_advice(way_out)}"
         ) from error
     except json.JSONDecodeError as error:
-        raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}{_after(way_out)}") from error
+        raise DamagedError(f"{path}:{error.lineno}: not valid JSON: {error.msg}{_advice(way_out)}") from error
     except UnicodeDecodeError as error:
         place = f"{path}: byte {error.start:,}"
-        raise DamagedError(f"{place} is not UTF-8: {error.reason}{_after(way_out)}") from error
+        raise DamagedError(f"{place} is not UTF-8: {error.reason}{_advice(way_out)}") from error
     except RecursionError as error:
-        raise DamagedError(f"{path}: nested too deeply to be read{_after(way_out)}") from error
+        raise DamagedError(f"{path}: nested too deeply to be read{_advice(way_out)}") from error
 
 
 def read_object(path: Path, *, names: Collection[str] = (), way_out: str = "") -> dict[str, Any]:
@@ -255,9 +255,9 @@ def write_record(path: Path, value: Any, *, of: str = "") -> None:
     """
     record = {"sha256": "", **(value if isinstance(value, dict) else {"values": value})}
     content = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    rest = content.removeprefix(_BEFORE_HASH)
+    body = content.removeprefix(_BEFORE_HASH)
     assert content.startswith(_BEFORE_HASH + b'"'), "an entry of the value is called sha256"
-    write_bytes(path, _BEFORE_HASH + _hash_of_record(path, rest, of) + rest)
+    write_bytes(path, _BEFORE_HASH + _hash_of_record(path, body, of) + body)
 
 
 def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
@@ -272,19 +272,19 @@ def read_record(path: Path, *, of: str = "", way_out: str = "") -> Any:
         way_out = way_out or f"Remove {path.parent}; the command that made it makes it again"
         raise DamagedError(
             f"{path} is damaged: its content is not that of the hash in it. Or an earlier version wrote it"
-            f"{_after(way_out)}"
+            f"{_advice(way_out)}"
         )
     record: dict[str, Any] = json.loads(content)
     del record["sha256"]
     return record["values"] if [*record] == ["values"] else record
 
 
-def _hash_of_record(path: Path, rest: bytes, of: str) -> bytes:
-    """Return the hash of a record as bytes. rest: what comes after it in the file"""
-    return sha256_of_bytes(f"{path.name}\n{of}\n".encode() + _BEFORE_HASH + rest).encode()
+def _hash_of_record(path: Path, body: bytes, of: str) -> bytes:
+    """Return the hash of a record as bytes. body: what comes after it in the file"""
+    return sha256_of_bytes(f"{path.name}\n{of}\n".encode() + _BEFORE_HASH + body).encode()
 
 
-def _after(way_out: str) -> str:
+def _advice(way_out: str) -> str:
     return f". {way_out}" if way_out else ""
 
 
@@ -414,9 +414,9 @@ def check_file(path: Path, expected: str, *, listed_in: Path, way_out: str = "")
     A file is read once in a process, and again only if it was replaced or its size or time changed.
     """
     if not path.is_file():
-        raise DamagedError(f"{path} is missing, though {listed_in} lists it{_after(way_out)}")
+        raise DamagedError(f"{path} is missing, though {listed_in} lists it{_advice(way_out)}")
     if sha256_of_input(path) != expected:
-        raise DamagedError(f"{path} is damaged: its content is not what {listed_in} lists{_after(way_out)}")
+        raise DamagedError(f"{path} is damaged: its content is not what {listed_in} lists{_advice(way_out)}")
 
 
 def check_manifest(
@@ -437,10 +437,10 @@ def check_manifest(
     manifest = directory / MANIFEST
     way_out = f"Remove {directory}; the command that made it makes it again" if way_out is None else way_out
     if not manifest.is_file():
-        raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_after(way_out)}")
+        raise DamagedError(f"{directory} is incomplete: it has no {MANIFEST}{_advice(way_out)}")
     hashes = read_json(manifest, way_out=way_out)
     if not isinstance(hashes, dict) or not hashes or not all(isinstance(value, str) for value in hashes.values()):
-        raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_after(way_out)}")
+        raise DamagedError(f"{manifest} is damaged: it is no list of files with their hashes{_advice(way_out)}")
     for folder in sorted({"", *map(os.path.dirname, hashes)}):
         own_manifest = folder and os.path.join(folder, MANIFEST) in hashes
         present = [] if own_manifest or not (directory / folder).is_dir() else sorted(os.listdir(directory / folder))
@@ -453,7 +453,7 @@ def check_manifest(
     for name in hashes if names is None else names:
         file = directory / name
         if name not in hashes:
-            raise DamagedError(f"{manifest} is damaged: it does not list {name}{_after(way_out)}")
+            raise DamagedError(f"{manifest} is damaged: it does not list {name}{_advice(way_out)}")
         if (name in edited or not hashes[name]) and file.is_file():
             continue
         check_file(file, hashes[name], listed_in=manifest, way_out=way_out)
@@ -475,8 +475,8 @@ def hold(directory: Path) -> Iterator[None]:
     if place in _held:
         yield
         return
-    if taken := next((above for above in (place, *place.parents) if above.is_file()), None):
-        raise NotADirectoryError(f"--out {directory}: {taken.name} is a file. Choose another --out")
+    if obstacle := next((above for above in (place, *place.parents) if above.is_file()), None):
+        raise NotADirectoryError(f"--out {directory}: {obstacle.name} is a file. Choose another --out")
     created = [above for above in (place, *place.parents) if not above.exists()]
     path, holder = place / LOCK, place / HOLDER
     new = not path.exists()

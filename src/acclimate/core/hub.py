@@ -66,8 +66,8 @@ def hub_errors(repo: str, kind: Literal["model", "dataset"], *, revision: str = 
         status = status_of(error)
         if status in (401, 403):
             raise ValueError(f"{repo}: the hub refuses ({status}). R{login[1:]}") from error
-        said = f"answered {status}" if status else f"cannot be reached ({_line(error)})"
-        raise UnreachableError(f"{_missing(repo, kind)} the hub {said}. Try again, or {way_out}") from error
+        answer = f"answered {status}" if status else f"cannot be reached ({_line(error)})"
+        raise UnreachableError(f"{_missing(repo, kind)} the hub {answer}. Try again, or {way_out}") from error
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -89,5 +89,5 @@ def status_of(error: Exception) -> int | None:
 
 
 def _line(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return "".join(character for character in said if character.isprintable())[:120] or type(error).__name__
+    text = " ".join(str(error).split())
+    return "".join(character for character in text if character.isprintable())[:120] or type(error).__name__

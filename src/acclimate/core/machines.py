@@ -47,8 +47,10 @@ class Pool(Protocol):
 
 def require_memory(needed: float, what: str, way_out: str) -> None:
     """Raise ValueError if this machine has fewer bytes. what: "a batch of 9 rows takes {} GB"; way_out: a sentence"""
-    if needed > (there := memory()):
-        raise ValueError(f"{what.format(f'{needed / 1e9:,.1f}')}. This machine has {there / 1e9:,.1f} GB. {way_out}")
+    if needed > (memory_size := memory()):
+        raise ValueError(
+            f"{what.format(f'{needed / 1e9:,.1f}')}. This machine has {memory_size / 1e9:,.1f} GB. {way_out}"
+        )
 
 
 def memory() -> int:

@@ -26,11 +26,11 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     folded: dict[str, str] = {}
     for candidate in itertools.islice(names, 5000):
         folded.setdefault(candidate[:100].casefold().strip(), candidate)
-    wanted = name[:100].casefold().strip()
-    begun = [candidate for candidate in folded if len(wanted) > 1 and candidate.startswith(wanted)]
-    if candidates := begun or [candidate for candidate in folded if len(wanted) > 2 and wanted in candidate]:
+    spelling = name[:100].casefold().strip()
+    begun = [candidate for candidate in folded if len(spelling) > 1 and candidate.startswith(spelling)]
+    if candidates := begun or [candidate for candidate in folded if len(spelling) > 2 and spelling in candidate]:
         return folded[min(candidates, key=len)]
-    candidates = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.0)
+    candidates = difflib.get_close_matches(spelling, folded, n=1, cutoff=0.0)
     return folded[candidates[0]] if candidates else None
 
 
@@ -48,8 +48,8 @@ def meant(name: str, names: Iterable[str]) -> str:
     near = nearest(name, names)
     if near is None:
         return ""
-    wanted, candidate = name.casefold().strip(), near.casefold().strip()
-    alike = (len(wanted) > 1 and wanted in candidate) or difflib.SequenceMatcher(
-        None, candidate, wanted
+    spelling, candidate = name.casefold().strip(), near.casefold().strip()
+    alike = (len(spelling) > 1 and spelling in candidate) or difflib.SequenceMatcher(
+        None, candidate, spelling
     ).ratio() >= ALIKE
     return f"; the nearest is {shown(near)}" if alike else ""

@@ -79,7 +79,7 @@ def start() -> None:
 
     if dist.is_initialized():
         return
-    if _on_gpus():
+    if _uses_gpus():
         place, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if place >= gpus:
             raise ValueError(
@@ -91,7 +91,7 @@ def start() -> None:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     patience = timedelta(seconds=max(1.0, settings.from_environment("ACCLIMATE_STEP_SECONDS", STEP_SECONDS)))
     try:
-        dist.init_process_group("nccl" if _on_gpus() else "gloo", timeout=patience)
+        dist.init_process_group("nccl" if _uses_gpus() else "gloo", timeout=patience)
         _waiting[:] = [dist.new_group(backend="gloo", timeout=PATIENCE)]
     except dist.DistError as error:
         raise ValueError(
@@ -108,7 +108,7 @@ def start() -> None:
         thread.start()
 
 
-def _on_gpus() -> bool:
+def _uses_gpus() -> bool:
     """Return whether the processes train on CUDA GPUs, as training.plan.device chooses."""
     import torch
 
@@ -130,7 +130,7 @@ def _live(store: Any, pause: float) -> None:
     counted, not seconds: all processes may have been stopped together.
     """
     keys = {number: f"acclimate lives {number}" for number in range(world())}
-    seen, missed = dict.fromkeys(keys, b""), dict.fromkeys(keys, 0)
+    signs, missed = dict.fromkeys(keys, b""), dict.fromkeys(keys, 0)
     beat = 0
     try:
         while not _ended.wait(pause):
@@ -138,8 +138,8 @@ def _live(store: Any, pause: float) -> None:
             store.set(keys[rank()], str(beat))
             for number, key in keys.items():
                 sign = store.get(key) if store.check([key]) else b""
-                missed[number] = missed[number] + 1 if sign == seen[number] != _ENDED else 0
-                seen[number] = sign
+                missed[number] = missed[number] + 1 if sign == signs[number] != _ENDED else 0
+                signs[number] = sign
             _heard[0] += 1
             if lost := [number for number in keys if missed[number] >= BEATS]:
                 _end_without([number for number in keys if number not in lost], lost)
@@ -277,7 +277,7 @@ def total(values: list[float]) -> list[float]:
     import torch
     import torch.distributed as dist
 
-    device = "cuda" if _on_gpus() else "cpu"
+    device = "cuda" if _uses_gpus() else "cpu"
     numbers = torch.tensor(values, dtype=torch.float64, device=device)
     dist.all_reduce(numbers)
     return [float(number) for number in numbers]

@@ -144,23 +144,26 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a JSON schema (draft 2020-12) of the class."""
     used: dict[str, Any] = {}
 
-    def of_class(name: str) -> dict[str, Any]:
+    def class_schema(name: str) -> dict[str, Any]:
         properties = {}
         for field, about in schema[name]["fields"].items():
-            properties[field] = {**within(of_type(about["type"]), about.get("range", {})), "description": about["help"]}
+            properties[field] = {
+                **bounded_schema(type_schema(about["type"]), about.get("range", {})),
+                "description": about["help"],
+            }
             if about.get("default") is not None:
                 properties[field]["default"] = about["default"]
         required = [field for field, about in schema[name]["fields"].items() if "default" not in about]
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def within(typed: dict[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+    def bounded_schema(typed: dict[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
         """Return the schema of a type, or of the items of a list, with the bounds of its numbers."""
         if "items" in typed:
-            return typed | {"items": within(typed["items"], allowed)}
+            return typed | {"items": bounded_schema(typed["items"], allowed)}
         bounded = typed | {_BOUNDS[name]: at for name, at in allowed.items() if name in _BOUNDS}
         return {"anyOf": [bounded, {"const": allowed["also"]}]} if "also" in allowed else bounded
 
-    def of_type(spec: Spec) -> dict[str, Any]:
+    def type_schema(spec: Spec) -> dict[str, Any]:
         if isinstance(spec, str):
             names = {"int": "integer", "float": "number", "bool": "boolean"}
             return {"type": names.get(spec, "string")}
@@ -168,19 +171,19 @@ def json_schema(schema: Mapping[str, Any], name: str) -> dict[str, Any]:
         if kind == "choice":
             return {"enum": list(inner)}
         if kind == "list":
-            return {"type": "array", "items": of_type(inner)}
+            return {"type": "array", "items": type_schema(inner)}
         if kind == "tuple":
-            return {"type": "array", "prefixItems": [of_type(part) for part in inner], "items": False}
+            return {"type": "array", "prefixItems": [type_schema(part) for part in inner], "items": False}
         if kind == "either":
-            return {"anyOf": [of_type(part) for part in inner]}
+            return {"anyOf": [type_schema(part) for part in inner]}
         if kind == "optional":
-            return of_type(inner)
+            return type_schema(inner)
         if inner not in used:
             used[inner] = {}
-            used[inner] = of_class(inner)
+            used[inner] = class_schema(inner)
         return {"$ref": f"#/$defs/{inner}"}
 
-    whole = of_class(name)
+    whole = class_schema(name)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name, **whole, "$defs": used}
 
 

@@ -448,10 +448,10 @@ def meant_setting(kind: type, key: str, prefix: str = "", more: Iterable[str] = 
     """
     names = [*(field.name for field in dataclasses.fields(kind)), *more]
     if (usual := USUAL_NAMES.get(key.lower().replace("-", "_"))) is not None:
-        candidates = [usual] if usual in names else sorted(_within(kind, usual), key=_setting_order)
+        candidates = [usual] if usual in names else sorted(_setting_paths(kind, usual), key=_setting_order)
         if candidates:
             return f"; did you mean '{prefix}{candidates[0]}'?"
-    within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_within(kind, key))
+    within = [] if prefix or difflib.get_close_matches(key, names, n=1, cutoff=0.8) else list(_setting_paths(kind, key))
     if within:
         within.sort(key=_setting_order)
         *others, last = [f"'{path}'" for path in within[:3]]
@@ -464,7 +464,7 @@ def _setting_order(path: str) -> tuple[bool, int]:
     return not path.startswith("finetune."), path.count(".")
 
 
-def _within(kind: type, key: str) -> Iterator[str]:
+def _setting_paths(kind: type, key: str) -> Iterator[str]:
     """Yield the paths of the settings of this name in the groups of a dataclass, such as `finetune.plan.rate`."""
     hints = typing.get_type_hints(kind)
     for field in dataclasses.fields(kind):
@@ -472,14 +472,14 @@ def _within(kind: type, key: str) -> Iterator[str]:
         if isinstance(group, type) and dataclasses.is_dataclass(group):
             if key in {inner.name for inner in dataclasses.fields(group)}:
                 yield f"{field.name}.{key}"
-            yield from (f"{field.name}.{path}" for path in _within(group, key))
+            yield from (f"{field.name}.{path}" for path in _setting_paths(group, key))
 
 
 def settings_called(kind: type, name: str) -> list[str]:
     """Return the paths of the settings that are called `name` here or elsewhere, those of fine-tuning first."""
     key = USUAL_NAMES.get(name, name)
     direct = [key] if key in {field.name for field in dataclasses.fields(kind)} else []
-    return [*direct, *sorted(_within(kind, key), key=_setting_order)]
+    return [*direct, *sorted(_setting_paths(kind, key), key=_setting_order)]
 
 
 def did_you_mean(key: str, candidates: Iterable[str], prefix: str) -> str:

@@ -138,14 +138,14 @@ def raw_text(held: Any, *, column: str = "text", choice: HubChoice = HubChoice()
     rows = _split(source, name)()
     present = _columns(rows)
     texts = [name for name in present if isinstance(rows, Table) and _is_text(rows.schema.field(name).type)]
-    wanted = next(
+    text_column = next(
         (candidate for candidate in ("text", column, *(texts if len(texts) == 1 else ())) if candidate in present), ""
     )
-    if not wanted:
+    if not text_column:
         raise no_column(
             source.about, "text", present, "; raw text stands in 'text' or in the column of the task's text"
         )
-    write = partial(_write_rows, rows, {wanted: "text"})
+    write = partial(_write_rows, rows, {text_column: "text"})
     return _cache_file(_name(source.name), _ending(rows), write, {"about": source.about, "split": name, **source.facts})
 
 
@@ -471,12 +471,12 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(_write_questions, rows), record)
     present = _columns(rows)
-    wanted = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
-    for role, column in wanted.items():
+    columns = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
+    for role, column in columns.items():
         if column not in present:
             raise no_column(about, column, present, role=role)
     return _cache_file(
-        name, _ending(rows), partial(_write_rows, rows, {column: column for column in wanted.values()}), record
+        name, _ending(rows), partial(_write_rows, rows, {column: column for column in columns.values()}), record
     )
 
 
@@ -489,17 +489,17 @@ def _write_rows(rows: Rows, columns: Mapping[str, str], path: Path) -> None:
     if not isinstance(rows, Table):
         with open(path, "w", encoding="utf-8") as file:
             for number, row in enumerate(rows, 1):
-                kept = {columns[name]: value for name, value in row.items() if name in columns}
-                file.write(_json_line(kept, number) + "\n")
+                entries = {columns[name]: value for name, value in row.items() if name in columns}
+                file.write(_json_line(entries, number) + "\n")
         return
     from pyarrow import parquet
 
     with _read_safely(rows):
         writer = None
         for batch in rows.batches([*columns]):
-            kept = _named_classes(batch, rows.names(), columns)
-            writer = writer or parquet.ParquetWriter(path, kept.schema)
-            writer.write_table(kept)
+            file_batch = _named_classes(batch, rows.names(), columns)
+            writer = writer or parquet.ParquetWriter(path, file_batch.schema)
+            writer.write_table(file_batch)
         if writer is None:
             raise ValueError("the table has no rows. Give at least one row")
         writer.close()

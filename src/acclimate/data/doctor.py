@@ -159,15 +159,15 @@ def removed(labelled: Labelled, examination: Examination) -> Labelled:
     notes = list(labelled.notes)
     for split in ("train", "dev"):
         gone = examination.leaked.get(split, frozenset())
-        kept = tuple(row for row in splits[split] if row.id not in gone)
-        if not kept:
+        clean_rows = tuple(row for row in splits[split] if row.id not in gone)
+        if not clean_rows:
             raise ValueError(f"{labelled.name}: every row of {split} holds a test text. Give another test file")
-        if len(kept) < len(splits[split]):
+        if len(clean_rows) < len(splits[split]):
             notes.append(
-                f"{amount(len(splits[split]) - len(kept), 'row')} of the {len(splits[split]):,} of {split} left out: "
-                f"what holds a test text."
+                f"{amount(len(splits[split]) - len(clean_rows), 'row')} of the {len(splits[split]):,} of {split} left "
+                f"out: what holds a test text."
             )
-        splits[split] = kept
+        splits[split] = clean_rows
     had, has = (_labels_in(rows) for rows in (labelled.splits["train"], splits["train"]))
     if lost := [label for label in labelled.labels if label in had and label not in has]:
         raise ValueError(
@@ -326,8 +326,8 @@ def _reach(
         design = dataclasses.replace(spread, items=items, seeds=seeds, comparisons=comparisons)
     basis = BASES[design.spread]
     if folds:  # more repeats make the mean better, but not the interval (statistics/folds.py)
-        both = design.item_variance + design.residual_variance
-        design = dataclasses.replace(design, item_variance=both, residual_variance=0.0, seed_variance=0.0)
+        joint_variance = design.item_variance + design.residual_variance
+        design = dataclasses.replace(design, item_variance=joint_variance, residual_variance=0.0, seed_variance=0.0)
     least = design.detectable()
     hopeless = least > HOPELESS and not folds
     if hopeless and seeds < SEEDS and design.detectable(seeds=SEEDS) <= HOPELESS:
@@ -476,15 +476,15 @@ def leaked(in_rows: Mapping[str, SourceLeaks], scans: Sequence[Scanned]) -> dict
     return ids | {scan.facts.name: frozenset().union(*scan.leaks.leaking.values()) for scan in scans}
 
 
-def after_removal(examination: Examination, labelled: Labelled) -> Examination:
+def note_removal(examination: Examination, labelled: Labelled) -> Examination:
     """Return the examination after `removed`, which returned `labelled`: the advice to remove rows becomes a note that
     they were removed, and the dev texts in train are counted again.
     """
-    done = {}
+    notes = {}
     for split in ("train", "dev"):
         rows = len(examination.leaked.get(split, ()))
         removed_rows = f"{amount(rows, 'row')} of {split} held a test text, exactly or nearly, and "
-        done[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} taken out."
+        notes[_removal(split, rows)] = f"{removed_rows}{'was' if rows == 1 else 'were'} taken out."
     findings: list[Finding] = []
     for finding in examination.findings:
         if finding.way_out == LEAVE_OUT:
@@ -492,7 +492,7 @@ def after_removal(examination: Examination, labelled: Labelled) -> Examination:
             items = len(source_leaks.leaked("dev"))
             findings += [_report_rows(source_leaks, "dev", items, len(labelled.splits["dev"]))] if items else []
         else:
-            findings.append(Finding(finding.level, done[finding.way_out]) if finding.way_out in done else finding)
+            findings.append(Finding(finding.level, notes[finding.way_out]) if finding.way_out in notes else finding)
     return dataclasses.replace(examination, findings=tuple(findings), dropped=True)
 
 

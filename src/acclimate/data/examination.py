@@ -343,8 +343,8 @@ def _model(examined: Examination) -> Section:
     sizes = (
         "unknown" if size is None else f"{size:,}" for size in (model.layers, model.hidden, model.vocabulary, reads)
     )
-    there = {True: "yes", False: "no", None: "unknown"}
-    pooler = "-" if model.pooler is None and model.head is not None else there[model.pooler]
+    answers = {True: "yes", False: "no", None: "unknown"}
+    pooler = "-" if model.pooler is None and model.head is not None else answers[model.pooler]
     weights = "unknown" if model.parameters is None else si(model.parameters)
     columns = (
         "family",
@@ -356,7 +356,7 @@ def _model(examined: Examination) -> Section:
         "head for masked words",
         "pooler",
     )
-    return Section("The model", columns, ((model.family, weights, *sizes, there[model.head], pooler),))
+    return Section("The model", columns, ((model.family, weights, *sizes, answers[model.head], pooler),))
 
 
 def _lengths(examined: Examination) -> Section:

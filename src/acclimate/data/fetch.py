@@ -44,18 +44,18 @@ def fetch(
     If a file cannot be fetched, the others are still fetched. A server that cannot be reached is asked once. At the
     end, raises ValueError with each file that could not be fetched, and why; the others are in the folder.
     """
-    new, kept, failed = [], [], []
+    new, present_files, failed = [], [], []
     unreachable: set[str] = set()
-    wanted = [(dataset, download) for dataset in datasets for download in dataset.downloads]
-    if not wanted:
+    downloads = [(dataset, download) for dataset in datasets for download in dataset.downloads]
+    if not downloads:
         raise ValueError(f"none of the files may be fetched. {datasets[0].obtain}; --from DIR checks and takes a copy")
-    for done, (dataset, download) in enumerate(wanted):
+    for count, (dataset, download) in enumerate(downloads):
         path = to / dataset.folder / download.path
-        watch(Progress("fetching", done, len(wanted), "files"))
+        watch(Progress("fetching", count, len(downloads), "files"))
         try:
             if (file := find_file(path.parent, path.name)) is not None:
                 check_download(file, download)
-                kept.append(_short(dataset, download))
+                present_files.append(_short(dataset, download))
             elif urlsplit(download.url).netloc not in unreachable:
                 download_to(path, download, schemes=schemes)
                 new.append(_short(dataset, download))
@@ -63,13 +63,13 @@ def fetch(
             failed.append(str(error))
             if isinstance(error, UnreachableError):
                 unreachable.add(urlsplit(download.url).netloc)
-    watch(Progress("fetching", len(wanted), len(wanted), "files"))
+    watch(Progress("fetching", len(downloads), len(downloads), "files"))
     if failed:
-        missing = len(wanted) - len(new) - len(kept)
+        missing = len(downloads) - len(new) - len(present_files)
         raise ValueError(
-            "\n".join([*failed, f"{missing} of {len(wanted)} files are not there; the same command goes on."])
+            "\n".join([*failed, f"{missing} of {len(downloads)} files are not there; the same command goes on."])
         )
-    return _fetched(datasets, to, new, kept)
+    return _fetched(datasets, to, new, present_files)
 
 
 def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = unwatched) -> Fetched:
@@ -80,24 +80,24 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
     """
     if not source.is_dir():
         raise ValueError(f"--from {named(source)}: there is no such folder")
-    new, kept, failed = [], [], []
-    wanted = {
+    new, present_files, failed = [], [], []
+    downloads = {
         (dataset.folder, name): (dataset, Download(name, ""))
         for dataset in datasets
         for name in (name for form in dataset.forms for name in form.files)
     }
-    wanted |= {
+    downloads |= {
         (dataset.folder, download.path): (dataset, download) for dataset in datasets for download in dataset.downloads
     }
-    for done, ((folder, name), (dataset, download)) in enumerate(wanted.items()):
-        watch(Progress("copying", done, len(wanted), "files"))
+    for count, ((folder, name), (dataset, download)) in enumerate(downloads.items()):
+        watch(Progress("copying", count, len(downloads), "files"))
         if (file := find_file(source / folder, name)) is None:
             continue
         try:
             check_download(file, download)
             if (present := find_file(to / folder, name)) is not None:
                 check_download(present, download)
-                kept.append(_short(dataset, download))
+                present_files.append(_short(dataset, download))
                 continue
             target = (to / folder / name).with_name(file.name)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,10 +107,10 @@ def copy(datasets: Sequence[Dataset], source: Path, to: Path, *, watch: Watch = 
             failed.append(str(error))
     if failed:
         raise ValueError("\n".join(failed))
-    if not new and not kept:
+    if not new and not present_files:
         folders = ", ".join(sorted(dataset.folder for dataset in datasets))
         raise ValueError(f"--from {named(source)}: holds none of the files; its folders must be {folders}")
-    return _fetched(datasets, to, new, kept)
+    return _fetched(datasets, to, new, present_files)
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -198,19 +198,19 @@ class Fetched:
     """The outcome of `fetch` or `copy`.
 
     new        files that were fetched or copied
-    kept       files that existed already
-    unchecked  files of `new` and `kept` whose hash is unknown
+    present    files that existed already
+    unchecked  files of `new` and `present` whose hash is unknown
     wanting    name of a dataset -> its missing files, and how to get them
     """
 
     to: Path
     new: tuple[str, ...]
-    kept: tuple[str, ...]
+    present: tuple[str, ...]
     unchecked: tuple[str, ...]
     wanting: dict[str, str]
 
     def as_text(self) -> str:
-        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.kept)} there already."]
+        lines = [f"{named(self.to)}: {len(self.new)} files fetched, {len(self.present)} there already."]
         if self.unchecked:
             lines.append(f"No hash is known of {', '.join(self.unchecked)}.")
         lines += [f"{name}: {reason}" for name, reason in self.wanting.items()]
@@ -285,11 +285,17 @@ def _short(dataset: Dataset, download: Download) -> str:
     return f"{dataset.folder}/{download.path}"
 
 
-def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], kept: Sequence[str]) -> Fetched:
+def _fetched(datasets: Sequence[Dataset], to: Path, new: Sequence[str], present_files: Sequence[str]) -> Fetched:
     checked = {_short(dataset, download) for dataset in datasets for download in dataset.downloads if download.sha256}
     wanting = {}
     for dataset in datasets:
         missing = dataset.missing(dataset.forms[0], to)
         if missing:
             wanting[dataset.name] = f"not there: {', '.join(missing)}. {dataset.obtain or dataset.way_out(to)}."
-    return Fetched(to, tuple(new), tuple(kept), tuple(name for name in (*new, *kept) if name not in checked), wanting)
+    return Fetched(
+        to,
+        tuple(new),
+        tuple(present_files),
+        tuple(name for name in (*new, *present_files) if name not in checked),
+        wanting,
+    )

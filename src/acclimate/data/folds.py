@@ -63,14 +63,14 @@ def with_folds(
     whole = folds <= len(titles)
     divided_rows = [replace(row, group=articles.get(row.id) or row.group) for row in rows] if whole else rows
     # a dev set of whole articles would be far too large if there are few
-    rest = divided_rows if len(titles) >= FEWEST_ARTICLES else rows
+    source_rows = divided_rows if len(titles) >= FEWEST_ARTICLES else rows
     place, fold_materials = run / FOLDER / f"{folds}", list[Materials]()
     untaught: set[str] = set()
     for repeat in range(repeats):
         divided = fold_rows(divided_rows, folds, kind=task.kind, same=same, seed=f"{seed}, repeat {repeat}")
         for number, held_out in enumerate(divided):
             fold = Fold(repeat, number)
-            splits = _splits(rest, held_out, same, task, seed=f"{seed}, {fold}")
+            splits = _splits(source_rows, held_out, same, task, seed=f"{seed}, {fold}")
             taught = {name for row in splits["train"] for name in classes_in(row.label)}
             lacking = tuple(name for name in task.labels if name not in taught)
             untaught |= {*lacking} - {*task.untaught}

@@ -141,13 +141,13 @@ def _listing(repo: str, revision: str) -> Listing:
     key = (constants.ENDPOINT, repo, revision)
     since, listing = _listed_before.get(key, (0.0, None))
     if listing is None or time.monotonic() - since > FRESH:
-        kept = files.cache() / INPUTS / "hub" / f"{digest(list(key))[:24]}.json"
-        listing = _asked(repo, revision, kept)
+        cache_file = files.cache() / INPUTS / "hub" / f"{digest(list(key))[:24]}.json"
+        listing = _asked(repo, revision, cache_file)
         _listed_before[key] = time.monotonic(), listing
     return listing
 
 
-def _asked(repo: str, revision: str, kept: Path) -> Listing:
+def _asked(repo: str, revision: str, cache_file: Path) -> Listing:
     """Return what the hub says, and keep it; if it cannot be asked, what it said before."""
     from huggingface_hub import HfApi, errors
 
@@ -169,9 +169,9 @@ def _asked(repo: str, revision: str, kept: Path) -> Listing:
                     configs = {}
                 default = _default(configs, default)
     except UnreachableError as error:
-        if not kept.is_file():
+        if not cache_file.is_file():
             raise
-        listing = Listing(**files.read_json(kept))
+        listing = Listing(**files.read_json(cache_file))
         _log.warning(
             f"{error}\nUntil then {repo} is read at the commit {listing.commit[:12]}, as the hub listed it before."
         )
@@ -183,8 +183,8 @@ def _asked(repo: str, revision: str, kept: Path) -> Listing:
             f"--repo-type dataset) and name its labelled file"
         )
     listing = Listing(commit, configs, default, _classes(card, configs), partial_splits)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    files.write_json(kept, asdict(listing))
+    cache_file.parent.mkdir(parents=True, exist_ok=True)
+    files.write_json(cache_file, asdict(listing))
     return listing
 
 
@@ -268,8 +268,8 @@ def _converted(paths: Sequence[str]) -> tuple[dict[str, dict[str, list[str]]], d
     cut: dict[str, list[str]] = {}
     configs: dict[str, dict[str, list[str]]] = {}
     for path in paths:
-        config, _, rest = path.partition("/")
-        folder = rest.partition("/")[0]
+        config, _, inner_path = path.partition("/")
+        folder = inner_path.partition("/")[0]
         split = folder.removeprefix("partial-")
         if split != folder and split not in cut.setdefault(config, []):
             cut[config].append(split)
@@ -321,5 +321,5 @@ def _rows(repo: str, commit: str, paths: Sequence[str], classes: Mapping[str, Se
     from huggingface_hub import hf_hub_download
 
     with hub_errors(repo, "dataset", way_out=WAY_OUT):
-        here = [Path(hf_hub_download(repo, path, repo_type="dataset", revision=commit)) for path in paths]
-    return parquet_table(here, classes)
+        local_files = [Path(hf_hub_download(repo, path, repo_type="dataset", revision=commit)) for path in paths]
+    return parquet_table(local_files, classes)

@@ -13,7 +13,7 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
-from acclimate.data.doctor import after_removal, check_model, examine, folded_splits, removed
+from acclimate.data.doctor import check_model, examine, folded_splits, note_removal, removed
 from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
@@ -109,7 +109,7 @@ def made_ready(
         raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
     if leaks == "drop":
         labelled = removed(labelled, examination)
-        examination = after_removal(examination, labelled)
+        examination = note_removal(examination, labelled)
     task = ranks.first_then_all(lambda: prepare(labelled.task(), labelled.files[0].path, run / "data"))
     if (learnt := check_model(model, task.hashes)) is not None:
         examination = replace(examination, findings=(learnt, *examination.findings))
@@ -228,13 +228,13 @@ class _Making:
         methods that adapt on the task's texts train on it; and a document that would be held out at one in HELD_OUT
         but is not at one in `one_in`, because the domain's text may hold the same document out.
         """
-        seen = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
+        task_texts = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
 
         def trains(document: Document) -> bool:
             return not _held(document, HELD_OUT)
 
         def measures(document: Document) -> bool:
-            return _held(document, one_in) and normalised_words(document.text) not in seen
+            return _held(document, one_in) and normalised_words(document.text) not in task_texts
 
         self._check_some(name, source, trains)
         training = self._kept(name, name, source, trains, one_in)
@@ -286,9 +286,9 @@ class _Counts:
     empty: int
     leaked: int
 
-    def left_out(self, kept: int) -> str:
-        """Return why only `kept` documents are left, as the end of a sentence."""
-        unmeasured = self.documents - self.empty - self.leaked - kept
+    def left_out(self, number: int) -> str:
+        """Return why no more than this number of documents are left, as the end of a sentence."""
+        unmeasured = self.documents - self.empty - self.leaked - number
         sentence = f"{self.leaked:,} that hold a dev or test text were left out"
         sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
         return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."

@@ -314,10 +314,10 @@ def _shown(text: str, item: str, match: Match) -> tuple[str, str]:
         )
         text, item = " ".join(words), " ".join(item_words)
         places = [len(" ".join(words[: alike - 1]))] * 2 if match.kind == "near" and alike else [0, 0]
-    return _from(text, places[0]), _from(item, places[1])
+    return _excerpt(text, places[0]), _excerpt(item, places[1])
 
 
-def _from(text: str, place: int) -> str:
+def _excerpt(text: str, place: int) -> str:
     """Return the first words of the text and the words around the place."""
     if place <= 2 * _FIRST:
         return beginning(text, SHOWN)

@@ -116,12 +116,12 @@ def bounded_sample(texts: Sequence[TextOrPair], *, seed: int = 0) -> list[TextOr
     """Return at most SAMPLE of the texts, in order; fewer if they reach CHARACTERS before, but at least LEAST."""
     order = list(range(len(texts)))
     random.Random(seed).shuffle(order)
-    taken = characters = 0
-    while taken < min(len(order), SAMPLE) and (characters < CHARACTERS or taken < LEAST):
-        text, pair = texts[order[taken]]
+    count = characters = 0
+    while count < min(len(order), SAMPLE) and (characters < CHARACTERS or count < LEAST):
+        text, pair = texts[order[count]]
         characters += min(len(text), LONGEST) + min(len(pair or ""), LONGEST)
-        taken += 1
-    return [texts[number] for number in sorted(order[:taken])]
+        count += 1
+    return [texts[number] for number in sorted(order[:count])]
 
 
 def tokenised(texts: Sequence[TextOrPair], by: Reader) -> list[list[Encoding]]:
@@ -194,8 +194,8 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
     """Return the least multiple of ROUND that holds 95% of the texts; None if `limit` does, or the model cannot."""
     if np.mean(tokens > limit) <= 0.05:
         return None
-    wanted = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
-    most = wanted if reads is None else min(wanted, reads)
+    length = -(-int(np.quantile(tokens, 0.95, method="higher")) // ROUND) * ROUND
+    most = length if reads is None else min(length, reads)
     return most if most > limit else None
 
 

@@ -230,11 +230,11 @@ def _rows(task: Prepared, split: Split) -> Iterator[Document]:
 
 
 def _contexts(task: Prepared, split: Split) -> Iterator[Document]:
-    seen: set[str] = set()
+    contexts: set[str] = set()
     for row in task.examples(split):
         for context in row.text.split(PASSAGE):
-            if context.strip() and context not in seen:
-                seen.add(context)
+            if context.strip() and context not in contexts:
+                contexts.add(context)
                 yield Document(row.id, context, task.name)
 
 

@@ -119,8 +119,8 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
     rejected: list[tuple[str, Rejected]] = []
     unread: list[str] = []
     notes: list[tuple[str, str]] = []
-    for done, dataset in enumerate(datasets):
-        watch(Progress("counting", done, len(datasets), "datasets", {"dataset": dataset.name}))
+    for count, dataset in enumerate(datasets):
+        watch(Progress("counting", count, len(datasets), "datasets", {"dataset": dataset.name}))
         try:
             form = dataset.form_in(folder)
             split_counts, dropped = _counted(dataset, form, folder)
@@ -167,7 +167,7 @@ def counts_of_dataset(
         reasons = [
             difference.reason
             for difference in form.differences
-            if difference.split == split and difference.found in (size, None)
+            if difference.split == split and difference.count in (size, None)
         ]
         reasons += [CUT] if paper_size is None else []
         verdict: Verdict = "equal" if size == paper_size else "known" if reasons else "wrong"
@@ -214,7 +214,7 @@ class CatalogueCounts:
     notes: tuple[tuple[str, str], ...]
 
     @property
-    def in_order(self) -> bool:
+    def matches_paper(self) -> bool:
         """True if every row was read, and every count is the paper's or differs for a known reason."""
         return not self.rejected and not self.unread and all(count.verdict != "wrong" for count in self.counts)
 

@@ -144,7 +144,7 @@ def retrieve(
         seed=split_seed,
     )
     with files.hold(Path(out)) if ranks.is_first() else nullcontext():
-        return for_files(
+        return retrieve_for_files(
             labelled,
             Path(corpus),
             Path(out),
@@ -156,7 +156,7 @@ def retrieve(
         )
 
 
-def for_files(
+def retrieve_for_files(
     files: LabelledFiles,
     corpus: Path,
     out: Path,
@@ -287,11 +287,11 @@ def _queries(rows: Sequence[Example], recipe: RetrieveRecipe) -> tuple[list[Quer
     for row in rows:
         text = text_and_pair(row)
         query = text if recipe.queries == "text" else keyword_query(text, recipe.phrases)
-        count, kept = len(text.split()), len(query.split())
-        words, shortened = words + count, shortened + (kept < count)
+        count, query_size = len(text.split()), len(query.split())
+        words, shortened = words + count, shortened + (query_size < count)
         queries.append((row.id, query))
-    kept = sum(len(query.split()) for _, query in queries)
-    return queries, {"words": words, "asked_words": kept, "shortened": shortened}
+    query_size = sum(len(query.split()) for _, query in queries)
+    return queries, {"words": words, "asked_words": query_size, "shortened": shortened}
 
 
 def _index(

@@ -94,7 +94,7 @@ def examples_of_selection(selection: Selection, corpus: Corpus, index: Index | S
     with_hits = np.flatnonzero(selection.counts())
     examples = []
     for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
-        documents, ranks, scores = selection.of(query)
+        documents, ranks, scores = selection.documents_for(query)
         [document] = corpus.take(documents[:1])
         name, text = selection.query(query)
         terms = [[word, round(part, 3)] for word, part in index.explain(text, int(documents[0]))]
@@ -139,7 +139,7 @@ def shown_queries(selection: Selection, corpus: Corpus, index: Index | ShardedIn
     queries = []
     for query in with_hits[np.linspace(0, len(with_hits) - 1, min(EXAMPLES, len(with_hits))).astype(int)].tolist():
         name, text = selection.query(query)
-        numbers, ranks, scores = (values[:RETRIEVED_SHOWN].tolist() for values in selection.of(query))
+        numbers, ranks, scores = (values[:RETRIEVED_SHOWN].tolist() for values in selection.documents_for(query))
         documents = zip(corpus.take(numbers), numbers, ranks, scores, strict=True)
         retrieved = [
             DocumentShown(document.id, document.source, document.text, rank, score, index.explain(text, number))
@@ -161,9 +161,11 @@ def as_text(facts: Mapping[str, Any], width: int = 0) -> str:
 
 
 def _title(facts: Mapping[str, Any]) -> str:
-    kept, whole = facts["selection"], facts["corpus"]["documents"]
-    of_all = share(kept["documents"] / whole)
-    part = f"{amount(kept['documents'], 'document')} of {whole:,} ({of_all}, {kept['characters']:,} characters)"
+    selection, whole = facts["selection"], facts["corpus"]["documents"]
+    of_all = share(selection["documents"] / whole)
+    part = (
+        f"{amount(selection['documents'], 'document')} of {whole:,} ({of_all}, {selection['characters']:,} characters)"
+    )
     if facts["recipe"]["how"] == "random":
         return f"Sampled at random: {part}, as many as BM25 retrieves with K = {facts['recipe']['k']:,}"
     return f"Retrieved: {part}, K = {facts['recipe']['k']:,}"
@@ -221,19 +223,19 @@ def _left_out(facts: Mapping[str, Any]) -> Section:
 
 
 def _sources(facts: Mapping[str, Any]) -> Section:
-    whole, kept = facts["sources"], facts["retrieved_sources"]
-    if set(whole) | set(kept) <= {""}:
+    whole, selection = facts["sources"], facts["retrieved_sources"]
+    if set(whole) | set(selection) <= {""}:
         return Section("Where they come from", lines=("The corpus names no sources.",))
     documents, selected = facts["corpus"]["documents"], facts["selection"]["documents"]
-    names = sorted({*whole, *kept}, key=lambda name: (-kept.get(name, 0), -whole.get(name, 0), name))
+    names = sorted({*whole, *selection}, key=lambda name: (-selection.get(name, 0), -whole.get(name, 0), name))
     rows = []
     for name in names[:SOURCES_SHOWN]:
-        share_selected, share_of_corpus = kept.get(name, 0) / selected, whole.get(name, 0) / documents
+        share_selected, share_of_corpus = selection.get(name, 0) / selected, whole.get(name, 0) / documents
         times = f"{share_selected / share_of_corpus:.2f}" if share_of_corpus else "-"
         rows.append(
             (
                 name or "(none)",
-                f"{kept.get(name, 0):,}",
+                f"{selection.get(name, 0):,}",
                 share(share_selected),
                 f"{whole.get(name, 0):,}",
                 share(share_of_corpus),
@@ -324,9 +326,9 @@ def _document(document: DocumentShown, terms: Mapping[str, float]) -> Marked:
     about += [f"source {document.source}"] if document.source else []
     named = [f"{term} {part:.2f}" for term, part in terms.items()][:WORDS]
     others = len(document.terms) - len(named)
-    rest = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
+    remainder = sum(part for _, part in document.terms) - sum(list(terms.values())[:WORDS])
     words = f"In common: {', '.join(named)}" if named else "No common word is known"
-    words += f"; {others:,} more add {rest:.2f}" if others else ""
+    words += f"; {others:,} more add {remainder:.2f}" if others else ""
     return Marked(", ".join([*about, f"document {document.id}"]), marked(document.text, terms), f"{words}.")
 
 

@@ -145,14 +145,14 @@ def with_needs(jobs: Iterable[Job]) -> list[Job]:
 def _with_needs(jobs: Iterable[Job], leave_out: Callable[[Job], bool]) -> list[Job]:
     """Depth first, needs before the jobs that need them; not recursive, as chains may be longer than Python's stack."""
     ordered: dict[str, Job] = {}
-    seen: set[str] = set()
+    names: set[str] = set()
     stack = [(job, False) for job in reversed([*jobs])]
     while stack:
         job, after = stack.pop()
         if after:
             ordered[job.name] = job
-        elif job.name not in seen:
-            seen.add(job.name)
+        elif job.name not in names:
+            names.add(job.name)
             if not leave_out(job):
                 stack.append((job, True))
                 stack += ((needed, False) for needed in reversed([*job.needs.values()]))
@@ -340,8 +340,8 @@ def do_call(call: Call, *, watch: Watch) -> Result:
     if ranks.is_first():
         call.out.mkdir(parents=True, exist_ok=True)
     with _locked(call, watch) as noting:
-        done = read_result(call.out) if ranks.is_first() and (call.out / RESULT).exists() else None
-        if (result := ranks.agree(done)) is not None:
+        stored_result = read_result(call.out) if ranks.is_first() and (call.out / RESULT).exists() else None
+        if (result := ranks.agree(stored_result)) is not None:
             return result
         if ranks.is_first():
             for needed in call.needs:

@@ -181,7 +181,7 @@ def differences(out: Path, *, weights: bool = True) -> list[str]:
 
 def _inputs(out: Path) -> Iterator[Path]:
     """Yield the directories of what the jobs read: the prepared tasks, the corpora and their tokens."""
-    for place in _beside_jobs(out):
+    for place in _study_directories(out):
         parts = place.relative_to(out).parts
         of_inputs = parts[-1:] == (DATA,) or parts[-2:-1] in ((CORPORA,), (TOKENS,))
         has_files = any(path.is_file() for path in place.iterdir())
@@ -193,12 +193,12 @@ def _looks(out: Path) -> dict[str, Any]:
     """Return the size and the hash of each file of looks at a test set."""
     from acclimate.tasks.prepared import LOOKS  # imports the metrics, which the commands that refuse a directory avoid
 
-    paths = [place / LOOKS for place in _beside_jobs(out) if (place / LOOKS).exists()]
+    paths = [place / LOOKS for place in _study_directories(out) if (place / LOOKS).exists()]
     contents = {str(path.relative_to(out)): path.read_bytes() for path in paths}
     return {name: {"bytes": len(read), "sha256": files.sha256_of_bytes(read)} for name, read in contents.items()}
 
 
-def _beside_jobs(out: Path) -> Iterator[Path]:
+def _study_directories(out: Path) -> Iterator[Path]:
     """Yield `out` and the directories in it, except for jobs, models that are handed over, and hidden ones."""
     excluded_names = (DIRECTORY, RUNNING, USE, ENCODER, FITTED, FORMER_USE)
     for place, names, _ in os.walk(out):
@@ -235,7 +235,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             if not (place / JOB).exists():
                 continue
             if not (place / RESULT).exists():  # its weights are not hashed: no table is made of them
-                begun[name] = {"label": planned.label, "beside": _beside(place, ".json")}
+                begun[name] = {"label": planned.label, "beside": _table_hashes(place, ".json")}
                 continue
             about = files.read_object(place / JOB)
             versions |= about["versions"]
@@ -245,7 +245,7 @@ def _jobs(out: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str], di
             jobs[name] = {
                 "label": planned.label,
                 **about_result,
-                "beside": _beside(place, ".json", ".jsonl", ".safetensors"),
+                "beside": _table_hashes(place, ".json", ".jsonl", ".safetensors"),
             }
     return jobs, begun, versions, {name: sorted(hashes) for name, hashes in sorted(data.items())}
 
@@ -256,7 +256,7 @@ def _job_directory(out: Path, name: str) -> Path:
     return out / study / DIRECTORY / job
 
 
-def _beside(place: Path, *endings: str) -> dict[str, str]:
+def _table_hashes(place: Path, *endings: str) -> dict[str, str]:
     """Return the hashes of the files of a job that tables are made of, but for its result."""
     paths = (path for path in sorted(place.iterdir()) if path.suffix in endings and path.name not in (RESULT, JOB))
     return {path.name: files.sha256_of(path) for path in paths}

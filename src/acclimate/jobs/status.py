@@ -61,7 +61,7 @@ class Status:
     seconds_left: float | None
     workers: int
 
-    def of(self, state: State) -> list[JobStatus]:
+    def jobs_in(self, state: State) -> list[JobStatus]:
         return [standing for standing in self.standings if standing.state == state]
 
     def as_document(self) -> dict[str, Any]:
@@ -81,13 +81,13 @@ class Status:
         return {"counts": counts, "seconds_left": self.seconds_left, "workers": self.workers, "jobs": jobs}
 
     def as_text(self) -> str:
-        counts = {state: len(self.of(state)) for state in ("done", "running", "failed", "waiting")}
+        counts = {state: len(self.jobs_in(state)) for state in ("done", "running", "failed", "waiting")}
         jobs = f"{len(self.standings)} job{'s' * (len(self.standings) != 1)}"
         lines = [f"{jobs}: {', '.join(f'{number} {state}' for state, number in counts.items())}"]
-        if diverged := self.of("diverged"):
+        if diverged := self.jobs_in("diverged"):
             lines[0] += f", {len(diverged)} diverged"
         for state in ("running", "failed", "diverged", "waiting"):
-            of_state = self.of(state)
+            of_state = self.jobs_in(state)
             lines += [
                 f"  {state}  {standing.label}{f': {standing.detail}' if standing.detail else ''}"
                 for standing in of_state[:SHOWN]
@@ -103,7 +103,7 @@ class Status:
         if self.seconds_left is None:
             return "Time left: unknown, because no job of these kinds has ended yet."
         by = f" by {self.workers} at once" if self.workers > 1 else ""
-        idle = "" if self.of("running") else "; nothing runs now"
+        idle = "" if self.jobs_in("running") else "; nothing runs now"
         return f"Time left{by}: {duration(self.seconds_left)}, as finished jobs of the same kinds took{idle}."
 
 
@@ -133,7 +133,7 @@ def _standings(study: str, run: Path) -> list[JobStatus]:
             standings.append(JobStatus(study, job, state, seconds))
         elif state == "running":
             mark = marks[job.name]
-            standings.append(JobStatus(study, job, state, time.time() - mark["since"], _at(mark)))
+            standings.append(JobStatus(study, job, state, time.time() - mark["since"], _running_text(mark)))
         elif state in ("failed", "diverged"):
             standings.append(
                 JobStatus(study, job, state, detail=str(files.read_object(place / FAILED, names=("error",))["error"]))
@@ -161,7 +161,7 @@ def _state(job: PlannedJob, place: Path, marks: Mapping[str, Any]) -> State:
     return "waiting"
 
 
-def _at(mark: Mapping[str, Any]) -> str:
+def _running_text(mark: Mapping[str, Any]) -> str:
     """Return the progress of a running job, since when it runs, and in which process on which machine."""
     total = f" of {mark['total']:,}" if mark.get("total") else ""
     progress = f"{mark['done']:,}{total} {mark['unit']}, " if "done" in mark else ""

@@ -79,8 +79,8 @@ class ThisProcess:
         self.done.append((call.name, try_call(call, watch=watch)))
 
     def ended(self) -> list[EndedCall]:
-        done, self.done = self.done, []
-        return done
+        calls, self.done = self.done, []
+        return calls
 
     def close(self) -> None:
         self.done.clear()
@@ -133,13 +133,13 @@ class Processes:
             worker.pipe.send_bytes(content)
 
     def ended(self) -> list[EndedCall]:
-        done: list[EndedCall] = []
-        while not done:
+        calls: list[EndedCall] = []
+        while not calls:
             busy = {worker.pipe: worker for worker in self.pool if worker.call is not None}
             for pipe in wait([*busy]):
                 assert isinstance(pipe, Connection)
-                done += self._heard(busy[pipe])
-        return done
+                calls += self._heard(busy[pipe])
+        return calls
 
     def _heard(self, worker: _Process) -> list[EndedCall]:
         """Handle the worker's next message, or its death. Return the call if it has ended."""

@@ -170,9 +170,9 @@ def _mapped(
         for number, (text, entry) in enumerate(zip(texts, _entries(cutter, len(embedded)), strict=True))
         if text in with_vector and cutter.parts(f" {cutter.text(entry)}") == [entry] == cutter.forms(entry)
     ]
-    mapped = fit_map(vectors.of([texts[number] for number in shared])[0], embedded[shared].numpy())
+    mapped = fit_map(vectors.look_up([texts[number] for number in shared])[0], embedded[shared].numpy())
     looked_up = [word.text.lower() if lower else word.text for word in words]
-    vectors_of_words, has_vector = vectors.of(looked_up)
+    vectors_of_words, has_vector = vectors.look_up(looked_up)
     means = torch.stack([embedded[list(word.pieces)].double().mean(0).float() for word in words])
     mapped_ND = torch.from_numpy(mapped(vectors_of_words))  # W v + b
     start_ND = torch.where(torch.from_numpy(has_vector)[:, None], mapped_ND, means)

@@ -134,7 +134,7 @@ from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.lora import LoraAdapters, require_peft
 from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
 from acclimate.models.task_layers import pooling_of
-from acclimate.tasks.chance import by_far, guesses
+from acclimate.tasks.chance import exceeds_chance, guesses
 from acclimate.tasks.prepared import Prepared, open_prepared, with_dev_rows
 from acclimate.tasks.rows import SPANS, WORD, cut_off, emptied, encode_rows, encoded, read_at_places, with_labels
 from acclimate.tasks.task import PROBED
@@ -568,7 +568,7 @@ class Tuning:
         last = float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]))
         if last < (constant := constant_loss(self.rows, self.task.kind)):
             return ""
-        if by_far(self.task, self.looked_at.examples, looks):
+        if exceeds_chance(self.task, self.looked_at.examples, looks):
             return ""
         return f"its loss on train ends at {last:.4g}, and that of constant outputs is {constant:.4g}"
 

@@ -101,7 +101,7 @@ def adapt_with(
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
     trained = objective(RunStart(model, tokenizer, tokens))
-    looked = path.at(plan.steps) if path else ()
+    looked = path.look_steps(plan.steps) if path else ()
     run(trained, stream, plan, out, stage="adapt", watch=watch, after=path, looks=looked)
     checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)

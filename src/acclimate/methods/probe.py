@@ -71,7 +71,7 @@ from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, identity, load_tokenizer, load_weights, reading
 from acclimate.models.task_layers import mean_of, pooled
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import EXAMPLE, WORD, by_word, emptied, encoded, places_of, read_at_places, with_labels
+from acclimate.tasks.rows import EXAMPLE, WORD, emptied, encoded, places_of, read_at_places, with_labels, word_values
 from acclimate.tasks.tags import fallback
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Decision, Threshold, decide, has_threshold
@@ -641,4 +641,4 @@ def decoded(outputs_RC: np.ndarray, rows: Batch, task: Prepared) -> list[Label]:
     codes_N = np.zeros(len(rows.ids), np.int64)
     codes_N[rows.tokens[WORD] != NOT_PREDICTED] = outputs_RC.argmax(1)
     names = [*task.labels, fallback(task.labels)]  # the last one is for -1, a word without a piece
-    return [tuple(names[code] for code in codes) for codes in by_word(codes_N, rows)]
+    return [tuple(names[code] for code in codes) for codes in word_values(codes_N, rows)]

@@ -262,7 +262,7 @@ def adapt(
     if path:
         path.begin()
 
-    looked = path.at(plan.steps) if path else set()
+    looked = path.look_steps(plan.steps) if path else set()
 
     def measure(step: Step) -> dict[str, float]:
         terms = curve(step) if step.number in curve.steps else {}

@@ -34,7 +34,7 @@ from acclimate.models.heads import Read, keeps_rows_apart, output_by_row, rows_o
 from acclimate.models.scale import output_layer
 from acclimate.models.task_layers import ConditionalRandomField, crf_of, layer_of, reads_first, transitions_of
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.rows import EDGES, by_word
+from acclimate.tasks.rows import EDGES, word_values
 from acclimate.tasks.spans import best_answers
 from acclimate.tasks.tags import (
     LETTERS,
@@ -243,7 +243,7 @@ def predictions_of(
     if kind == SPAN:
         return [*best_answers(outputs, rows, texts)]
     names = [*labels, fallback(labels)]  # the last one is for -1, a word without a piece
-    sentences = by_word(outputs, rows) if crf is None else _sequences(model, crf, outputs, rows, labels)
+    sentences = word_values(outputs, rows) if crf is None else _sequences(model, crf, outputs, rows, labels)
     return [tuple(names[code] for code in codes) for codes in sentences]
 
 
@@ -343,7 +343,7 @@ def _sequences(
     """
     barred = transitions_of(model.config) == "scheme"
     allowed = allowed_transitions(labels).to(model.device) if barred else None
-    sentences = by_word(np.arange(len(outputs_NC)), rows)  # the place of each word's first piece
+    sentences = word_values(np.arange(len(outputs_NC)), rows)  # the place of each word's first piece
     present = [tokens != -1 for tokens in sentences]
     lengths = np.array([int(words.sum()) for words in present])
     for layout in pieces_of_rows(lengths, piece_tokens(Plan(), model.device)):

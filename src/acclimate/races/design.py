@@ -27,7 +27,7 @@ from acclimate.reports.table import (
     MEANING,
     SUB_WORDS_MEANING,
     UNTOUCHED,
-    over_adaptations,
+    adaptations_note,
 )
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
@@ -313,7 +313,7 @@ def heldout_columns(
         }
         [before] = jobs[UNTOUCHED]
         after: dict[str, Sequence[Job]] = {name: jobs[name] for name in rows if name in jobs}
-        meant = meaning + over_adaptations(adapt_seeds)
+        meant = meaning + adaptations_note(adapt_seeds)
         columns.append(HeldOutLosses(f"{heading}{ending}", meant, (UNTOUCHED, before), after))
     return columns
 

@@ -45,8 +45,8 @@ from acclimate.reports.table import (
     UNADAPTED,
     UNTOUCHED,
     BeforeAndAfter,
-    beside,
-    over_adaptations,
+    adaptations_note,
+    general_loss_column,
 )
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import NOT_OF_A_STATE, PROBED
@@ -90,7 +90,7 @@ def with_facts(
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)
     results = tuple(_with_costs(result, pretraining) for result in sorted(outcome.results, key=_place))
     names = [result.row for result in results if not result.probe]
-    more = over_adaptations(outcome.adaptations)
+    more = adaptations_note(outcome.adaptations)
     more += " It is that of the training on the usual split." if folds else ""
     entries, measures = tuned.entries, [(HEADING, MEANING, facts.general_losses)]
     if _has_head(entries, run):
@@ -102,7 +102,7 @@ def with_facts(
             )
         ]
     columns = (
-        HeldOutColumn(heading, f"{meaning}{more}", beside(names, losses))
+        HeldOutColumn(heading, f"{meaning}{more}", general_loss_column(names, losses))
         for heading, meaning, losses in measures
         if losses and not outcome.only_probed
     )

@@ -40,7 +40,7 @@ from acclimate.races.verdict import (
     warnings,
     without_encoder,
 )
-from acclimate.reports.labels import Confusion, LabelScore, confusion, mean_predictions, per_label, per_type
+from acclimate.reports.labels import Confusion, LabelScore, confusion, label_scores, mean_predictions, type_scores
 from acclimate.reports.page import (
     ABSENT,
     MOST,
@@ -54,7 +54,7 @@ from acclimate.reports.page import (
     beginning,
     fact_text,
 )
-from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, over_adaptations
+from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, adaptations_note
 from acclimate.statistics.power import PowerDesign
 from acclimate.tasks.labelled import Labelled
 from acclimate.training.energy import Energy, energy_of
@@ -170,10 +170,10 @@ def _label_parts(outcome: Outcome, encoder: str) -> dict[str, Any]:
         return {"confusions": [confusion(by_contestant[UNTOUCHED])]} if kind == "sequence" else {}
     if kind == "tokens":
         counted = "entities" if metric == "entity_f1" else "words"
-        return {"labels": per_type(by_contestant[UNTOUCHED], by_contestant[encoder]), "counted": counted}
+        return {"labels": type_scores(by_contestant[UNTOUCHED], by_contestant[encoder]), "counted": counted}
     if kind not in ("sequence", "multilabel"):
         return {}
-    parts: dict[str, Any] = {"labels": per_label(by_contestant[UNTOUCHED], by_contestant[encoder])}
+    parts: dict[str, Any] = {"labels": label_scores(by_contestant[UNTOUCHED], by_contestant[encoder])}
     if kind == "sequence":
         parts["confusions"] = [confusion(side) for side in by_contestant.values()]
     return parts
@@ -326,7 +326,7 @@ def _losses(report: RaceReport) -> list[Section]:
             ),
             (
                 f"Masked-token loss on held-out {kind} text, in nats a masked token, and its exponential, the "
-                f"perplexity.{over_adaptations(report.outcome.adaptations)}",
+                f"perplexity.{adaptations_note(report.outcome.adaptations)}",
             ),
         )
         for kind, losses in (("domain", report.facts.losses), ("general", report.facts.general_losses))
@@ -351,7 +351,7 @@ def _moved(report: RaceReport) -> list[Section]:
     line = (
         "How far word embeddings lie from the untouched model's: Euclidean distance between raw rows, and their mean "
         "cosine; over all pieces of the vocabulary, and over those that occur in the task's texts."
-        f"{over_adaptations(report.outcome.adaptations)}"
+        f"{adaptations_note(report.outcome.adaptations)}"
     )
     return [Section(f"Word embeddings{_title_ending(report)}", columns, tuple(rows), (line,))] if rows else []
 

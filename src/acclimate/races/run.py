@@ -57,7 +57,7 @@ def run(design: Design, out: Path, *, watch: Watch = unwatched) -> Outcome:
         claim(out, design.called)
     budgets = (search.budget for search in design.searches if search.budget is not None)
     seconds_left = next((partial(budget.left, out) for budget in budgets if budget.unit == "seconds"), None)
-    with live_page(design.title, out, out / page_name(design), watch, left=seconds_left) as live:
+    with live_page(design.title, out, out / page_name(design), watch, seconds_left=seconds_left) as live:
         return _run(design, out, live)
 
 

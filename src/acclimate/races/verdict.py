@@ -23,7 +23,7 @@ from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, 
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.folds import FEWEST_REPEATS
-from acclimate.statistics.power import POWER, PowerDesign, measured_in_race, of_items, probed
+from acclimate.statistics.power import POWER, PowerDesign, design_from_items, measured_in_race, probed
 from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, ONE_ADAPTATION, Comparison
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
@@ -144,7 +144,7 @@ def spread(outcome: Outcome) -> PowerDesign | None:
     if design is not None and not outcome.folds:
         return design
     if design is not None:  # of a repeat's rows, the factor of by-rows cross-validation taken out again
-        return of_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
+        return design_from_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
     probe_designs: list[PowerDesign] = []
     for contrast in _probe_contrasts(outcome):
         ours, theirs = (outcome.cells[key].scores[0] for key in (contrast.against.key, contrast.reference))
@@ -153,7 +153,7 @@ def spread(outcome: Outcome) -> PowerDesign | None:
     if not differing:
         return None
     mean = sum(power.item_variance + power.residual_variance for power in differing) / len(differing)
-    return of_items(mean, differing[0].items, SEEDS)
+    return design_from_items(mean, differing[0].items, SEEDS)
 
 
 def reach(outcome: Outcome) -> str:

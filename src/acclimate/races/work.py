@@ -25,7 +25,7 @@ from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
-from acclimate.training.checkpoint import CLOCK, before, read_log
+from acclimate.training.checkpoint import CLOCK, cost_before, read_log
 from acclimate.training.looks import HeldOutLooks
 from acclimate.training.plan import Precision
 from acclimate.training.run import CHECKPOINT
@@ -338,7 +338,7 @@ def constant(*, out: Path, watch: Watch, by: str, task: Path) -> Result:
 
 
 def _trained(out: Path, checkpoint: Checkpoint) -> Result:
-    log, earlier_cost = read_log(out), before(out)
+    log, earlier_cost = read_log(out), cost_before(out)
     return {
         "steps": len(log),
         "tokens": earlier_cost.tokens + sum(line["tokens"] for line in log),

@@ -32,13 +32,13 @@ class Curve:
 
 def both_sides(curves: Sequence[Curve]) -> dict[str, dict[str, Points]]:
     """Return term -> "name, train" or "name, dev" -> points, of the terms that a curve has, in the order of TERMS."""
-    found: dict[str, dict[str, Points]] = {}
+    points: dict[str, dict[str, Points]] = {}
     for term in TERMS:
         for curve in curves:
             for side, terms in (("train", curve.train), ("dev", curve.dev)):
                 if term in terms:
-                    found.setdefault(term, {})[f"{curve.name}, {side}"] = terms[term]
-    return found
+                    points.setdefault(term, {})[f"{curve.name}, {side}"] = terms[term]
+    return points
 
 
 def read_curve(name: str, model: str) -> Curve | None:
@@ -58,19 +58,19 @@ def read_curve(name: str, model: str) -> Curve | None:
 
 
 def _points(entries: Any, side: str) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    points: dict[str, Points] = {}
     for entry in entries:
         for term in TERMS:
             if (loss := entry.get(side, {}).get(term)) is not None:
-                found.setdefault(term, []).append((float(entry["step"]), float(loss)))
-    return found
+                points.setdefault(term, []).append((float(entry["step"]), float(loss)))
+    return points
 
 
 def _logged(log: list[dict[str, Any]]) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    points: dict[str, Points] = {}
     for term in TERMS:
         losses = [(line["step"], line[f"loss.{term}"]) for line in log if f"loss.{term}" in line]
         if losses:
             stretches = np.array_split(np.array(losses, float), min(CURVE_POINTS, len(losses)))
-            found[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
-    return found
+            points[term] = [(float(part[-1, 0]), float(part[:, 1].mean())) for part in stretches]
+    return points

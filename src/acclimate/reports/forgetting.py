@@ -70,12 +70,12 @@ def paths_of(name: str, by_row: Mapping[str, Sequence[Sequence[Path]]]) -> tuple
 
     by_row: row -> the directories of its adaptations, as `path_of` takes them
     """
-    found = []
+    loss_paths = []
     for masks in ("", SUB_WORDS):
         paths = {row: path for row, adaptations in by_row.items() if (path := path_of(adaptations, masks))}
         if paths:
-            found.append(LossPaths(name, paths, max(len(by_row[row]) for row in paths), masks))
-    return tuple(found)
+            loss_paths.append(LossPaths(name, paths, max(len(by_row[row]) for row in paths), masks))
+    return tuple(loss_paths)
 
 
 def path_of(adaptations: Sequence[Sequence[Path]], masks: str = "") -> tuple[Look, ...]:
@@ -133,16 +133,16 @@ def equal_domain_loss(by_row: Mapping[str, Sequence[Look]]) -> tuple[float, dict
     if len(learning) < 2:
         return None
     level = max(lowest(path).domain for path in learning.values())
-    found = {row: general for row, path in learning.items() if (general := general_at(path, level)) is not None}
-    return level, dict(sorted(found.items(), key=lambda each: each[1]))
+    losses = {row: general for row, path in learning.items() if (general := general_at(path, level)) is not None}
+    return level, dict(sorted(losses.items(), key=lambda row_loss: row_loss[1]))
 
 
 def sentence(paths: LossPaths) -> str:
     """Return a sentence that compares what contestants forgot at equal domain loss."""
-    found = equal_domain_loss(paths.by_row)
-    if found is None:
+    comparison = equal_domain_loss(paths.by_row)
+    if comparison is None:
         return "Fewer than two contestants lowered the domain loss, so none are compared at equal domain loss."
-    level, general = found
+    level, general = comparison
     before = next(iter(paths.by_row.values()))[0].general
     of_each = listed([f"{row} {loss:.3f} ({loss - before:+.3f})" for row, loss in general.items()])
     drawn = f"means over {paths.adaptations} adaptations" if paths.adaptations > 1 else "one adaptation of each"

@@ -47,7 +47,7 @@ class Confusion:
         return max(round(sum(row)) for row in self.counts)
 
 
-def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+def label_scores(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
     """Return the F1 of every gold label for two contestants, by falling support, then by name."""
     support = Counter(label for labels in untouched[0].gold for label in classes(labels))
     order = sorted(support, key=lambda label: (-support[label], label))
@@ -55,13 +55,13 @@ def per_label(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[L
     return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
 
 
-def per_type(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
+def type_scores(untouched: Sequence[Score], contestant: Sequence[Score]) -> list[LabelScore]:
     """Return the same for tags: F1 of every type of entity, or of each tag over words if the metric counts words.
 
     support: number of such entities or words in the test set.
     """
     named = untouched[0].metric == "entity_f1"
-    support = Counter(each[-1] for label in untouched[0].gold for each in _found(label, named=named))
+    support = Counter(entity[-1] for label in untouched[0].gold for entity in _found(label, named=named))
     order = sorted(support, key=lambda label: (-support[label], label))
     ours, theirs = (_mean_f1_of_types(side, order, named=named) for side in (contestant, untouched))
     return [LabelScore(label, support[label], theirs[label], ours[label]) for label in order]
@@ -76,14 +76,14 @@ def confusion(scores: Sequence[Score], *, most: int = MOST) -> Confusion:
     gold = Counter(str(label) for label in scores[0].gold)
     names = sorted({*gold, *(str(label) for score in scores for label in score.predicted)}, key=lambda x: (-gold[x], x))
     pooled = names[most:] if len(names) > most + 1 else []  # pooling a single label would hide it and save no row
-    shown = names[: len(names) - len(pooled)]
-    size = len(shown) + bool(pooled)
-    place = {name: i for i, name in enumerate(shown)} | dict.fromkeys(pooled, size - 1)
+    frequent_labels = names[: len(names) - len(pooled)]
+    size = len(frequent_labels) + bool(pooled)
+    place = {name: i for i, name in enumerate(frequent_labels)} | dict.fromkeys(pooled, size - 1)
     counts = np.zeros((size, size))
     for score in scores:
         for right, guess in zip(score.gold, score.predicted, strict=True):
             counts[place[str(right)], place[str(guess)]] += 1 / len(scores)
-    labels = (*shown, f"{len(pooled)} other labels") if pooled else tuple(shown)
+    labels = (*frequent_labels, f"{len(pooled)} other labels") if pooled else tuple(frequent_labels)
     table = tuple(tuple(float(count) for count in row) for row in counts)
     return Confusion(scores[0].contestant, labels, len(pooled), table)
 
@@ -100,13 +100,13 @@ def _mean_f1(scores: Sequence[Score], labels: Sequence[str]) -> dict[str, float]
     total = dict.fromkeys(labels, 0.0)
     for score in scores:
         hits: Counter[str] = Counter()
-        both: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
         for right, guess in zip(map(classes, score.gold), map(classes, score.predicted), strict=True):
             hits.update(right & guess)
-            both.update(right)
-            both.update(guess)
+            sums.update(right)
+            sums.update(guess)
         for label in labels:
-            total[label] += 2 * hits[label] / both[label]
+            total[label] += 2 * hits[label] / sums[label]
     return {label: value / len(scores) for label, value in total.items()}
 
 
@@ -114,13 +114,13 @@ def _mean_f1_of_types(scores: Sequence[Score], types: Sequence[str], *, named: b
     total = dict.fromkeys(types, 0.0)
     for score in scores:
         hits: Counter[str] = Counter()
-        both: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
         for right, guess in zip(score.gold, score.predicted, strict=True):
-            found, said = (_found(label, named=named) for label in (right, guess))
-            hits.update(each[-1] for each in found & said)
-            both.update(each[-1] for side in (found, said) for each in side)
+            gold_items, predicted_items = (_found(label, named=named) for label in (right, guess))
+            hits.update(item[-1] for item in gold_items & predicted_items)
+            sums.update(item[-1] for side in (gold_items, predicted_items) for item in side)
         for name in types:
-            total[name] += 2 * hits[name] / both[name]
+            total[name] += 2 * hits[name] / sums[name]
     return {name: value / len(scores) for name, value in total.items()}
 
 

@@ -33,11 +33,11 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # 
 
 @contextlib.contextmanager
 def live_page(
-    title: str, run: Path, path: Path, watch: Watch, *, left: Callable[[], float] | None = None
+    title: str, run: Path, path: Path, watch: Watch, *, seconds_left: Callable[[], float] | None = None
 ) -> Iterator[Watch]:
     """Yield a watch that also keeps the page at `path` up to date; at the end of the block it no longer reloads.
 
-    left: the seconds until the run ends, if that is known; else they are estimated from finished jobs
+    seconds_left: the seconds until the run ends, if that is known; else they are estimated from finished jobs
 
     The first page is written when a job reports its first step, so a run with nothing to do, or one that is refused,
     leaves an earlier page as it is. An error while the page is written never ends the run: the first one is reported to
@@ -46,7 +46,7 @@ def live_page(
     if not ranks.is_first():
         yield watch
         return
-    page = _Live(title, run, path, watch, left)
+    page = _Live(title, run, path, watch, seconds_left)
     try:
         yield page.watch
     except BaseException as error:
@@ -67,25 +67,25 @@ class _Live:
     title: str
     run: Path
     path: Path
-    shown: Watch
-    left: Callable[[], float] | None = None
+    outlet: Watch
+    seconds_left: Callable[[], float] | None = None
     answer: dict[str, str] = field(default_factory=dict)
     begun: float = field(default_factory=time.time)
     looked: float = 0.0
     written: float = 0.0
-    taken: float = 0.0
+    write_seconds: float = 0.0
     ended: int = -1
     fails: bool = False
     warned: bool = False
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress on; write the page if a job has ended since it was written, or if it is EVERY s old."""
-        self.shown(progress)
+        self.outlet(progress)
         if progress.unit in SCORED and "note" in progress.values:
             self.answer[progress.stage] = str(progress.values["note"])
         now = time.monotonic()
         reports = progress.total and "note" not in progress.values
-        if not reports or now - self.looked < max(SOONEST, self.taken / SHARE, EVERY if self.fails else 0.0):
+        if not reports or now - self.looked < max(SOONEST, self.write_seconds / SHARE, EVERY if self.fails else 0.0):
             return
         self.looked = now
         if self.fails or now - self.written >= EVERY or self._ended() != self.ended:
@@ -99,9 +99,11 @@ class _Live:
         begun = time.monotonic()
         try:
             self.ended = self._ended()
-            seconds = None if self.left is None else max(0.0, self.left())
+            seconds = None if self.seconds_left is None else max(0.0, self.seconds_left())
             lines = tuple(f"{stage}: {note}." for stage, note in self.answer.items())
-            page = progress_page(self.title, self.run, begun=self.begun, stopped=stopped, left=seconds, answer=lines)
+            page = progress_page(
+                self.title, self.run, begun=self.begun, stopped=stopped, seconds_left=seconds, answer=lines
+            )
             self.path.parent.mkdir(parents=True, exist_ok=True)
             temporary = files.temporary_path(self.path)
             try:
@@ -114,9 +116,9 @@ class _Live:
             self.fails = True
             if not self.warned:
                 self.warned = True
-                self.shown(Progress("page", 0, 0, "steps", {"note": f"{self.path} cannot be written now: {error}"}))
+                self.outlet(Progress("page", 0, 0, "steps", {"note": f"{self.path} cannot be written now: {error}"}))
         self.looked = self.written = time.monotonic()
-        self.taken = self.written - begun
+        self.write_seconds = self.written - begun
 
     def end(self, stopped: str) -> None:
         """Write the page for the last time, without what reloads it."""
@@ -125,12 +127,18 @@ class _Live:
 
 
 def progress_page(
-    title: str, run: Path, *, begun: float, stopped: str = "", left: float | None = None, answer: Sequence[str] = ()
+    title: str,
+    run: Path,
+    *,
+    begun: float,
+    stopped: str = "",
+    seconds_left: float | None = None,
+    answer: Sequence[str] = (),
 ) -> Page:
     """Return the page of the run in `run` as it stands. begun: when this session began, seconds since the epoch
 
     stopped  why it does not reload; "": the run goes on
-    left     seconds until it ends; None: that depends on its jobs
+    seconds_left   seconds until it ends; None: that depends on its jobs
     answer   the scores so far, in sentences
     """
     try:
@@ -139,36 +147,42 @@ def progress_page(
         status = Status((), None, 1)
     else:
         status = status_of(run)
-    done, every = len(status.of("done")), len(status.standings)
+    count, every = len(status.jobs_in("done")), len(status.standings)
     time_left = "time left: unknown until a job of each kind has ended"
-    if left is not None:
-        time_left = f"the race ends in {duration(left)} at the latest"
+    if seconds_left is not None:
+        time_left = f"the race ends in {duration(seconds_left)} at the latest"
     elif status.seconds_left is not None:
         time_left = f"about {duration(status.seconds_left)} left for these"
-    verdict = stopped or f"Running: {done} of the {amount(every, 'job')} planned so far are done; {time_left}."
+    verdict = stopped or f"Running: {count} of the {amount(every, 'job')} planned so far are done; {time_left}."
     now = time.time()
     clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     facts: dict[str, Fact] = {
         "written": clock,
         "this session": duration(now - begun),
-        "done": done,
-        "running": len(status.of("running")),
-        "waiting": len(status.of("waiting")),
-        "failed": len(status.of("failed")),
+        "done": count,
+        "running": len(status.jobs_in("running")),
+        "waiting": len(status.jobs_in("waiting")),
+        "failed": len(status.jobs_in("failed")),
     }
     plan = (
-        _section("Done", [*reversed(status.of("done"))], "What has ended, the last of the plan first.", fold="open"),
-        _section("Waiting", status.of("waiting"), "What is planned so far; a search plans more later.", fold="closed"),
+        _section(
+            "Done", [*reversed(status.jobs_in("done"))], "What has ended, the last of the plan first.", fold="open"
+        ),
+        _section(
+            "Waiting", status.jobs_in("waiting"), "What is planned so far; a search plans more later.", fold="closed"
+        ),
     )
     sections = [
-        _section("Running", status.of("running"), "What runs now, how far it is and since when."),
-        _section("Failed", status.of("failed"), "What failed, and why. The same command tries it again."),
-        Section("The plan", parts=tuple(each for each in plan if each.rows)),
+        _section("Running", status.jobs_in("running"), "What runs now, how far it is and since when."),
+        _section("Failed", status.jobs_in("failed"), "What failed, and why. The same command tries it again."),
+        Section("The plan", parts=tuple(section for section in plan if section.rows)),
     ]
-    sections = [each for each in sections if each.rows or each.parts]
+    sections = [section for section in sections if section.rows or section.parts]
     if answer:
         sections.insert(0, Section("Answer so far", lines=tuple(answer)))
-    curves = _curves(run, [each.job for each in status.standings if each.state in ("done", "running")])
+    curves = _curves(
+        run, [job_status.job for job_status in status.standings if job_status.state in ("done", "running")]
+    )
     figures = {}
     if curves:
         lead = "Score on dev at each look so far, of the latest fine-tunings."
@@ -181,21 +195,21 @@ def progress_page(
 
 def _section(title: str, jobs: list[JobStatus], line: str, fold: Literal["", "closed", "open"] = "") -> Section:
     rows = tuple(
-        (each.label, TableCell(duration(each.seconds) if each.seconds else "-", each.seconds), each.detail or "-")
-        for each in jobs
+        (job.label, TableCell(duration(job.seconds) if job.seconds else "-", job.seconds), job.detail or "-")
+        for job in jobs
     )
     return Section(title, ("Job", "Time", "Note"), rows, (line,), fold=fold)
 
 
 def _curves(run: Path, jobs: list[PlannedJob]) -> dict[str, list[tuple[float, float]]]:
     """Return label -> (step, score on dev) points, of the LINES fine-tunings that were looked at last."""
-    found: list[tuple[float, str, list[tuple[float, float]]]] = []
+    curves: list[tuple[float, str, list[tuple[float, float]]]] = []
     for job in jobs:
         place = run / DIRECTORY / job.name / DEV_SCORES
         if place.exists():
             points = [(float(step), float(score)) for step, score in files.read_record(place)]
-            found.append((place.stat().st_mtime, job.label, points))
-    return {label: points for _, label, points in sorted(found)[-LINES:] if points}
+            curves.append((place.stat().st_mtime, job.label, points))
+    return {label: points for _, label, points in sorted(curves)[-LINES:] if points}
 
 
 def _drawn(curves: dict[str, list[tuple[float, float]]]) -> str:

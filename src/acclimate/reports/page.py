@@ -178,14 +178,16 @@ class Page:
 
     def as_text(self, width: int = 0) -> str:
         """Return the page for a terminal, as `page` does."""
-        said = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
-        shown = [each for each in self.sections if each.rows or each.lines or each.items or each.parts]
-        return page(self.title, [Section("", lines=tuple(filter(None, said))), *shown], width)
+        lines = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
+        sections = [
+            section for section in self.sections if section.rows or section.lines or section.items or section.parts
+        ]
+        return page(self.title, [Section("", lines=tuple(filter(None, lines))), *sections], width)
 
     def as_html(self) -> str:
         """Return the page as one HTML file, in which everything but the drawings is escaped."""
-        made = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
-        return made.translate(VISIBLE)
+        html = templates().get_template("page.html").render(page=self, sections=_identified(self.sections))
+        return html.translate(VISIBLE)
 
     def write(self, path: Path) -> tuple[Path, ...]:
         """Write the HTML page and the sheets beside it, each whole or not at all, and return their paths."""
@@ -204,7 +206,7 @@ def page(title: str, sections: Sequence[Section], width: int = 0) -> str:
     width = width or min(WIDTH, max(NARROWEST, shutil.get_terminal_size((WIDTH, 24)).columns))
     lines = wrapped(escaped(title), width)
     for section in sections:
-        lines += _on_terminal(section, width)
+        lines += _terminal_lines(section, width)
     return "\n".join(lines) + "\n"
 
 
@@ -250,7 +252,7 @@ def fact_text(value: Fact) -> str:
 
 def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
     """Return the templates of this folder. finalize escapes each value; without it they are escaped as HTML."""
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=finalize is None,
         finalize=finalize,
@@ -259,28 +261,28 @@ def templates(finalize: Callable[[Any], Any] | None = None) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"fact": fact_text, "short": beginning, "drawn": lambda figure: Markup(figure.svg)}
-    made.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _of_numbers}
-    return made
+    environment.filters |= {"fact": fact_text, "short": beginning, "drawn": lambda figure: Markup(figure.svg)}
+    environment.filters |= {"figure": _with_minus, "cells": _cells, "sorts": _sorts, "numbers": _number_columns}
+    return environment
 
 
 # How a terminal shows a section
 
 
-def _on_terminal(section: Section, width: int) -> Iterator[str]:
+def _terminal_lines(section: Section, width: int) -> Iterator[str]:
     if section.fold:
         return
     yield ""
     yield from wrapped(escaped(section.title), width)
     if section.rows:
         yield from _table(section, width)
-    items = [f"{each.level}: {each.text} {each.beside}" if isinstance(each, Item) else each for each in section.items]
+    items = [f"{item.level}: {item.text} {item.beside}" if isinstance(item, Item) else item for item in section.items]
     for sentence in (*section.lines, *items[: section.most], *_left_out(section)):
         first, *others = wrapped(escaped(sentence), width - 2 * len(INDENT)) or [""]
         yield f"{INDENT}{first}".rstrip()
         yield from (f"{2 * INDENT}{line}" for line in others)
     for part in section.parts:
-        yield from _on_terminal(part, width)
+        yield from _terminal_lines(part, width)
 
 
 def _left_out(section: Section) -> Iterator[str]:
@@ -299,7 +301,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def _table(section: Section, width: int) -> list[str]:
     table = Table(box=None, padding=(0, len(INDENT), 0, 0), pad_edge=False, show_header=True)
-    for name, numbers in zip(section.columns, _of_numbers(section), strict=True):
+    for name, numbers in zip(section.columns, _number_columns(section), strict=True):
         table.add_column(Text(escaped(name)), justify="right" if numbers else "left", overflow="fold")
     for row in section.rows[: section.most]:
         table.add_row(*(Text(beginning(escaped(str(cell)), LONGEST_CELL)) for cell in row))
@@ -316,7 +318,7 @@ def _console(width: int) -> Console:
 # How a table sorts, and how HTML shows its cells
 
 
-def _of_numbers(section: Section) -> list[bool]:
+def _number_columns(section: Section) -> list[bool]:
     """Return for each column True if all its cells are numbers, absent or empty."""
     return [all(_sorts(cell) is not None for cell in column) for column in zip(*section.rows, strict=True)] or [
         False for _ in section.columns
@@ -339,7 +341,7 @@ def _sorts(cell: str | TableCell) -> float | Literal[""] | None:
 
 def _cells(section: Section) -> list[list[tuple[TableCell, bool]]]:
     """Return the rows that are shown: each cell as a TableCell, and True if its column is one of numbers."""
-    numbers = _of_numbers(section)
+    numbers = _number_columns(section)
     return [
         [
             (cell if isinstance(cell, TableCell) else TableCell(cell), flag)
@@ -356,9 +358,13 @@ def _with_minus(text: str) -> str:
 
 def _identified(sections: Sequence[Section]) -> list[Section]:
     """Return the sections, each with an id that no other has."""
-    found: dict[str, Section] = {}
+    sections_by_id: dict[str, Section] = {}
     for section in sections:
         name = section.id or re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-") or "section"
-        free = next(each for each in chain([name], (f"{name}-{n}" for n in count(2))) if each not in found)
-        found[free] = replace(section, id=free)
-    return list(found.values())
+        free = next(
+            candidate
+            for candidate in chain([name], (f"{name}-{n}" for n in count(2)))
+            if candidate not in sections_by_id
+        )
+        sections_by_id[free] = replace(section, id=free)
+    return list(sections_by_id.values())

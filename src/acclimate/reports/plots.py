@@ -78,10 +78,10 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
     quantity: a field of Cost. A contestant without cost stands at the left edge, marked "(0)": a log scale has no zero.
     """
     label, written = QUANTITIES[quantity]
-    taken = [float(getattr(row.adapting + row.finetuning, quantity)) for row in rows]
-    least = min((amount for amount in taken if amount > 0), default=1.0)
-    where = [amount or least / 3 for amount in taken]
-    names = [row.contestant if amount else f"{row.contestant} (0)" for row, amount in zip(rows, taken, strict=True)]
+    amounts = [float(getattr(row.adapting + row.finetuning, quantity)) for row in rows]
+    least = min((amount for amount in amounts if amount > 0), default=1.0)
+    where = [amount or least / 3 for amount in amounts]
+    names = [row.contestant if amount else f"{row.contestant} (0)" for row, amount in zip(rows, amounts, strict=True)]
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(WIDE, 4.3, xlabel=label, ylabel=f"test {metric_text(rows[0].metric)}, points")
         axes.set_xscale("log")
@@ -105,7 +105,8 @@ def score_against_cost(rows: Sequence[ContestantRow], *, quantity: str = "second
             },
         )
         marks = [
-            f"{row.contestant}: {interval_text(row.score)} at {written(x)}" for row, x in zip(rows, taken, strict=True)
+            f"{row.contestant}: {interval_text(row.score)} at {written(x)}"
+            for row, x in zip(rows, amounts, strict=True)
         ]
         return svg(figure, f"score-against-{quantity}", f"Test score against {quantity}", marks)
 
@@ -275,10 +276,10 @@ def general_against_domain(paths: Mapping[str, Sequence[tuple[float, float]]], t
             axes.plot(across[0], up[0], "o", color=CARD, markeredgecolor=MUTED, markersize=8)
             ends.append((float(across[-1]), float(up[-1]), name, colour))
         label_ends(axes, ends)
-        both = {name: (points[0], points[-1]) for name, points in paths.items()}
+        extremes = {name: (points[0], points[-1]) for name, points in paths.items()}
         marks = [
             f"{name}: domain {first[0]:.3f} to {last[0]:.3f}, general {first[1]:.3f} to {last[1]:.3f}"
-            for name, (first, last) in both.items()
+            for name, (first, last) in extremes.items()
         ]
         return svg(figure, f"paths-{zlib.crc32(title.encode()):08x}", title, marks)
 
@@ -351,16 +352,16 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
     bars: name -> (x, mean, low, high) in data units.
     """
     axes.figure.draw_without_rendering()
-    taken = []
+    boxes = []
     for x, _, low, high in bars.values():
-        (left, bottom), (right, top) = axes.transData.transform([(x, low), (x, high)])
-        taken.append(Bbox.from_extents(left - 15, bottom, right + 8, top))  # the seeds' dots stand left of the bar
+        (left_edge, bottom), (right, top) = axes.transData.transform([(x, low), (x, high)])
+        boxes.append(Bbox.from_extents(left_edge - 15, bottom, right + 8, top))  # the seeds' dots stand left of the bar
     page = Bbox.from_extents(axes.figure.bbox.x0, axes.bbox.y0, axes.figure.bbox.x1, axes.bbox.y1)
     places = [(side, up) for up in (0, 14, -14, 28, -28, 42, -42, 56, -56) for side in (10, -14)]
 
     def fits(box: Bbox) -> bool:
         inside = page.containsx(box.x0) and page.containsx(box.x1) and page.containsy(box.y0) and page.containsy(box.y1)
-        return inside and not any(box.overlaps(other) for other in taken)
+        return inside and not any(box.overlaps(other) for other in boxes)
 
     for name, (x, mean, _, _) in bars.items():
         text = axes.annotate(name, (x, mean), xytext=places[0], textcoords="offset points", va="center")
@@ -369,7 +370,7 @@ def label_bars(axes: Any, bars: Mapping[str, tuple[float, float, float, float]])
             text.set(position=(side, up), horizontalalignment="left" if side > 0 else "right")
             if fits(text.get_window_extent()):
                 break
-        taken.append(text.get_window_extent())
+        boxes.append(text.get_window_extent())
 
 
 def label_ends(axes: Any, ends: Sequence[tuple[float, float, str, str]]) -> None:

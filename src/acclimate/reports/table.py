@@ -97,12 +97,12 @@ class GeneralLoss:
         return f"{self.loss:.2f}" + ("" if self.difference is None else f" ({round(self.difference, 2) + 0.0:+.2f})")
 
 
-def over_adaptations(number: int) -> str:
+def adaptations_note(number: int) -> str:
     """Return a sentence, after a space, that figures are means over so many adaptations; "" for fewer than 2."""
     return f" Means over {number} adaptations." if number > 1 else ""
 
 
-def beside(contestants: Sequence[str], losses: BeforeAndAfter) -> dict[str, GeneralLoss]:
+def general_loss_column(contestants: Sequence[str], losses: BeforeAndAfter) -> dict[str, GeneralLoss]:
     """Return contestant -> its loss, for the column beside the scores; empty if none was measured.
 
     If the first contestant has no measured loss, it is the model that the others adapted, and gets the loss before.

@@ -38,8 +38,8 @@ def render_baseline(
     Raises ValueError if the hub would refuse its metadata.
     """
     report = report_of(outcome)
-    given = dict(report.facts.given.get(score.contestant, {}))
-    code = given.pop(IN_SCIKIT_LEARN, "")
+    settings = dict(report.facts.given.get(score.contestant, {}))
+    code = settings.pop(IN_SCIKIT_LEARN, "")
     paired = any(example.pair for example in task.examples("dev"))
     commands = [markdown.command_without_paths(command) for command in report.facts.commands]
     values: dict[str, Any] = {
@@ -52,11 +52,11 @@ def render_baseline(
         "report": report,
         "row": next(row for row in report.rows if row.contestant == score.contestant),
         "cautions": [*filter(None, [use_note(outcome, score)]), *report.alerts, *cautions(outcome)],
-        "given": given,
+        "given": settings,
         "metadata": Markup(_metadata(score, task, license, language).to_yaml()),
         "files": markdown.fenced("acclimate predict . new.csv --out labels.csv", "shell"),
         "loading": markdown.fenced(_code(task, paired=paired), "python"),
-        "scikit_learn": markdown.fenced(_in_scikit_learn(str(code)), "python") if code else "",
+        "scikit_learn": markdown.fenced(_scikit_learn_code(str(code)), "python") if code else "",
         "commands": markdown.fenced("\n".join(commands), "shell"),
         "license": license,
     }
@@ -102,7 +102,7 @@ def _code(task: Prepared, *, paired: bool) -> str:
     return "\n".join(lines)
 
 
-def _in_scikit_learn(code: str) -> str:
+def _scikit_learn_code(code: str) -> str:
     """Return the code of the model with its imports."""
     imports = sorted(f"from sklearn.{place} import {name}" for name, place in PLACES.items() if f"{name}(" in code)
     return "\n".join([*imports, f"model = {code}", "model.fit(texts, labels)  # of the training rows"])

@@ -27,7 +27,7 @@ from acclimate.races.report import RACE, report_of
 from acclimate.races.tables import cautions
 from acclimate.races.verdict import verdict, without_items
 from acclimate.reports import table
-from acclimate.reports.labels import LabelScore, per_label, per_type
+from acclimate.reports.labels import LabelScore, label_scores, type_scores
 from acclimate.reports.page import Fact, templates
 from acclimate.reports.table import BeforeAndAfter, ContestantRow, difference_text, interval_text
 from acclimate.shipping import markdown
@@ -136,7 +136,7 @@ class Card:
     reach: str = ""
     looks: int = 0
     earlier_races: int = 0
-    given: Mapping[str, Fact] = field(default_factory=dict)
+    settings: Mapping[str, Fact] = field(default_factory=dict)
     seconds: float = 0.0
     energy: Energy | None = None
     commands: Sequence[str] = ()
@@ -194,7 +194,7 @@ def card_of(shipment: Shipment) -> Card:
     report = report_of(outcome)
     facts = report.facts
     leaked = frozenset(facts.leaked_test_ids).intersection(score.ids)
-    others = _without(outcome, leaked, len(score.ids))
+    others = _drop_leaked(outcome, leaked, len(score.ids))
     base, origin = origin_of(run, shipment.source, outcome, score)
     examination = facts.examination
     return Card(
@@ -232,7 +232,7 @@ def card_of(shipment: Shipment) -> Card:
         reach=examination.reach if examination else "",
         looks=facts.looks.in_this_run if facts.looks else 0,
         earlier_races=facts.looks.earlier_runs if facts.looks else 0,
-        given=facts.given.get(score.contestant, {}),
+        settings=facts.given.get(score.contestant, {}),
         seconds=sum(files.read_record(path)["seconds"] for path in run.glob(f"{DIRECTORY}/*/{WALL}")),
         energy=energy_of(run),
         commands=facts.commands,
@@ -267,13 +267,13 @@ def _label_parts(scores: Sequence[Score], shipped: Score, task: Prepared) -> dic
     if task.kind in ("score", "span") or not by_contestant[table.UNTOUCHED]:  # without a fine-tuning
         return {}
     if task.kind == "tokens":
-        return {"per_label": per_type(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
-    labels = per_label(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
-    seen = {label.label for label in labels}
-    return {"per_label": labels, "unseen": [label for label in task.labels if label not in seen]}
+        return {"per_label": type_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])}
+    labels = label_scores(by_contestant[table.UNTOUCHED], by_contestant[shipped.contestant])
+    tested_labels = {label.label for label in labels}
+    return {"per_label": labels, "unseen": [label for label in task.labels if label not in tested_labels]}
 
 
-def _without(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
+def _drop_leaked(outcome: Outcome, leaked: frozenset[str], items: int) -> Outcome | None:
     """Return the outcome without the leaked items; None if none leaked or fewer than two items are left."""
     return without_items(outcome, leaked) if leaked and items - len(leaked) >= 2 else None
 
@@ -318,7 +318,7 @@ def _tuned(run: Path, outcome: Outcome, score: Score) -> dict[str, Any] | None:
     None if the directory no longer has the jobs of the race.
     """
     [result] = [result for result in outcome.results if result.row == score.contestant]
-    tests = dict(zip((each.seed for each in result.scores), result.jobs, strict=True))
+    tests = dict(zip((seed_score.seed for seed_score in result.scores), result.jobs, strict=True))
     test = run / DIRECTORY / tests[score.seed] / JOB
     if not test.exists():
         return None
@@ -330,8 +330,8 @@ def render(card: Card) -> str:
     """Return the card as the text of README.md. Raises ValueError if the hub would refuse its metadata."""
     values = {
         "card": card,
-        "general": table.beside([row.contestant for row in card.rows], card.general_losses),
-        "forgetting": table.MEANING + table.over_adaptations(max(row.score.adaptations for row in card.rows)),
+        "general": table.general_loss_column([row.contestant for row in card.rows], card.general_losses),
+        "forgetting": table.MEANING + table.adaptations_note(max(row.score.adaptations for row in card.rows)),
         "metadata": Markup(metadata(card).to_yaml()),
         "loading": markdown.fenced(code_to_load(card), "python"),
         "loading_int8": markdown.fenced(loading_int8(card), "python"),
@@ -350,8 +350,8 @@ def render(card: Card) -> str:
 
 def environment() -> Environment:
     """Return the templates of cards, with their filters."""
-    found = templates(markdown.escaped)
-    found.filters |= {
+    card_templates = templates(markdown.escaped)
+    card_templates.filters |= {
         "cost": figures.cost_text,
         "difference": difference_text,
         "duration": figures.duration,
@@ -364,7 +364,7 @@ def environment() -> Environment:
         "points": figures.points,
         "size": _size,
     }
-    return found
+    return card_templates
 
 
 def metadata(card: Card) -> ModelCardData:
@@ -447,11 +447,11 @@ def code_of_pipeline(card: Card) -> str:
     if card.paired:
         texts = '[{"text": "A text.", "text_pair": "What it is compared with."}]'
     options = {"multilabel": ", top_k=None", "score": ', function_to_apply="none"'}.get(card.kind, "")
-    made = f'pipeline("text-classification", model=where, truncation=True{options})'
+    pipeline = f'pipeline("text-classification", model=where, truncation=True{options})'
     if card.kind == "tokens":
         texts = '["One sentence of words with spaces between them ."]'
-        made = 'pipeline("token-classification", model=where, aggregation_strategy="first")'
-    lines = ["from transformers import pipeline", f"ask = {made}", f"print(ask({texts}))"]
+        pipeline = 'pipeline("token-classification", model=where, aggregation_strategy="first")'
+    lines = ["from transformers import pipeline", f"ask = {pipeline}", f"print(ask({texts}))"]
     return "\n".join(lines)
 
 

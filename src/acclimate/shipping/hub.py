@@ -48,23 +48,23 @@ def push(
     directory = Path(shipped)
     check_shipment(directory)
     check_repository(repository)
-    there = sorted(file for file in directory.rglob("*") if file.is_file())
-    listed = tuple((str(file.relative_to(directory)), file.stat().st_size) for file in there)
+    paths = sorted(file for file in directory.rglob("*") if file.is_file())
+    listed = tuple((str(file.relative_to(directory)), file.stat().st_size) for file in paths)
     if dry_run:
         return Upload(f"{constants.ENDPOINT}/{repository}", listed)
     api = HfApi()
     try:
-        made = api.create_repo(repository, private=private, exist_ok=True)
+        repo = api.create_repo(repository, private=private, exist_ok=True)
         if revision is not None:
-            api.create_branch(made.repo_id, branch=revision, exist_ok=True)
+            api.create_branch(repo.repo_id, branch=revision, exist_ok=True)
         api.upload_folder(
-            repo_id=made.repo_id, folder_path=directory, revision=revision, commit_message="Shipped by acclimate"
+            repo_id=repo.repo_id, folder_path=directory, revision=revision, commit_message="Shipped by acclimate"
         )
     except HFValidationError as error:
         raise ValueError(f"'{repository}' is no name of a model on the hub (owner/name): {error}") from error
     except failures() as error:
         raise ValueError(f"{directory} was not uploaded to {repository}: {_reason(error)}") from error
-    return Upload(str(made), listed)
+    return Upload(str(repo), listed)
 
 
 def check_repository(repository: str) -> None:

@@ -47,11 +47,11 @@ def fenced(text: str, language: str = "") -> Markup:
 
 def without_paths(text: str) -> str:
     """Return the text with the last name of each path in its place. Web addresses stay."""
-    kept, end = [], 0
+    parts, end = [], 0
     for address in _ADDRESS.finditer(text):
-        kept += [_names_only(text[end : address.start()]), address[0]]
+        parts += [_names_only(text[end : address.start()]), address[0]]
         end = address.end()
-    return "".join([*kept, _names_only(text[end:])])
+    return "".join([*parts, _names_only(text[end:])])
 
 
 def command_without_paths(command: str, keep: str | None = None) -> str:

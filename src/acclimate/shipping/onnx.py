@@ -175,11 +175,11 @@ def _check(shipped: Loaded, batches: Sequence[dict[str, np.ndarray]], exported: 
 
 def _logits(forward: Forward, batches: Sequence[dict[str, np.ndarray]]) -> np.ndarray:
     """Return all logits but those of padding, flat."""
-    found = []
+    arrays = []
     for inputs in batches:
         logits = forward(inputs)
-        found.append((logits[inputs["attention_mask"] == 1] if logits.ndim == 3 else logits).ravel())
-    return np.concatenate(found)
+        arrays.append((logits[inputs["attention_mask"] == 1] if logits.ndim == 3 else logits).ravel())
+    return np.concatenate(arrays)
 
 
 def _apart(logits: np.ndarray, others: np.ndarray) -> float:

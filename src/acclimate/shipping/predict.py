@@ -66,7 +66,7 @@ from acclimate.shipping.texts import (
 )
 from acclimate.shipping.writers import NAMED, Predicted, check_columns, check_out, written
 from acclimate.tasks.metrics import RANKS
-from acclimate.tasks.rows import SPANS, by_word, encode_rows
+from acclimate.tasks.rows import SPANS, encode_rows, word_values
 from acclimate.tasks.spans import ranked_answers
 from acclimate.tasks.tags import Scheme, converted, entities, scheme_of, words_of
 from acclimate.tasks.task import Kind
@@ -127,16 +127,16 @@ class Predictor:
         """Return the predictions for texts, in their order; labels of the examples are not looked at."""
         if not examples:
             return []
-        given = with_segments(examples, self.asking, self.kind)
+        inputs = with_segments(examples, self.asking, self.kind)
         spans = SPANS[pooling_of(self.model.config)]
-        rows = encode_rows(given, self.tokenizer, self.max_tokens, self.kind, spans=spans)
+        rows = encode_rows(inputs, self.tokenizer, self.max_tokens, self.kind, spans=spans)
         outputs = outputs_of_rows(self.model, rows, self.labels, watch=watch)
         if not np.isfinite(outputs).all():
             raise ValueError(
                 f"{self.model.name_or_path}: its output for at least one text is NaN or infinite. "
                 f"Restore the weights, or copy the folder again"
             )
-        return self._predictions(outputs, rows, given)[: len(examples)]
+        return self._predictions(outputs, rows, inputs)[: len(examples)]
 
     def _predictions(self, outputs: np.ndarray, rows: Batch, examples: Sequence[Example]) -> list[Prediction]:
         if self.kind == "span":
@@ -151,19 +151,23 @@ class Predictor:
         scheme = scheme_of(self.asking.labels or self.labels)
         other = scheme is not None and self.asking.labels and self.asking.labels != self.labels
         index = {label: place for place, label in enumerate(self.labels)}
-        made = []
-        for example, tags, places_w in zip(examples, predicted, by_word(np.arange(len(outputs_NC)), rows), strict=True):
+        predictions = []
+        for example, tags, places_w in zip(
+            examples, predicted, word_values(np.arange(len(outputs_NC)), rows), strict=True
+        ):
             assert isinstance(tags, tuple)
-            there_w = places_w != -1
-            found_wC = self._of_words(outputs_NC[places_w[there_w]])
-            codes = [index[tag] for tag, there in zip(tags, there_w, strict=True) if there]
+            has_place_w = places_w != -1
+            found_wC = self._word_probabilities(outputs_NC[places_w[has_place_w]])
+            codes = [index[tag] for tag, has_place in zip(tags, has_place_w, strict=True) if has_place]
             of_words = np.ones(len(tags))
-            of_words[there_w] = found_wC[np.arange(len(codes)), codes]
-            given = converted(tags, scheme) if scheme and other else tags
-            made.append(replace(_with_entities(given, example, scheme), of_words=tuple(of_words.tolist())))
-        return made
+            of_words[has_place_w] = found_wC[np.arange(len(codes)), codes]
+            sentence_tags = converted(tags, scheme) if scheme and other else tags
+            predictions.append(
+                replace(_with_entities(sentence_tags, example, scheme), of_words=tuple(of_words.tolist()))
+            )
+        return predictions
 
-    def _of_words(self, outputs_wC: np.ndarray) -> np.ndarray:
+    def _word_probabilities(self, outputs_wC: np.ndarray) -> np.ndarray:
         """(w, C) the probability of each tag of each word of a sentence."""
         crf = crf_of(self.model)
         if crf is None or not len(outputs_wC):
@@ -196,7 +200,10 @@ class BaselinePredictor:
         if isinstance(self.model, WordList):
             scheme = scheme_of(self.labels)
             tags = self.model.predict(examples)
-            return [_with_entities(given, example, scheme) for given, example in zip(tags, examples, strict=True)]
+            return [
+                _with_entities(sentence_tags, example, scheme)
+                for sentence_tags, example in zip(tags, examples, strict=True)
+            ]
         outputs_nC = self.model.outputs(examples)
         if np.isnan(outputs_nC).any():
             raise ValueError("the baseline's outputs are NaN for a text. Copy the folder again, or race again")
@@ -255,44 +262,44 @@ def _with_probabilities(
         return [Prediction(label) for label in labels]
     several = model.kind == "multilabel"
     found_nC = expit(outputs_nC) if several else softmax(outputs_nC, axis=-1)
-    made = []
+    predictions = []
     for label, found_C in zip(labels, found_nC.tolist(), strict=True):
         probabilities = dict(zip(model.labels, found_C, strict=True))
-        made.append(Prediction(label, None if several else probabilities[cast(str, label)], probabilities))
-    return made
+        predictions.append(Prediction(label, None if several else probabilities[cast(str, label)], probabilities))
+    return predictions
 
 
 def _with_entities(tags: Label, example: Example, scheme: Scheme | None) -> Prediction:
     """Return the prediction of these tags for a sentence. scheme: None where they name no entities"""
     words = words_of(example.text)
     named = sorted(entities(cast(tuple[str, ...], tags))) if scheme else []
-    found = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
-    return Prediction(tags, entities=found, words=tuple(words))
+    spans = tuple((first, last, kind, " ".join(words[first : last + 1])) for first, last, kind in named)
+    return Prediction(tags, entities=spans, words=tuple(words))
 
 
 def _answered(ranked: Sequence[tuple[str, float]]) -> Prediction:
     best = ranked[:RANKS]
     if not best:
         return Prediction(())
-    found = softmax(np.array([score for _, score in ranked]))[: len(best)].tolist()
-    answers = tuple((answer, probability) for (answer, _), probability in zip(best, found, strict=True))
-    return Prediction(tuple(answer for answer, _ in best), found[0], answers=answers)
+    probabilities = softmax(np.array([score for _, score in ranked]))[: len(best)].tolist()
+    answers = tuple((answer, probability) for (answer, _), probability in zip(best, probabilities, strict=True))
+    return Prediction(tuple(answer for answer, _ in best), probabilities[0], answers=answers)
 
 
 def load_predictor(
-    model: str | PathLike[str], *, contestant: str = "", stated: bool = False, watch: Watch = unwatched
+    model: str | PathLike[str], *, contestant: str = "", own_columns: bool = False, watch: Watch = unwatched
 ) -> AnyPredictor:
     """Return a fine-tuned model, ready to predict, on this process's device; or a linear model of a race.
 
     model       a shipment, the out folder of a race (its model to use), a checkpoint of fine-tuning, the `baseline` of
                 a race, or the hub id of a model
     contestant  as of `checkpoint_in`
-    stated      as of `asking_of`
+    own_columns  as of `asking_of`
 
     Raises ValueError for what is none of these.
     """
     source = checkpoint_in(model, contestant, watch=watch)
-    asking = asking_of(source, stated=stated)
+    asking = asking_of(source, own_columns=own_columns)
     linear = [name for name in (BASELINE_FILE, COMBINED_FILE) if (Path(source) / name).is_file()]
     if linear:
         files.check_manifest(Path(source), edited=(CARD,), way_out="Copy the folder again, or race again")
@@ -330,7 +337,7 @@ def predict(
     """
     predictor = model
     if isinstance(predictor, str | PathLike):
-        predictor = load_predictor(predictor, contestant=contestant, stated=bool(text or pair), watch=watch)
+        predictor = load_predictor(predictor, contestant=contestant, own_columns=bool(text or pair), watch=watch)
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
     if isinstance(rows, str | Path):
@@ -338,7 +345,7 @@ def predict(
     else:
         texts = texts_of_rows(rows, asking, predictor.kind, mentions=mentions)
     chunks = chunked(_usable(texts, skipped=None))
-    return [made for chunk in chunks for made in _of_chunk(predictor, chunk, watch)]
+    return [prediction for chunk in chunks for prediction in _predict_chunk(predictor, chunk, watch)]
 
 
 def predict_file(
@@ -373,11 +380,11 @@ def predict_file(
     """
     check_out(out, file, keep)
     source = checkpoint_in(model, contestant, watch=watch) if isinstance(model, str | PathLike) else model
-    stated = bool(text or pair)
-    recorded = asking_of(source, stated=stated) if isinstance(source, str) else source.asking
+    own_columns = bool(text or pair)
+    recorded = asking_of(source, own_columns=own_columns) if isinstance(source, str) else source.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
     with named_input(file, asking, format, stdin) as path:
-        predictor = load_predictor(source, stated=stated) if isinstance(source, str) else source
+        predictor = load_predictor(source, own_columns=own_columns) if isinstance(source, str) else source
         check_columns(out, predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
@@ -385,13 +392,13 @@ def predict_file(
             for _ in _usable(read(), skipped=None, way_out=". To leave out such rows: --skip-bad"):
                 pass
         skipped = Skipped()
-        made = (
+        pairs = (
             one
             for chunk in chunked(_usable(read(), skipped=skipped), watch)
-            for one in zip(chunk, _of_chunk(predictor, chunk, unwatched), strict=True)
+            for one in zip(chunk, _predict_chunk(predictor, chunk, unwatched), strict=True)
         )
         rows = written(
-            made,
+            pairs,
             out,
             predictor.kind,
             labels=predictor.labels,
@@ -416,18 +423,21 @@ class Skipped:
             self.first.append(row)
 
 
-def _of_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
-    made = predictor.predict([text.example for text in chunk], watch=watch)
-    return [_placed(one, text.given) if text.given else one for one, text in zip(made, chunk, strict=True)]
+def _predict_chunk(predictor: AnyPredictor, chunk: Sequence[Text], watch: Watch) -> list[Prediction]:
+    predictions = predictor.predict([text.example for text in chunk], watch=watch)
+    return [
+        _placed(one, text.source_text) if text.source_text else one
+        for one, text in zip(predictions, chunk, strict=True)
+    ]
 
 
-def _placed(made: Prediction, given: str) -> Prediction:
+def _placed(prediction: Prediction, text: str) -> Prediction:
     """Return the prediction with the places of its entities in the text of which its words were made."""
     ends = [0]
-    for word in made.words:
-        ends.append(given.index(word, ends[-1]) + len(word))
-    begins = [end - len(word) for end, word in zip(ends[1:], made.words, strict=True)]
-    return replace(made, places=tuple((begins[first], ends[last + 1]) for first, last, *_ in made.entities))
+    for word in prediction.words:
+        ends.append(text.index(word, ends[-1]) + len(word))
+    begins = [end - len(word) for end, word in zip(ends[1:], prediction.words, strict=True)]
+    return replace(prediction, places=tuple((begins[first], ends[last + 1]) for first, last, *_ in prediction.entities))
 
 
 def _usable(texts: Iterable[Text | Rejected], *, skipped: Skipped | None, way_out: str = "") -> Iterator[Text]:
@@ -447,13 +457,13 @@ def _usable(texts: Iterable[Text | Rejected], *, skipped: Skipped | None, way_ou
 def chunked(texts: Iterator[Text], watch: Watch = unwatched) -> Iterator[list[Text]]:
     """Yield the texts in lists of at most CHUNK, of at most about CHARACTERS characters together."""
     chunk: list[Text] = []
-    characters = done = 0
+    characters = count = 0
     for text in chain(texts, [None]):
         if text is None or len(chunk) == CHUNK or characters >= CHARACTERS:
             if chunk:
                 yield chunk
-                done += len(chunk)
-                watch(Progress("predict", done, 0, "rows"))
+                count += len(chunk)
+                watch(Progress("predict", count, 0, "rows"))
             chunk, characters = [], 0
         if text is not None:
             chunk.append(text)

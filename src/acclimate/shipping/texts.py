@@ -81,7 +81,7 @@ class Asking:
     paired     True if texts come in pairs
     text, pair, id  names of columns; None: not stated, nor in the race
     separator  what stands between several labels of a field
-    stated     the columns that the user named: these must be there
+    own_roles  the columns that the user named: these must be there
     form       format that the user states, a key of FORMS; "": the file tells it
     record     file of the race's record; "": there is none
     """
@@ -93,18 +93,18 @@ class Asking:
     pair: str | None = None
     id: str | None = None
     separator: str = ""
-    stated: frozenset[str] = frozenset()
+    own_roles: frozenset[str] = frozenset()
     form: str = ""
     record: str = ""
 
     def with_columns(self, **columns: str | None) -> Asking:
         """Return the same with the columns that are not None."""
         named: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
-        return replace(self, **named, stated=self.stated | {*named})
+        return replace(self, **named, own_roles=self.own_roles | {*named})
 
     def told_by_race(self, role: str) -> str:
         """Return a sentence that says where the name of a column comes from; "" if the race did not record it."""
-        if role in self.stated or not getattr(self, role, None):
+        if role in self.own_roles or not getattr(self, role, None):
             return ""
         return f". The race read {getattr(self, role)!r}" + f" ({self.record})" * bool(self.record)
 
@@ -121,16 +121,16 @@ class Asking:
 class Text:
     """A text to predict.
 
-    number  of its row, from 1
-    kept    values of the columns that the user keeps
-    given   the text as it was given, for a tagger; "" where it got a list of words
+    number       of its row, from 1
+    extras       values of the columns that the user keeps
+    source_text  the text as it was given, for a tagger; "" where it got a list of words
     """
 
     number: int
     place: str
     example: Example
-    kept: Mapping[str, Any] = field(default_factory=dict)
-    given: str = ""
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    source_text: str = ""
 
 
 def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Watch = unwatched) -> str:
@@ -213,16 +213,16 @@ def unused_reason(run: Path) -> str:
     return read_outcome(run / f"race{OUTCOME}").unused
 
 
-def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
+def asking_of(checkpoint: str, *, own_columns: bool = False) -> Asking:
     """Return how the race of a checkpoint read its texts; the defaults where nothing was recorded.
 
-    stated: True if the user names the columns, so that a record that cannot be reached is not needed
+    own_columns: True if the user names the columns, so that a record that cannot be reached is not needed
 
     Raises ValueError if the record of a model on the hub cannot be reached, and if it is damaged.
     """
     record = Path(checkpoint) / RECORD
     if not Path(checkpoint).is_dir():
-        record = _from_hub(checkpoint, stated=stated) or record
+        record = _from_hub(checkpoint, own_columns=own_columns) or record
     way_out = "Copy the folder again, or ship the race again"
     task = files.read_object(record, way_out=way_out).get("task", {}) if record.is_file() else {}
     if not task:
@@ -239,7 +239,7 @@ def asking_of(checkpoint: str, *, stated: bool = False) -> Asking:
     return replace(settings.from_mapping(Asking, recorded, where=str(record), prefix="task."), record=str(record))
 
 
-def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
+def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:
     """Return the record of a model on the hub, in the hub's cache; None if it has none, or if it cannot be reached and
     the user states the columns.
     """
@@ -259,7 +259,7 @@ def _from_hub(hub_id: str, *, stated: bool) -> Path | None:
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
     ) as error:  # before EntryNotFoundError: its base
-        if stated or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub said it has none
+        if own_columns or not isinstance(hub.try_to_load_from_cache(hub_id, RECORD), str | None):  # the hub has none
             return None
         raise ValueError(
             f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. As a model of the hub: its "
@@ -410,8 +410,8 @@ def texts_of_rows(
         if not isinstance(row, Mapping):
             two = "pair" in roles and isinstance(row, list | tuple) and len(row) == 2
             if "pair" in roles and not two:
-                wanted = f"{roles['text']!r} and {roles['pair']!r}"
-                yield Rejected(place, f"{shown(row)}: give a mapping with {wanted}, or a pair of texts")
+                keys = f"{roles['text']!r} and {roles['pair']!r}"
+                yield Rejected(place, f"{shown(row)}: give a mapping with {keys}, or a pair of texts")
                 continue
             text = text_of(split_words(running)) if running else row
             values = dict(zip((roles["text"], roles["pair"]), row, strict=True)) if two else {roles["text"]: text}
@@ -426,22 +426,22 @@ def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions:
     roles = asking.roles()
     if not ids_in(path, asking):
         roles.pop("id", None)
-    wanted = [*roles.values(), *keep, *([SPANS] if mentions else [])]
+    columns = [*roles.values(), *keep, *([SPANS] if mentions else [])]
     try:
-        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(wanted)), LIMITS), 1):
-            found = _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
-            if isinstance(found, Rejected) and not isinstance(values, str):
+        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(columns)), LIMITS), 1):
+            text = _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
+            if isinstance(text, Rejected) and not isinstance(values, str):
                 absent = [role for role, column in roles.items() if column not in values]
-                found = replace(found, reason=found.reason + "".join(map(asking.told_by_race, absent[:1])))
-            yield found
+                text = replace(text, reason=text.reason + "".join(map(asking.told_by_race, absent[:1])))
+            yield text
     except ColumnError as error:
         option = {column: role for role, column in roles.items()}
         role = next((option[column] for column in option if f"no column {column!r}" in str(error)), "")
         if mentions and f"no column {SPANS!r}" in str(error):
             way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
-        told = ColumnError(error.what, error.column, option_of(role) if role else "")
-        raise ColumnError(f"{told}{asking.told_by_race(role)}") from None
+        cause = ColumnError(error.what, error.column, option_of(role) if role else "")
+        raise ColumnError(f"{cause}{asking.told_by_race(role)}") from None
 
 
 def ids_in(path: Path, asking: Asking) -> bool:
@@ -452,7 +452,7 @@ def ids_in(path: Path, asking: Asking) -> bool:
     shape = _shape(path, asking)
     if shape != "rows" or asking.id is None:
         return shape == "questions"
-    if "id" in asking.stated:
+    if "id" in asking.own_roles:
         return True
     columns = [asking.roles()["text"], asking.id]  # of both, the text's may be the one that tells the format
     try:
@@ -478,28 +478,28 @@ def _text(
     if isinstance(values, str):
         return Rejected(place, values)
     column = roles["text"]
-    told: dict[str, Any] = dict(values)
-    given = ""
-    if kind == "tokens" and column in told:
-        given = running or (told[column] if isinstance(told[column], str) else "")
-        words, reason = _words(told[column], column)
+    cells: dict[str, Any] = dict(values)
+    source_text = ""
+    if kind == "tokens" and column in cells:
+        source_text = running or (cells[column] if isinstance(cells[column], str) else "")
+        words, reason = _words(cells[column], column)
         if reason:
             return Rejected(place, reason)
-        told[column] = words
-    if kind == "span" and isinstance(told.get(column), list) and all(isinstance(one, str) for one in told[column]):
-        told[column] = PASSAGE.join(told[column])
-    row = row_of(number, place, told, {**roles, "label": column})
+        cells[column] = words
+    if kind == "span" and isinstance(cells.get(column), list) and all(isinstance(one, str) for one in cells[column]):
+        cells[column] = PASSAGE.join(cells[column])
+    row = row_of(number, place, cells, {**roles, "label": column})
     if isinstance(row, Rejected):
         return row
     if kind == "span" and not row.pair:
         return Rejected(place, f"the question (column {roles['pair']!r}) is empty; fill it in or leave the row out")
     spans: tuple[tuple[int, int], ...] = ()
     if mentions:
-        spans, reason = _mentions(told.get(SPANS), row.text)
+        spans, reason = _mentions(cells.get(SPANS), row.text)
         if reason:
             return Rejected(place, reason)
     example = Example(row.id or str(row.number), row.text, "", row.pair, "", spans)
-    return Text(row.number, row.place, example, {name: told.get(name) for name in keep}, given)
+    return Text(row.number, row.place, example, {name: cells.get(name) for name in keep}, source_text)
 
 
 def _words(value: Any, column: str) -> tuple[str, str]:

@@ -189,7 +189,7 @@ def _try_sentence_transformers(
 
 def _probabilities(predictor: Predictor, predictions: Sequence[Prediction]) -> np.ndarray:
     """(n, C) probabilities of the labels, in the predictor's order."""
-    return np.array([[each.probabilities[label] for label in predictor.labels] for each in predictions])
+    return np.array([[prediction.probabilities[label] for label in predictor.labels] for prediction in predictions])
 
 
 def _compare(way: str, values: np.ndarray, expected: np.ndarray, *, numbers: bool = False) -> None:

@@ -71,8 +71,8 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         raise ValueError("--keep id: state --id id instead. Each row of the output then begins with it")
     if twice := [column for column, count in Counter(keep).items() if count > 1]:
         raise ValueError(f"--keep {twice[0]} is stated twice. State it once")
-    if taken := sorted({*keep} & MADE):
-        raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
+    if duplicates := sorted({*keep} & MADE):
+        raise ValueError(f"--keep {duplicates[0]}: the output has a column of that name. Rename it in the input")
     if str(out) == STDOUT:
         return
     if path.suffix not in ENDINGS:
@@ -92,12 +92,12 @@ def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequ
     if Path(out).suffix == TAGGED and kind != "tokens":
         others = ", ".join(ending for ending in ENDINGS if ending != TAGGED)
         raise ValueError(f"--out {named(Path(out))}: {TAGGED} is for tags of words. Take one of {others}")
-    if taken := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
-        raise ValueError(f"--keep {taken[0]}: the output has a column of that name. Rename it in the input")
+    if duplicates := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
+        raise ValueError(f"--keep {duplicates[0]}: the output has a column of that name. Rename it in the input")
 
 
 def written(
-    made: Made,
+    predictions: Made,
     out: str | Path,
     kind: Kind,
     *,
@@ -109,7 +109,7 @@ def written(
 ) -> int:
     """Write the predictions as they are made, and return their number. The file appears once it is whole."""
     first = "id" if ids else "row"
-    rows = (_row(text, prediction, kind, first) for text, prediction in made)
+    rows = (_row(text, prediction, kind, first) for text, prediction in predictions)
     if str(out) == STDOUT:
         into = stdout or sys.stdout.buffer
         return _json_lines(rows, into, flush=True)
@@ -130,43 +130,49 @@ def written(
 
 def _row(text: Text, prediction: Prediction, kind: Kind, first: str) -> dict[str, Any]:
     """Return the row as JSON has it."""
-    row: dict[str, Any] = {first: text.number if first == "row" else text.example.id, **text.kept}
+    row: dict[str, Any] = {first: text.number if first == "row" else text.example.id, **text.extras}
     if kind == "tokens":
-        found: list[dict[str, Any]] = [
+        entity_rows: list[dict[str, Any]] = [
             {"first": a, "last": b, "type": kind, "text": words} for a, b, kind, words in prediction.entities
         ]
         if prediction.places:
-            for entity, (begin, end) in zip(found, prediction.places, strict=True):
+            for entity, (begin, end) in zip(entity_rows, prediction.places, strict=True):
                 entity |= {"begin": begin, "end": end}
         of_words = [round(probability, DIGITS) for probability in prediction.of_words]
         row |= {"words": [*prediction.words], "predicted": prediction.label, "probability": of_words}
-        return row | {"entities": found}
+        return row | {"entities": entity_rows}
     if kind == "span":
-        answers = [{"answer": answer, "probability": round(found, DIGITS)} for answer, found in prediction.answers]
+        answers = [
+            {"answer": answer, "probability": round(probability, DIGITS)} for answer, probability in prediction.answers
+        ]
         best = prediction.answers[0] if prediction.answers else ("", 0.0)
         return row | {"predicted": best[0], "probability": round(best[1], DIGITS), "answers": answers}
     row["predicted"] = prediction.label
     if prediction.probability is not None:
         row["probability"] = round(prediction.probability, DIGITS)
     if prediction.probabilities:
-        row["probabilities"] = {name: round(found, DIGITS) for name, found in prediction.probabilities.items()}
+        row["probabilities"] = {
+            name: round(probability, DIGITS) for name, probability in prediction.probabilities.items()
+        }
     return row
 
 
 def _flat(row: dict[str, Any], kind: Kind, labels: Sequence[str]) -> dict[str, Any]:
     """Return the row with a column for the probability of each label."""
     probabilities = row.pop("probabilities", {})
-    return row | {_of(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")}
+    return row | {
+        _probability_column(label): probabilities[label] for label in labels if kind in ("sequence", "multilabel")
+    }
 
 
-def _of(label: str) -> str:
+def _probability_column(label: str) -> str:
     return f"probability of {label}"
 
 
 def _columns(kind: Kind, labels: Sequence[str], first: str, keep: Sequence[str]) -> list[str]:
     columns = {
-        "sequence": ["predicted", "probability", *map(_of, labels)],
-        "multilabel": ["predicted", *map(_of, labels)],
+        "sequence": ["predicted", "probability", *map(_probability_column, labels)],
+        "multilabel": ["predicted", *map(_probability_column, labels)],
         "score": ["predicted"],
         "tokens": ["words", "predicted", "probability", "entities"],
         "span": ["predicted", "probability", "answers"],

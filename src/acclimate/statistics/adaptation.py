@@ -250,7 +250,7 @@ def _nested(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
         return (between + unequal * np.maximum(between - within, 0.0)) / number
 
     between, within = squares(points_N)
-    residual = mean_variance(*_over_items(squares, shares_Nn))
+    residual = mean_variance(*_item_mean_squares(squares, shares_Nn))
     one_run = within + np.maximum(between - within, 0.0) / n0
     return _Side([_Part(mean_variance(between, within), runs.adaptations - 1, residual)], residual, one_run)
 
@@ -274,7 +274,7 @@ def _crossed(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
         )
 
     v_A, v_S, v_AS = squares(points_N)
-    r_A, r_S, r_AS = _over_items(squares, shares_Nn)
+    r_A, r_S, r_AS = _item_mean_squares(squares, shares_Nn)
     of_seeds = np.maximum(r_S - r_AS, 0.0)
     one_run = np.maximum(v_A - v_AS, 0.0) * adaptations + np.maximum(v_S - v_AS, 0.0) * seeds + v_AS * number
     parts = [
@@ -284,7 +284,7 @@ def _crossed(points_N: Values, shares_Nn: Values, runs: RunLayout) -> _Side:
     return _Side(parts, r_A + r_S - r_AS, one_run)
 
 
-def _over_items(squares: Callable[[Values], tuple[Values, ...]], shares_Nn: Values) -> list[Values]:
+def _item_mean_squares(squares: Callable[[Values], tuple[Values, ...]], shares_Nn: Values) -> list[Values]:
     """Return the mean squares of the items' shares, summed over items and divided by n (n - 1)."""
     count = shares_Nn.shape[-1]
     return [square_n.sum(axis=-1) / (count * (count - 1)) for square_n in squares(np.swapaxes(shares_Nn, -1, -2))]

@@ -10,8 +10,8 @@ By folds (Nadeau and Bengio, 2003, section 4, for J random splits; Bouckaert and
     Var = (1 / J + n_test / n_train) S^2      J = K R scores of folds, S^2 their sample variance, n_test / n_train =
     t with J - 1 degrees of freedom           1 / (K - 1)
 
-By rows, which is what `by_rows` and a race with --folds do: the metric is computed on all n predictions of a repeat,
-and its jackknife gives each row its share in it (variance.py).
+By rows, which is what `row_interval` and a race with --folds do: the metric is computed on all n predictions of a
+repeat, and its jackknife gives each row its share in it (variance.py).
 
     Var = K / (K - 1) v / n       v: variance over rows of a repeat's shares, the mean over repeats
     t with n - 1 degrees of freedom
@@ -51,7 +51,9 @@ from acclimate.tasks.task import Metric, Values
 FEWEST_REPEATS = 3  # with fewer, simulated intervals cover too seldom on 50 rows
 
 
-def by_rows(gold: Sequence[Label], predicted: Sequence[Sequence[Label]], metric: Metric, *, folds: int) -> Interval:
+def row_interval(
+    gold: Sequence[Label], predicted: Sequence[Sequence[Label]], metric: Metric, *, folds: int
+) -> Interval:
     """Return the 95% interval of the expected score of a model trained on (folds - 1) / folds of the rows.
 
     gold       (n,) labels of all rows
@@ -67,7 +69,7 @@ def by_rows(gold: Sequence[Label], predicted: Sequence[Sequence[Label]], metric:
 
 
 def interval_of_repeats(resampled: Resampled, *, folds: int) -> Interval:
-    """Return what `by_rows` does, from resampled scores of all rows, a score for each repeat."""
+    """Return what `row_interval` does, from resampled scores of all rows, a score for each repeat."""
     shares_Rn, mean = resampled.shares_Sn, resampled.points_S.mean()
     low, high = bounds(mean, components_of_rows(shares_Rn, folds=folds), least=resampled.least)
     return Interval(float(mean), float(low), float(high), _cautions(shares_Rn), adaptations_of(resampled))

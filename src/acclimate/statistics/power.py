@@ -89,8 +89,8 @@ class PowerDesign:
             if number < 2:
                 raise ValueError(f"{name}={number}: there is no variance over fewer than two")
         residual = self.residual_variance / (items * seeds)
-        seen = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
-        components = Components(seen[0:1], seen[1:2], seen[2:3], items, seen[3:4])
+        parts = np.array([self.seed_variance / seeds + residual, self.item_variance / items, seeds - 1, residual])
+        components = Components(parts[0:1], parts[1:2], parts[2:3], items, parts[3:4])
         freedom = min(float(components.freedom[0]), NORMAL)
         critical = -float(special.stdtrit(freedom, LEVEL / self.comparisons / 2))
         return noncentrality(critical, freedom, 1 - self.power) * float(np.sqrt(components.variance[0]))
@@ -269,10 +269,10 @@ def probed(
     shares_2n = [jackknife(statistics_of(probe, metric), metric.value)[1] for probe in (score, reference)]
     among = float((shares_2n[0] - shares_2n[1]).var(ddof=1))
     size = len(score.gold) if items is None else items
-    return of_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)
+    return design_from_items(among, size, seeds, seed_spread=seed_spread, comparisons=comparisons, power=power)
 
 
-def of_items(
+def design_from_items(
     among: float,
     items: int,
     seeds: int,

@@ -126,13 +126,13 @@ def worth_in_labels(rows: Sequence[int], points_CKR: Values, shares_CKn: Values,
     means_CK = points_CKR.mean(axis=-1)
     ends = 100 * LEVEL / 2, 100 - 100 * LEVEL / 2
 
-    def within(value: float, replicates_B: Values) -> Range:
+    def percentile_range(value: float, replicates_B: Values) -> Range:
         low, high = np.percentile(replicates_B, ends)
         return Range(value, float(low), float(high))
 
-    gain = within(float(gains(rows, means_CK[None])[0]), gains(rows, replicates_BCK))
+    gain = percentile_range(float(gains(rows, means_CK[None])[0]), gains(rows, replicates_BCK))
     rise_C, rise_BC = means_CK[:, -1] - means_CK[:, 0], replicates_BCK[:, :, -1] - replicates_BCK[:, :, 0]
-    untouched, adapted = (within(float(rise_C[model]), rise_BC[:, model]) for model in (0, 1))
+    untouched, adapted = (percentile_range(float(rise_C[model]), rise_BC[:, model]) for model in (0, 1))
     return Worth(tuple(rows), gain, (untouched, adapted))
 
 

@@ -192,10 +192,10 @@ def without_rows(task: Task, ids: Mapping[Split, Collection[str]]) -> Task:
     """Return the task without these rows. Reading it raises ValueError where nothing of a split is left."""
 
     def read(root: Path, split: Split) -> list[Example]:
-        kept = [row for row in task.read(root, split) if row.id not in ids.get(split, ())]
-        if not kept:
+        rows = [row for row in task.read(root, split) if row.id not in ids.get(split, ())]
+        if not rows:
             raise ValueError(f"{task.name}: every row of {split} contains a test text. Leave leaks=drop out")
-        return kept
+        return rows
 
     return replace(task, read=read)
 

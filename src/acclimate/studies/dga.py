@@ -293,29 +293,31 @@ def _column(
     several  True if the study has further tasks: labels of jobs and headings name the task then
     """
     task, names = materials.task, recipe.names
-    here = f", {task.name}" if several else ""
+    suffix = f", {task.name}" if several else ""
     sub_words = recipe.heldout_masks == "both" and not recipe.adapt.whole_words
     measured: dict[str, Any] = {"max_tokens": recipe.adapt.max_tokens, "sub_words": sub_words}
     looks = looks_at(recipe.look_every, materials.heldout, materials.general_heldout, **measured)
     models: dict[str, Job | None] = {UNTOUCHED: None}
     for name, (method, _) in ADAPTED.items():
         if name in names or (name == MLM and ENSEMBLE in names):
-            adapting_job = domain_job(f"{name}{here}", method, recipe.stated(name), materials, looks=looks)
+            adapting_job = domain_job(f"{name}{suffix}", method, recipe.stated(name), materials, looks=looks)
             models[name] = with_model(adapting_job, None, materials)
 
     started = {
         name: starts(model, seeds=recipe.seeds, adapt_seeds=recipe.adapt_seeds) for name, model in models.items()
     }
     tuned = {
-        name: fine_tunings(f"fine-tune {name}{here}", tuning, by_seed, materials, seeds=recipe.seeds)
+        name: fine_tunings(f"fine-tune {name}{suffix}", tuning, by_seed, materials, seeds=recipe.seeds)
         for name, by_seed in started.items()
     }
     cells = []
     for name in (UNTOUCHED, *names):
         if name == ENSEMBLE:
-            both = {seed: (tuned[UNTOUCHED][seed], tuned[MLM][seed]) for seed in range(recipe.seeds)}
-            tests = {seed: _ensemble(f"test {name}{here}, seed {seed}", pair, materials) for seed, pair in both.items()}
-            tunings: dict[int, Sequence[Job]] = {**both}
+            pairs = {seed: (tuned[UNTOUCHED][seed], tuned[MLM][seed]) for seed in range(recipe.seeds)}
+            tests = {
+                seed: _ensemble(f"test {name}{suffix}, seed {seed}", pair, materials) for seed, pair in pairs.items()
+            }
+            tunings: dict[int, Sequence[Job]] = {**pairs}
             adapted = started[MLM]
         else:
             tests = {seed: tested(job, task) for seed, job in tuned[name].items()}
@@ -332,7 +334,7 @@ def _column(
         materials.heldout,
         materials,
         adapt_seeds=recipe.adapt_seeds,
-        ending=here,
+        ending=suffix,
         **measured,
     )
     return cells, losses
@@ -386,11 +388,11 @@ def _unread(name: str, recipe: Any) -> dict[str, Any]:
     return {setting.name: setting.default for setting in fields(recipe) if setting.name in UNREAD.get(name, ())}
 
 
-def _ensemble(label: str, both: tuple[Job, Job], materials: Materials) -> Job:
+def _ensemble(label: str, pair: tuple[Job, Job], materials: Materials) -> Job:
     """Return the job that tests two models whose probabilities are averaged."""
     task = materials.task
     contents = {name: task.hashes[name] for name in ("about", "dev", "test")}
-    needs = dict(zip(("first", "second"), both, strict=True))
+    needs = dict(zip(("first", "second"), pair, strict=True))
     return Job(label, work.TEST_TOGETHER, {"by": label}, contents, {"task": task.path}, needs, alone=True)
 
 

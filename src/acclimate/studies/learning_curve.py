@@ -272,13 +272,13 @@ def best_adapted(raced: Outcome, entries: Entries) -> str:
     """
     names = [name for name in entries.models if name not in (UNTOUCHED, scratch.CONTROL, *entries.own_materials)]
     for rows in ({name: name for name in names}, {probe_row(name): name for name in names}):
-        there = [
+        candidates = [
             result
             for result in raced.results
             if result.row in rows and result.scores and not result.failed and result.learnt
         ]
-        if there:
-            return rows[max(there, key=lambda result: np.mean([score.dev for score in result.scores])).row]
+        if candidates:
+            return rows[max(candidates, key=lambda result: np.mean([score.dev for score in result.scores])).row]
     return ""
 
 
@@ -539,8 +539,8 @@ def worths(outcome: Outcome) -> dict[tuple[str, str], Worth]:
         seeds = set.intersection(*(set(draws.seeds) for several in drawn for draws in several))
         if len(seeds) < FEWEST_DRAWS:
             continue
-        kept = [[[draws.seeds.index(seed) for seed in sorted(seeds)] for draws in several] for several in drawn]
-        pairs = [list(zip(several, places, strict=True)) for several, places in zip(drawn, kept, strict=True)]
+        seed_places = [[[draws.seeds.index(seed) for seed in sorted(seeds)] for draws in several] for several in drawn]
+        pairs = [list(zip(several, places, strict=True)) for several, places in zip(drawn, seed_places, strict=True)]
         points_CKR = np.array([[draws.points_S[places] for draws, places in side] for side in pairs])
         shares_CKn = np.array([[draws.shares_Sn[places].mean(axis=0) for draws, places in side] for side in pairs])
         worth_by_curve[name, kind] = worth_in_labels(sizes, points_CKR, shares_CKn)
@@ -549,8 +549,8 @@ def worths(outcome: Outcome) -> dict[tuple[str, str], Worth]:
 
 def _scored(outcome: Outcome, row: str) -> dict[int, CellResult]:
     """Return size -> result of the cells of a row that did not fail and that learnt something."""
-    there = [result for result in outcome.results if result.row == row and not result.failed and result.learnt]
-    return {result.task.sizes["train"]: result for result in there}
+    results = [result for result in outcome.results if result.row == row and not result.failed and result.learnt]
+    return {result.task.sizes["train"]: result for result in results}
 
 
 def _one_adaptation(outcome: Outcome, name: str) -> bool:

@@ -46,8 +46,13 @@ def models_of(models: Sequence[str]) -> tuple[Model, ...]:
     for at, key in enumerate(keys):
         if key in keys[:at]:
             raise ValueError(f"{models[keys.index(key)]} and {models[at]} are the same model. Give it once")
-    taken = (CONSTANT, NO_ENCODER, BASELINE, DICTIONARY)  # a directory of such a name would share a baseline's row
-    names = [f"{name} (model)" if name in taken else name for name in short_names(places)]
+    reserved_names = (
+        CONSTANT,
+        NO_ENCODER,
+        BASELINE,
+        DICTIONARY,
+    )  # a directory of such a name would share a baseline's row
+    names = [f"{name} (model)" if name in reserved_names else name for name in short_names(places)]
     return tuple(Model(name, key, where) for name, key, where in zip(names, keys, places, strict=True))
 
 

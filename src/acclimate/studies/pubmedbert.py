@@ -51,7 +51,7 @@ from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
-from acclimate.reports.table import DOMAIN_HEADING, HEADING, over_adaptations
+from acclimate.reports.table import DOMAIN_HEADING, HEADING, adaptations_note
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
 from acclimate.tasks.datasets import blurb
@@ -225,7 +225,7 @@ def design(recipe: PubmedbertStudyRecipe, inputs: Inputs) -> Design:
             "vocabulary.",
             "Losses while pretraining are in nats per predicted piece: compare them only between models with the same "
             "vocabulary."
-            f"{over_adaptations(recipe.adapt_seeds)}",
+            f"{adaptations_note(recipe.adapt_seeds)}",
             *notes,
         ),
         absent=absent,
@@ -274,7 +274,7 @@ def _heldout_columns(
                 f"masked language modelling on {text} that no model here was trained on, "
                 f"{A_WORD if whole_words else A_PIECE}; in brackets the difference from the "
                 f"{'first ' if recipe.adapt_seeds > 1 else ''}model of general text."
-                f"{over_adaptations(recipe.adapt_seeds)}",
+                f"{adaptations_note(recipe.adapt_seeds)}",
                 (GENERAL, jobs[GENERAL][0]),
                 {model: jobs[model] for model in recipe.rows_of_models},
                 unit="a_word" if whole_words else "loss",

@@ -312,7 +312,7 @@ def members_of(recipe: StiltStudyRecipe, inputs: Inputs) -> tuple[list[Member], 
         parts = {}
         for target, ids in ids_by_target.items() if recipe.leaks == "drop" else ():
             part = f"without-{settings.digest(sorted(ids))[:12]}"  # the same folder for the same rows
-            parts[target] = prepared_file(_without(dataset, ids, target), where / part)
+            parts[target] = prepared_file(_drop_rows(dataset, ids, target), where / part)
         leaking = {target: len(ids) for target, ids in ids_by_target.items()}
         members.append(Member(dataset.name, kind, task, leaking, parts, (*dataset.cautions, *dataset.notes)))
     return members, absent
@@ -325,8 +325,8 @@ def _check_names(names: Sequence[str]) -> None:
         raise ValueError(
             f"datasets: two of them are called '{twice[0]}'. Name each once, and rename a file of that name"
         )
-    if taken := [name for name in names if name in (BASELINE, MORE)]:
-        raise ValueError(f"datasets: '{taken[0]}' is what a column of the table is called. Rename the file")
+    if clashes := [name for name in names if name in (BASELINE, MORE)]:
+        raise ValueError(f"datasets: '{clashes[0]}' is what a column of the table is called. Rename the file")
 
 
 def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
@@ -340,7 +340,7 @@ def _leaking(rows: Sequence[Example], sealed: Sealed) -> frozenset[str]:
     )
 
 
-def _without(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
+def _drop_rows(dataset: Labelled, ids: frozenset[str], target: str) -> Labelled:
     """Return the dataset without these training rows; a class that only they have becomes an untaught one."""
     train = tuple(row for row in dataset.splits["train"] if row.id not in ids)
     if not train:
@@ -397,9 +397,9 @@ def _matrix(outcome: Outcome, model: str) -> Iterator[Section]:
         yield Section(title, heads, tuple(rows), lines, lead=lead, look="heat sticky")
 
 
-def _shaded(key: Key, there: bool, contrast: Contrast | None, largest: float) -> page.TableCell:
+def _shaded(key: Key, has_results: bool, contrast: Contrast | None, largest: float) -> page.TableCell:
     if contrast is None:
-        return page.TableCell("failed" if there else "-", look="plain")
+        return page.TableCell("failed" if has_results else "-", look="plain")
     _, first, target = key
     gain = contrast.comparison.difference
     way = "better" if gain > 0 else "worse" if gain < 0 else "even"
@@ -424,8 +424,8 @@ def _sentences(outcome: Outcome, cells: Sequence[CellResult], contrasts: Mapping
     )
     pairs = {key: contrast for key, contrast in contrasts.items() if key[1] not in (key[2], MORE)}
     counts = []
-    for said, words in {"better": "score higher than", "worse": "score lower than"}.items():
-        names = [f"{first} → {target}" for (_, first, target), contrast in pairs.items() if contrast.said == said]
+    for verdict, words in {"better": "score higher than", "worse": "score lower than"}.items():
+        names = [f"{first} → {target}" for (_, first, target), contrast in pairs.items() if contrast.said == verdict]
         if names:
             which = f": {listed(names)}" if len(names) <= NAMED else ""
             counts.append(f"{len(names)} of {len(pairs)} pairs {words} the target alone{which}")

@@ -249,10 +249,10 @@ def _check_first(first: Labelled, target: Labelled) -> None:
     # in train they are separate rows, and with any other context it is the same question
     merged = [row for row in rows if target.kind == "span" and row.id == row.group]
     questions = {normalised_words(row.pair or "") for row in merged} - {""}
-    if seen := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in questions]:
+    if duplicates := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in questions]:
         raise ValueError(
-            f"first: {len(seen):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
-            f"{seen[0].id!r}. Take them out of one of them"
+            f"first: {len(duplicates):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
+            f"{duplicates[0].id!r}. Take them out of one of them"
         )
 
 

@@ -48,7 +48,7 @@ from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
-from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, interval_text, over_adaptations
+from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
@@ -244,7 +244,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
         second = _second_corpus(recipe.second, materials, inputs)
         sources[True] = replace(materials, general=second)
 
-    here = f" on {materials.task.name}" if several else ""
+    suffix = f" on {materials.task.name}" if several else ""
     cells: list[Cell] = []
     adaptations = recipe.adapt_seeds or recipe.seeds
     first_stages: dict[str, list[Job]] = {}  # of the variants that go on from the given model
@@ -254,14 +254,14 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
             for seed in range(adaptations):  # labels do not name the variant, so that variants can share a job
                 retrieval = _retrieval(variant, most, seed, sources) if variant.tlm.reads_corpus else None
                 seeded = replace(variant.tlm, plan=replace(variant.tlm.plan, seed=seed))
-                drawn.append(adapted(f"stage 1{here}, seed {seed}", METHOD, seeded, retrieval, materials))
+                drawn.append(adapted(f"stage 1{suffix}, seed {seed}", METHOD, seeded, retrieval, materials))
         firsts = {seed: drawn[seed % adaptations] for seed in range(recipe.seeds)} if drawn else {}
         if variant.tlm is None or variant.tlm.stage_2:
             stage_2 = _model_tuning(recipe) if variant.tlm is None else variant.tlm.finetune
-            tuned = fine_tunings(f"fine-tune{here}", stage_2, firsts or None, materials, seeds=recipe.seeds)
+            tuned = fine_tunings(f"fine-tune{suffix}", stage_2, firsts or None, materials, seeds=recipe.seeds)
         else:
             tuned = {
-                seed: _handed_over(f"hand over{here}, seed {seed}", job, materials) for seed, job in firsts.items()
+                seed: _handed_over(f"hand over{suffix}, seed {seed}", job, materials) for seed, job in firsts.items()
             }
         costs = {
             "stage 1": {seed: [*_retrieved_for(job), job] for seed, job in firsts.items()},
@@ -272,7 +272,7 @@ def _column(recipe: TlmStudyRecipe, race: RaceRecipe, inputs: Inputs, *, several
         cells.append(Cell(variant.name, materials.task.name, scores, costs, materials, facts=facts))
         if variant.tlm is not None and variant.tlm.model:
             first_stages[variant.name] = drawn
-    losses = _losses(recipe, first_stages, varied[0].name, materials, here)
+    losses = _losses(recipe, first_stages, varied[0].name, materials, suffix)
     return TlmColumn(materials, tuple(cells), losses)
 
 
@@ -364,8 +364,8 @@ def variants(recipe: TlmStudyRecipe, model: str | None = None, dataset: str = ""
         case "rho_2":
             return [TlmVariant(f"rho_2 = {x:g}", replace(tlm_recipe, rho_2=x), retrieval) for x in recipe.rho_2s]
         case "stages":
-            one, both = replace(tlm_recipe, stage_2=False), replace(tlm_recipe, stage_2=True)
-            return [TlmVariant("without stage 2", one, retrieval), TlmVariant("two stages", both, retrieval)]
+            one, two_stages = replace(tlm_recipe, stage_2=False), replace(tlm_recipe, stage_2=True)
+            return [TlmVariant("without stage 2", one, retrieval), TlmVariant("two stages", two_stages, retrieval)]
         case "model":
             if not model:
                 raise ValueError("vary=model needs a pretrained model: give --model, a directory or hub id")
@@ -428,13 +428,13 @@ def _losses(
     first_stages: Mapping[str, Sequence[Job]],
     untouched: str,
     materials: Materials,
-    here: str,
+    suffix: str,
 ) -> tuple[HeldOutLosses, ...]:
     """Return the losses on held-out general text before and after stage 1 of variants that go on from the given model.
 
     first_stages  variant -> its first stages, by seed; without any, and without held-out text, nothing is measured
     untouched     the variant that is the given model
-    here          " on TASK" where the study has several tasks
+    suffix        " on TASK" where the study has several tasks
     """
     text, longest = materials.general_heldout, recipe.tlm.max_tokens
     if text is None or not first_stages:
@@ -448,13 +448,13 @@ def _losses(
         before = heldout_loss(f"{heading}, model", text, None, materials, **masked)
         after = {
             name: [
-                heldout_loss(f"{heading}{here}, seed {seed}", text, job, materials, **masked)
+                heldout_loss(f"{heading}{suffix}, seed {seed}", text, job, materials, **masked)
                 for seed, job in enumerate(firsts)
             ]
             for name, firsts in first_stages.items()
         }
-        meant = meaning + over_adaptations(recipe.adapt_seeds or recipe.seeds)
-        columns.append(HeldOutLosses(f"{heading}{here}", meant, (untouched, before), after))
+        meant = meaning + adaptations_note(recipe.adapt_seeds or recipe.seeds)
+        columns.append(HeldOutLosses(f"{heading}{suffix}", meant, (untouched, before), after))
     return tuple(columns)
 
 

@@ -52,7 +52,7 @@ def guesses(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequenc
     return f"at best it has {points(best)} points on dev, which guesses reach too: {points(bar)} one time in twenty"
 
 
-def by_far(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> bool:
+def exceeds_chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> bool:
     """Return True if the best look alone is FAR above what its own answers reach when they are dealt out."""
     gold = [example.label for example in examples]
     best = max(looks, key=lambda look: task.score(gold, look))

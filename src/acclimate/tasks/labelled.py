@@ -493,7 +493,7 @@ def _notes_on_mended(path: Path, mended: Counter[str] | None) -> list[str]:
 
 
 def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
-    folded = [f"{shown(name)} as {shown(kept)}" for name, kept in sorted(spelling.items()) if name != kept]
+    folded = [f"{shown(name)} as {shown(label)}" for name, label in sorted(spelling.items()) if name != label]
     listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
     return [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
 
@@ -504,8 +504,8 @@ def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
     if not rows or rows >= len(train):
         return labelled
     bare = [replace(row, label=()) for row in train] if labelled.kind == "span" else train
-    kept = {row.id for row in sampled(bare, rows, seed)}
-    chosen = tuple(row for row in train if row.id in kept)
+    ids = {row.id for row in sampled(bare, rows, seed)}
+    chosen = tuple(row for row in train if row.id in ids)
     note = f"{len(chosen):,} of the {len(train):,} rows of train were sampled, seed {seed}."
     return replace(labelled, splits={**labelled.splits, "train": chosen}, notes=(*labelled.notes, note))
 
@@ -610,8 +610,11 @@ def _grouped(
 ) -> list[tuple[str, Example]]:
     """Return the rows with a group: their question if they are pairs, else, with `articles`, their article."""
     titles = {row.group for _, row in rows} - {""}
-    kept = articles and len(titles) >= FEWEST_ARTICLES
-    return [(place, replace(row, group=_question(row, pairs) or (row.group if kept else ""))) for place, row in rows]
+    whole_articles = articles and len(titles) >= FEWEST_ARTICLES
+    return [
+        (place, replace(row, group=_question(row, pairs) or (row.group if whole_articles else "")))
+        for place, row in rows
+    ]
 
 
 def _question(row: Example, pairs: frozenset[str]) -> str:
@@ -625,12 +628,12 @@ def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) ->
     if split == "train":
         return grouped
     merged = iter(join_questions(row for row in grouped if row.group))
-    seen: set[str] = set()
+    groups: set[str] = set()
     scored = []
     for row in grouped:
         if not row.group:
             scored.append(row)
-        elif row.group not in seen:
-            seen.add(row.group)
+        elif row.group not in groups:
+            groups.add(row.group)
             scored.append(next(merged))
     return scored

@@ -89,18 +89,18 @@ def tagged(
         chosen = [mention for mention in document.mentions if not types or mention.type in types]
         mentions += len(chosen)
         uncut = word_spans(document.text)
-        kept, left_out = _kept(document, chosen, uncut, discontinuous)
+        pairs, left_out = _kept(document, chosen, uncut, discontinuous)
         dropped += left_out
-        whole += sum(len(mention.spans) > 1 for _, mention in kept)
-        words, cuts = _cut(uncut, [span for span, _ in kept])
+        whole += sum(len(mention.spans) > 1 for _, mention in pairs)
+        words, cuts = _cut(uncut, [span for span, _ in pairs])
         cut += cuts
         starts = [start for start, _ in words]
-        for place, (start, end) in enumerate(sentence_spans(document.text, [span for span, _ in kept]), 1):
+        for place, (start, end) in enumerate(sentence_spans(document.text, [span for span, _ in pairs]), 1):
             first, last = bisect_left(starts, start), bisect_left(starts, end)
             inside = words[first:last]
             places = [
                 (bisect_left(starts, span[0]) - first, bisect_left(starts, span[1]) - first - 1, _name(mention.type))
-                for span, mention in kept
+                for span, mention in pairs
                 if start <= span[0] < end
             ]
             tags = tags_of(places, len(inside), scheme)
@@ -185,17 +185,17 @@ def _kept(
             dropped.append(_dropped(document, mention, "covers no visible character"))
         else:
             kept_mentions.append((span[0] - span[1], place, span, mention))
-    kept: list[tuple[Span, Mention]] = []
-    taken: list[Span] = []
+    pairs: list[tuple[Span, Mention]] = []
+    tagged_spans: list[Span] = []
     for _, _, span, mention in sorted(kept_mentions, key=lambda entry: entry[:2]):
-        at = bisect_left(taken, span)
-        beside = [taken[near] for near in (at - 1, at) if 0 <= near < len(taken)]
+        at = bisect_left(tagged_spans, span)
+        beside = [tagged_spans[near] for near in (at - 1, at) if 0 <= near < len(tagged_spans)]
         if any(span[0] < end and start < span[1] for start, end in beside):
             dropped.append(_dropped(document, mention, "overlaps a mention that is longer, or as long and before it"))
         else:
-            taken.insert(at, span)
-            kept.append((span, mention))
-    return sorted(kept, key=lambda pair: pair[0]), dropped
+            tagged_spans.insert(at, span)
+            pairs.append((span, mention))
+    return sorted(pairs, key=lambda pair: pair[0]), dropped
 
 
 def _dropped(document: Annotated, mention: Mention, why: str) -> Rejected:

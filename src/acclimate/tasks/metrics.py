@@ -208,11 +208,11 @@ def decisions_by_class(gold: Sequence[Label], predicted: Sequence[Label]) -> Val
 
 def mean_f1(sums: Values) -> Values:
     """(..., 3 C) -> (...): the unweighted mean of the classes' F1: a rare class counts as much as a frequent one."""
-    both, gold, predicted = np.split(sums, 3, axis=-1)
+    right, gold, predicted = np.split(sums, 3, axis=-1)
     either = gold + predicted
     # sums over so few columns are much faster as products
     ones = np.ones(either.shape[-1])
-    return divided(divided(2.0 * both, either) @ ones, (either > 0) @ ones)
+    return divided(divided(2.0 * right, either) @ ones, (either > 0) @ ones)
 
 
 def example_based(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
@@ -222,8 +222,8 @@ def example_based(gold: Sequence[Label], predicted: Sequence[Label]) -> Values:
     """
     rows = []
     for ours, theirs in zip(map(classes, gold), map(classes, predicted), strict=True):
-        both = len(ours & theirs)
-        rows.append((both / max(len(theirs), 1), both / len(ours), 1.0) if ours else (0.0, 0.0, 0.0))
+        right = len(ours & theirs)
+        rows.append((right / max(len(theirs), 1), right / len(ours), 1.0) if ours else (0.0, 0.0, 0.0))
     return table(rows, 3)
 
 
@@ -235,8 +235,8 @@ def example_f1(sums: Values) -> Values:
 
 def matthews(sums: Values) -> Values:
     """(..., 3 C) -> (...): Matthews' correlation of the confusion matrix (Gorodkin's R_K for more than two classes)."""
-    both, gold, predicted = np.split(sums, 3, axis=-1)
-    count, right = gold.sum(axis=-1), both.sum(axis=-1)
+    hits_C, gold, predicted = np.split(sums, 3, axis=-1)
+    count, right = gold.sum(axis=-1), hits_C.sum(axis=-1)
     spreads = [count * count - (side * side).sum(axis=-1) for side in (gold, predicted)]
     bottom = np.sqrt(np.maximum(spreads[0], 0.0)) * np.sqrt(np.maximum(spreads[1], 0.0))
     return np.clip(divided(right * count - (gold * predicted).sum(axis=-1), bottom), -1.0, 1.0)
@@ -282,8 +282,8 @@ def equal_words(answer: list[str], answered: list[str]) -> float:
 
 def words_f1(answer: list[str], answered: list[str]) -> float:
     """Return the F1 over words with repetition; 0 if no word is common, so also for two answers without words."""
-    both = (Counter(answer) & Counter(answered)).total()
-    return 2.0 * both / (len(answer) + len(answered)) if both else 0.0
+    matches = (Counter(answer) & Counter(answered)).total()
+    return 2.0 * matches / (len(answer) + len(answered)) if matches else 0.0
 
 
 def strictly(rank: int) -> float:
@@ -451,8 +451,8 @@ def words_by_class(
     columns = {name: at for at, name in enumerate(classes)}
     counts_3nC = np.zeros((3, len(pairs), len(columns)))
     for row, (ours, theirs) in enumerate(pairs):
-        both = map(and_, ours, theirs)
-        for counts_nC, side in zip(counts_3nC, (both, ours, theirs), strict=True):
+        matches = map(and_, ours, theirs)
+        for counts_nC, side in zip(counts_3nC, (matches, ours, theirs), strict=True):
             for name, count in Counter(chain.from_iterable(side)).items():
                 counts_nC[row, columns[name]] = count
     return np.concatenate(list(counts_3nC), axis=1)
@@ -475,7 +475,7 @@ def _tags(gold: Sequence[Label], predicted: Sequence[Label]) -> list[tuple[tuple
     return pairs
 
 
-_both = moments_and_pseudo_values, pearson_and_spearman
+_correlations = moments_and_pseudo_values, pearson_and_spearman
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -492,7 +492,7 @@ METRICS: dict[str, Metric] = {
         Metric("word_type_macro_f1", words_by_type, mean_f1, _TOKENS),
         Metric("pearson", moments, pearson, _SCORE, least=-1.0),
         Metric("spearman", pseudo_values, spearman, _SCORE, least=-1.0),
-        Metric("pearson_and_spearman", *_both, _SCORE, least=-1.0),
+        Metric("pearson_and_spearman", *_correlations, _SCORE, least=-1.0),
         Metric("exact_match", partial(best_answer, judge=equal_words), ratio, _SPAN),
         Metric("f1", partial(best_answer, judge=words_f1), ratio, _SPAN),
         Metric("strict_accuracy", partial(first_right, credit=strictly), ratio, _SPAN),

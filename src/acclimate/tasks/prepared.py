@@ -202,8 +202,8 @@ def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence
     with files.new_directory(path) as temporary:
         for name in copied:
             files.write_bytes(temporary / name, (task.path / name).read_bytes())
-        kept: list[tuple[Split, Sequence[int] | None]] = [("train", rows), ("dev", dev)]
-        for split, places in kept:
+        choices: list[tuple[Split, Sequence[int] | None]] = [("train", rows), ("dev", dev)]
+        for split, places in choices:
             if places is None:
                 continue
             examples = task.examples(split)

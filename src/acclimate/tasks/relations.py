@@ -42,7 +42,7 @@ class MentionPairs:
     names: tuple[str, str]
     overlapping: str
 
-    def among(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
+    def pair_mentions(self, mentions: Iterable[Mention]) -> Iterator[tuple[Mention, Mention]]:
         """Yield each pair once, in the order in which the mentions begin."""
         ordered = sorted(mentions, key=lambda mention: (mention.start, mention.end))
         for at, one in enumerate(ordered):
@@ -88,7 +88,7 @@ def relation_examples(
         spans = sentences(document.text, [(mention.start, mention.end) for mention in document.mentions])
         for start, end in spans:
             inside = [mention for mention in document.mentions if start <= mention.start and mention.end <= end]
-            for one, other in pairs.among(inside):
+            for one, other in pairs.pair_mentions(inside):
                 text, places = _encoded(
                     document.text[start:end],
                     ((one.start - start, one.end - start), (other.start - start, other.end - start)),
@@ -107,9 +107,9 @@ def mention_spans(example: Example) -> tuple[Span, ...]:
 def marked_spans(example: Example) -> tuple[Span, ...]:
     """Return the offsets of each mention, from its opening marker on if it has one."""
     first = min((start for start, _ in example.spans), default=0)
-    both, *marks = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
-    if example.text.endswith(both, 0, first):
-        return tuple((first - len(both), end) for _, end in example.spans)
+    joint_mark, *marks = (f"{_marks(name)[0]} " for name in (_BOTH, *_EACH))
+    if example.text.endswith(joint_mark, 0, first):
+        return tuple((first - len(joint_mark), end) for _, end in example.spans)
     return tuple(
         (start - len(mark) if example.text.endswith(mark, 0, start) else start, end)
         for (start, end), mark in zip(example.spans, marks, strict=False)
@@ -127,19 +127,19 @@ def _encoded(
         stretches = [((min(one[0], other[0]), max(one[1], other[1])), pairs.overlapping, _BOTH)]
     else:
         stretches = sorted(zip(mentions, pairs.names, _EACH, strict=True))
-    written, done = "", 0
+    written, position = "", 0
     places: dict[Span, Span] = {}
     for (start, end), name, mark in stretches:
         opening, closing = _marks(mark)
-        written += text[done:start] + (f"{opening} " if encoding == "markers" else "")
+        written += text[position:start] + (f"{opening} " if encoding == "markers" else "")
         at = len(written)
         for mention in mentions:
             if start <= mention[0] and mention[1] <= end:
                 within = (0, len(_dummy(name))) if encoding == "dummies" else (mention[0] - start, mention[1] - start)
                 places[mention] = (at + within[0], at + within[1])
         written += _dummy(name) if encoding == "dummies" else f"{text[start:end]} {closing}"
-        done = end
-    return written + text[done:], tuple(places[mention] for mention in mentions)
+        position = end
+    return written + text[position:], tuple(places[mention] for mention in mentions)
 
 
 def _dummy(name: str) -> str:

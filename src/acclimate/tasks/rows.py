@@ -175,19 +175,19 @@ def with_labels(rows: Batch, examples: Sequence[Example], kind: Kind, labels: Se
         return with_ends(rows, examples)
     if kind == "sequence":
         codes = [_index(example, example.label, index) for example in examples]
-        return _with(rows, np.asarray(codes, dtype=np.int64))
+        return _with_label_values(rows, np.asarray(codes, dtype=np.int64))
     if kind == "multilabel":
         hot = np.zeros((len(examples), len(labels)), dtype=np.float32)
         for row, example in enumerate(examples):
             if not isinstance(example.label, tuple):
                 raise ValueError(f"{example.id}: label {example.label!r} is not a tuple of labels")
             hot[row, [_index(example, label, index) for label in example.label]] = 1
-        return _with(rows, hot)
+        return _with_label_values(rows, hot)
     if kind == "score":
         for example in examples:
             if isinstance(example.label, str | tuple):
                 raise ValueError(f"{example.id}: label {example.label!r} is not a number")
-        return _with(rows, np.asarray([example.label for example in examples], dtype=np.float64))
+        return _with_label_values(rows, np.asarray([example.label for example in examples], dtype=np.float64))
     raise ValueError(
         f"a task of kind '{kind}' cannot be fine-tuned; these can: sequence, multilabel, score, tokens, span"
     )
@@ -216,7 +216,7 @@ def emptied(rows: Batch, examples: Sequence[Example], tokenizer: PreTrainedToken
     return lost, what
 
 
-def by_word(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
+def word_values(values_N: np.ndarray, rows: Batch) -> list[np.ndarray]:
     """Return each example's values a word, from values a token; -1 for a word without a piece."""
     first = rows.rows[EXAMPLE]
     counts = np.zeros(int(first.max()) + 1, dtype=np.int64)
@@ -252,10 +252,12 @@ def _encoded_words(examples: Sequence[Example], tokenizer: PreTrainedTokenizerBa
         offsets = np.asarray(encoded["offset_mapping"][number], dtype=np.int64).reshape(-1, 2)
         word = _first_pieces(text, offsets)
         for window, centre in windows(len(pieces), room):
-            kept = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
-            kept[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[centre]
+            window_words = np.full(len(before) + (window.stop - window.start) + len(after), NOT_PREDICTED)
+            window_words[len(before) + centre.start - window.start : len(before) + centre.stop - window.start] = word[
+                centre
+            ]
             ids.append(np.concatenate([before, pieces[window], after]))
-            words.append(kept)
+            words.append(window_words)
             of.append(number)
             counts.append(len(text))
             edges.append((centre.start == 0, centre.stop == len(pieces)))
@@ -343,7 +345,7 @@ def _index(example: Example, label: object, index: dict[str, int]) -> int:
     return index[label]
 
 
-def _with(rows: Batch, values: np.ndarray) -> Batch:
+def _with_label_values(rows: Batch, values: np.ndarray) -> Batch:
     return replace(rows, rows={**rows.rows, "label": values})
 
 

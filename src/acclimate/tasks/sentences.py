@@ -94,9 +94,9 @@ def sentence_spans(text: str, whole: Iterable[Span] = ()) -> list[Span]:
     """
     joined = _joined(whole)
     spans: list[Span] = []
-    start = _after_blank(text, 0)
+    start = _skip_blank(text, 0)
     for end in sorted({match.end() for match in _MARKED.finditer(text)} | {m.start() for m in _BROKEN.finditer(text)}):
-        after = _after_blank(text, end)
+        after = _skip_blank(text, end)
         if start < end and not _runs_over(joined, end, after) and _is_end(text, start, end, after):
             spans.append((start, end))
             start = after
@@ -130,7 +130,7 @@ def _runs_over(joined: list[Span], end: int, after: int) -> bool:
     return place >= 0 and joined[place][1] > end
 
 
-def _after_blank(text: str, place: int) -> int:
+def _skip_blank(text: str, place: int) -> int:
     match = _BLANK.match(text, place)
     assert match is not None
     return match.end()

@@ -151,8 +151,8 @@ def ranked_answers(
 def _best_spans(scores_C2: np.ndarray, longest: int) -> Iterator[tuple[float, int, int]]:
     """Yield score, first and last token of the BEST best spans of a context, in any order."""
     ends = np.pad(scores_C2[:, 1], (0, longest - 1), constant_values=-np.inf)
-    both = scores_C2[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
-    flat = both.ravel()
+    sums = scores_C2[:, :1] + np.lib.stride_tricks.sliding_window_view(ends, longest)
+    flat = sums.ravel()
     for at in np.argpartition(flat, max(len(flat) - BEST, 0))[-BEST:]:
         if np.isfinite(flat[at]):
             first, more = divmod(int(at), longest)

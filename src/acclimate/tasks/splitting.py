@@ -304,21 +304,21 @@ def _place_singles(
     return where
 
 
-def _rounded(wanted: Mapping[Part, float], total: int, owed: Mapping[Part, float]) -> dict[Part, int]:
-    """Return whole numbers that sum to `total`: the wanted ones, rounded up or down, and at least 0.
+def _rounded(sizes: Mapping[Part, float], total: int, owed: Mapping[Part, float]) -> dict[Part, int]:
+    """Return whole numbers that sum to `total`: the sizes, rounded up or down, and at least 0.
 
     Train is rounded up first if it would have nothing, then the parts to which earlier rounding owes most.
     """
     # the addend: a number that is a rounding error below a whole one counts as that one
-    numbers = {part: max(math.floor(wanted[part] + 1e-9), 0) for part in wanted}
+    numbers = {part: max(math.floor(sizes[part] + 1e-9), 0) for part in sizes}
     while sum(numbers.values()) < total:
-        above = [part for part in wanted if wanted[part] - numbers[part] > 1e-9] or list(wanted)
+        above = [part for part in sizes if sizes[part] - numbers[part] > 1e-9] or list(sizes)
         empty = [part for part in above if part == "train" and numbers[part] == 0]
-        most = empty[0] if empty else max(above, key=lambda part: owed[part] + wanted[part] - numbers[part])
+        most = empty[0] if empty else max(above, key=lambda part: owed[part] + sizes[part] - numbers[part])
         numbers[most] += 1
     while sum(numbers.values()) > total:
-        nonempty = [part for part in wanted if numbers[part]]
-        numbers[max(nonempty, key=lambda part: numbers[part] - wanted[part])] -= 1
+        nonempty = [part for part in sizes if numbers[part]]
+        numbers[max(nonempty, key=lambda part: numbers[part] - sizes[part])] -= 1
     return numbers
 
 

@@ -118,12 +118,12 @@ def read_rows(
     Raises ValueError, with file, line, value and the way out, unless the file has rows with these columns.
     """
     roles = columns.stated()
-    seen: dict[str, Row] = {}
+    first_rows: dict[str, Row] = {}
     rows = _with_option(table_rows(path, list(dict.fromkeys(roles.values())), limits), roles)
     for number, (place, values) in enumerate(rows, start=1):
         row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
         if mended is not None and isinstance(row, Row) and row.id:
-            first = seen.setdefault(row.id, row)
+            first = first_rows.setdefault(row.id, row)
             if first is not row and first == replace(row, number=first.number, place=first.place):
                 mended[REPEATED] += 1
                 continue

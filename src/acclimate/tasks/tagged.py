@@ -144,13 +144,13 @@ def split_documents(
     documents = {row.group for row in rows if isinstance(row, Row)} - {""}
     if not documents or Path(unpacked_name(path)).suffix not in LINES:
         return list(rows), []
-    kept = not divided or len(documents) >= FEWEST_DOCUMENTS
+    grouping = not divided or len(documents) >= FEWEST_DOCUMENTS
     others = [
-        replace(row, group=f"{split}, {row.group}" if kept and row.group else "") if isinstance(row, Row) else row
+        replace(row, group=f"{split}, {row.group}" if grouping and row.group else "") if isinstance(row, Row) else row
         for row in rows
     ]
     note = f"{split}: {len(documents):,} documents ({DOCUMENT} lines)"
-    return others, [f"{note}." if kept else f"{note}, too few to keep each in one split."]
+    return others, [f"{note}." if grouping else f"{note}, too few to keep each in one split."]
 
 
 def _sentences(path: Path, limits: ReadLimits) -> Iterator[Row | Rejected]:

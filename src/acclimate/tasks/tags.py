@@ -104,8 +104,8 @@ def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     spans: set[tuple[int, int, str]] = set()
     start, before, kind_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
-        letter, _, rest = tag.partition("-")
-        kind = rest or UNTYPED
+        letter, _, type_name = tag.partition("-")
+        kind = type_name or UNTYPED
         if letter not in _KNOWN and tag != OUTSIDE:
             raise ValueError(f"the tag {tag!r} is not O and does not begin with {LISTED}; correct the labels")
         changes = letter in ("B", "S", "U") or before in (OUTSIDE, "E", "S", "L", "U") or kind != kind_before

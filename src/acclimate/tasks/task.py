@@ -237,12 +237,12 @@ def sampled(examples: Sequence[Example], count: int, seed: int) -> list[Example]
     order = list(range(len(examples)))
     random.Random(seed).shuffle(order)
     first: list[int] = []
-    rest: list[int] = []
-    seen: set[str] = set()
+    surplus: list[int] = []
+    known_classes: set[str] = set()
     for position in order:
         classes = set(classes_in(examples[position].label))
-        (rest if classes <= seen else first).append(position)
-        seen |= classes
+        (surplus if classes <= known_classes else first).append(position)
+        known_classes |= classes
     if count < len(first):
         raise ValueError(f"{count} rows asked for, but it takes {len(first)} to have one of every class. Ask for more")
-    return [examples[position] for position in sorted([*first, *rest][:count])]
+    return [examples[position] for position in sorted([*first, *surplus][:count])]

@@ -101,14 +101,14 @@ def _shifts(
 ) -> Iterator[tuple[float, np.ndarray, str]]:
     if task.kind == "multilabel":
         for threshold in sorted(THRESHOLDS, key=lambda threshold: abs(threshold - 0.5)):
-            said = f"each label is predicted above a probability of {threshold:g}" if threshold != 0.5 else ""
-            yield threshold, np.full(len(labels), log_odds(threshold), np.float32), said
+            sentence = f"each label is predicted above a probability of {threshold:g}" if threshold != 0.5 else ""
+            yield threshold, np.full(len(labels), log_odds(threshold), np.float32), sentence
         return
     # a class that no training row has stays as improbable as it is
     logs_C = np.log([shares.get(label, 1.0) for label in labels])
     for tau in TAUS:
-        said = f"rare classes are predicted sooner than their probabilities say (logit adjustment, tau = {tau:g})"
-        yield tau, (tau * logs_C).astype(np.float32), said if tau else ""
+        sentence = f"rare classes are predicted sooner than their probabilities say (logit adjustment, tau = {tau:g})"
+        yield tau, (tau * logs_C).astype(np.float32), sentence if tau else ""
 
 
 _reached: dict[tuple[object, ...], float] = {}  # that were computed in this process

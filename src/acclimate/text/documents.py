@@ -110,7 +110,7 @@ def read_documents(
 def files_of(path: Path) -> list[Path]:
     """Return the files that `read_documents` reads, in its order. Raises ValueError if there are none."""
     if path.is_dir():
-        files = list(_below(path))
+        files = list(_folder_files(path))
         if not files:
             raise ValueError(f"{named(path)}: no file below it ends in {', '.join(ENDINGS)}. Name another folder")
         return files
@@ -133,10 +133,10 @@ def check_documents(path: Path, *, field: str = "text") -> None:
 
 def unread_in(folder: Path) -> list[Path]:
     """Return the files below the folder that `read_documents` skips because of their endings, ordered by path."""
-    return [file for file in _below(folder, every=True) if not file.name.endswith(ENDINGS)]
+    return [file for file in _folder_files(folder, every=True) if not file.name.endswith(ENDINGS)]
 
 
-def _below(folder: Path, *, every: bool = False) -> Iterator[Path]:
+def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
     """Yield the files to read below the folder, ordered by path. Links are followed; each folder is visited once.
 
     every  include files with other endings, but neither hidden files nor those of saved datasets
@@ -215,7 +215,7 @@ def _json(file: Path, field: str, objects: Iterable[tuple[int, RowValues]]) -> N
                 keys |= dict.fromkeys(values)
         yield number, values
     if keys and not has_field:
-        raise _without(field, list(keys), file)
+        raise _field_error(field, list(keys), file)
 
 
 def _elements(file: Path, field: str, limits: ReadLimits) -> Iterator[tuple[int, RowValues]]:
@@ -238,7 +238,7 @@ def _columns(
 ) -> NumberedRows:
     present = columns_of(file, limits)
     if field not in present:
-        raise _without(field, present, file)
+        raise _field_error(field, present, file)
     columns = [column for column in (field, "id", "source") if column in present]
     yield from enumerate(rows_of(file, columns, limits), start=1)
 
@@ -262,7 +262,7 @@ def document_of(place: str, values: RowValues, field: str) -> Document | str:
     return Document(id=place if name is None else str(name), text=text, source=source or "")
 
 
-def _without(field: str, present: Sequence[str], file: Path) -> ValueError:
+def _field_error(field: str, present: Sequence[str], file: Path) -> ValueError:
     return ValueError(
         f"{named(file)}: no field {field!r}{meant(field, present)}; its fields are {shown(list(present))}. Rename the "
         f"one that holds the text (from Python: field=NAME)"
@@ -381,7 +381,7 @@ def _arrow(path: Path) -> Iterator[tuple[list[str], Iterator[Any]]]:
 def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[dict[str, Any]]:
     import pyarrow as pa
 
-    taken = 0
+    size = 0
     for batch in batches:
         try:
             rows = batch.to_pylist()
@@ -391,8 +391,8 @@ def _rows(path: Path, batches: Iterator[Any], limits: ReadLimits) -> Iterator[di
             raise ValueError(
                 f"{named(path)}: a value in it is out of range ({error}). Write it anew as text"
             ) from error
-        taken += batch.nbytes
-        check_size(path, taken, limits)
+        size += batch.nbytes
+        check_size(path, size, limits)
         yield from rows
 
 

@@ -87,8 +87,8 @@ class FilterCounts:
             for kind, count in getattr(other, name).items():
                 mine[kind] = mine.get(kind, 0) + count
         for kind, listed in other.examples.items():
-            kept = self.examples.setdefault(kind, [])
-            kept += listed[: EXAMPLES - len(kept)]
+            examples = self.examples.setdefault(kind, [])
+            examples += listed[: EXAMPLES - len(examples)]
 
 
 @dataclass(frozen=True)
@@ -153,20 +153,20 @@ def read_unit(
     column  the field, or column, that holds the text
     Raises ValueError, as `read_documents` does, for a file that cannot be read.
     """
-    done = parts_of_unit(unit.number, folder)
-    facts = done[-1].facts if done else {"last": False, "rows": 0}
+    parts = parts_of_unit(unit.number, folder)
+    facts = parts[-1].facts if parts else {"last": False, "rows": 0}
     if facts["last"]:
-        return len(done)
+        return len(parts)
     rows = chain.from_iterable(document_rows(file, above, separated, column) for file, above in unit.files)
     for _ in islice(rows, facts["rows"]):
         pass
-    number, seen, last = len(done), int(facts["rows"]), False
+    number, row_count, last = len(parts), int(facts["rows"]), False
     reported = counted(rows, watch, "reading", unit="documents")
     while not last:
         reading = _Reading(reported, filters, near, column)
         with new_directory(folder / f"{unit.number:06}-{number:06}") as directory:
-            reading.write(directory, seen)
-        seen, last, number = seen + reading.rows, reading.last, number + 1
+            reading.write(directory, row_count)
+        row_count, last, number = row_count + reading.rows, reading.last, number + 1
     return number
 
 

@@ -86,7 +86,7 @@ class _JatsReader:
         if _left_out(name, attributes):
             self._skipped = len(self._open)
             self._marks |= name == "xref"
-        elif self._at(_ID):
+        elif self._is_open(_ID):
             self._kind, self._text = _NAMES.get(attributes.get("pub-id-type", ""), ""), []
         elif self._inside():
             if name in _PARAGRAPHS:
@@ -105,7 +105,7 @@ class _JatsReader:
                 self._skipped = 0
                 if name not in ("xref", "label"):
                     self._text.append(" ")
-        elif self._at(_ID):
+        elif self._is_open(_ID):
             self._keep_id("".join(self._text).strip())
         elif self._inside():
             if name in _PARAGRAPHS:
@@ -119,14 +119,14 @@ class _JatsReader:
             self.articles.append((self._line, self._article()))
 
     def _characters(self, text: str) -> None:
-        if self._skipped or not self._open or not (self._inside() or self._at(_ID)):
+        if self._skipped or not self._open or not (self._inside() or self._is_open(_ID)):
             return
         self._text.append(text)
         self._length += len(text)
         if self._length > self._limits.line:
             raise self.parser.error(f"an article of more than {self._limits.line:,} characters. Leave it out")
 
-    def _at(self, path: tuple[str, ...]) -> bool:
+    def _is_open(self, path: tuple[str, ...]) -> bool:
         return len(self._open) == len(path) and tuple(self._open) == path
 
     def _inside(self) -> bool:

@@ -145,9 +145,9 @@ def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator
         spent = np.cumsum(length)
         spent -= spent[first] - length[first]
         fits = spent <= budget_left[row]
-        taken = waiting[fits]
-        chosen[taken] = True
-        budget_left -= np.bincount(rows[taken], weights=lengths[taken], minlength=len(budget_left)).astype(np.int64)
+        places = waiting[fits]
+        chosen[places] = True
+        budget_left -= np.bincount(rows[places], weights=lengths[places], minlength=len(budget_left)).astype(np.int64)
         waiting = waiting[~fits & (length <= budget_left[row])]
     firsts = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
     chosen[firsts[budget_left[rows[firsts]] == budget[rows[firsts]]]] = True

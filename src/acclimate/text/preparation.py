@@ -157,11 +157,11 @@ def _listed(raw: Sequence[Path]) -> list[tuple[Path, Path]]:
     files = [(file, path if path.is_dir() else path.parent) for path in raw for file in files_of(path)]
     if not files:
         raise ValueError("no raw text given. Name a file or folder")
-    seen: set[Path] = set()
+    paths: set[Path] = set()
     for file, _ in files:
-        if file.resolve() in seen:
+        if file.resolve() in paths:
             raise ValueError(f"{named(file)}: is named twice. Name each file once, by itself or by its folder")
-        seen.add(file.resolve())
+        paths.add(file.resolve())
     return files
 
 
@@ -213,8 +213,8 @@ def _read(
         separated=separated,
         watch=watch if processes <= 1 else unwatched,  # only this process can show progress
     )
-    for done, _ in enumerate(map_processes(work, planned, min(processes, len(planned))), 1):
-        watch(Progress("reading", done, len(planned), "units"))
+    for count, _ in enumerate(map_processes(work, planned, min(processes, len(planned))), 1):
+        watch(Progress("reading", count, len(planned), "units"))
     return [part for unit in planned for part in parts_of_unit(unit.number, folder)]
 
 

@@ -178,7 +178,7 @@ def superseded(pmids: np.ndarray, versions: np.ndarray, numbers: np.ndarray) -> 
     deleted = (numbers[last_of_version] == DELETED)[groups]
     stays = last_of_version & ~deleted
     # of the versions that are not deleted, only the latest of each article stays
-    kept = np.flatnonzero(stays)
-    stays[kept[:-1][pmids[kept[1:]] == pmids[kept[:-1]]]] = False
+    places = np.flatnonzero(stays)
+    stays[places[:-1][pmids[places[1:]] == pmids[places[:-1]]]] = False
     documents = numbers >= 0
     return np.sort(numbers[documents & ~stays & ~deleted]), np.sort(numbers[documents & deleted])

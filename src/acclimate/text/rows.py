@@ -68,30 +68,30 @@ class Segments:
     """Rows of one segment each.
 
     boundaries   (S + 1,) of all segments of the corpus (text/segments.py)
-    kept         (R,) the segments that are rows, ascending
+    numbers      (R,) the segments that are rows, ascending
     whole_words  False: tokens are masked one by one
     name         stands before a document's number in messages
     """
 
     tokens: Tokens
     boundaries: np.ndarray
-    kept: np.ndarray
+    numbers: np.ndarray
     replacement: Replacement
     whole_words: bool
     name: str = "document"
 
     def __len__(self) -> int:
-        return len(self.kept)
+        return len(self.numbers)
 
     @property
     def mean_tokens(self) -> float:
         """Return the mean number of tokens of a row, special ones included."""
-        return float(np.mean(np.diff(self.boundaries)[self.kept])) + self.tokens.frame
+        return float(np.mean(np.diff(self.boundaries)[self.numbers])) + self.tokens.frame
 
     def masked_words(self, chosen: np.ndarray, rows: Batch) -> np.ndarray:
         """Return (R,) how many words have predicted tokens, of the rows that these segments became."""
-        begins = self.boundaries[self.kept[chosen]]
-        source = runs(begins, self.boundaries[self.kept[chosen] + 1] - begins)
+        begins = self.boundaries[self.numbers[chosen]]
+        source = runs(begins, self.boundaries[self.numbers[chosen] + 1] - begins)
         target = runs(rows.offsets[:-1] + len(self.tokens.prefix), rows.lengths - self.tokens.frame)
         starts = np.zeros(len(rows.ids), bool)
         starts[target] = self.tokens.word_starts[source]
@@ -101,7 +101,7 @@ class Segments:
         return words
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
-        tokens, numbers = self.tokens, self.kept[chosen]
+        tokens, numbers = self.tokens, self.numbers[chosen]
         begins = self.boundaries[numbers]
         lengths = self.boundaries[numbers + 1] - begins
         offsets = np.concatenate([[0], np.cumsum(lengths + tokens.frame)])
@@ -167,14 +167,14 @@ def masked_pairs(
             f"Set max_tokens to at least {frame.size + 2}"
         )
     boundaries = segments(tokens, room + tokens.frame - tokens.prompt)
-    kept = kept_of(tokens, boundaries, documents)
-    document_of = document_numbers(tokens, boundaries[kept])
-    if not len(kept) or document_of[0] == document_of[-1]:
+    numbers = kept_of(tokens, boundaries, documents)
+    document_of = document_numbers(tokens, boundaries[numbers])
+    if not len(numbers) or document_of[0] == document_of[-1]:
         raise ValueError(
             "next_sentence takes stretches of other documents, but only one has text. Give a corpus of several, or set "
             "next_sentence=false"
         )
-    single = Segments(tokens, boundaries, kept, replacement_of(tokenizer), whole_words, name)
+    single = Segments(tokens, boundaries, numbers, replacement_of(tokenizer), whole_words, name)
     ends_V, digits_V = ends_and_digits(tokenizer, tokens.vocabulary)
     return NextSentenceRows(single, frame, ends_V, digits_V, document_of, room)
 
@@ -209,8 +209,8 @@ class NextSentenceRows:
         return self.segments.mean_tokens - self.segments.tokens.frame + self.frame.size
 
     def __call__(self, chosen: np.ndarray, *, rate: float, generator: np.random.Generator) -> Batch:
-        tokens, boundaries, kept = self.segments.tokens, self.segments.boundaries, self.segments.kept
-        begins_B, ends_B = boundaries[kept[chosen]], boundaries[kept[chosen] + 1]
+        tokens, boundaries, numbers = self.segments.tokens, self.segments.boundaries, self.segments.numbers
+        begins_B, ends_B = boundaries[numbers[chosen]], boundaries[numbers[chosen] + 1]
         cuts_B = self._cuts(begins_B, ends_B, generator)
         random_B = (generator.random(len(chosen)) < 0.5) | (cuts_B == begins_B)
         cuts_B = np.where(cuts_B == begins_B, ends_B, cuts_B)
@@ -274,16 +274,20 @@ class NextSentenceRows:
 
         From there on, the document has as many tokens as are wanted, unless TRIES attempts find none that has.
         """
-        boundaries, kept, ends_D = self.segments.boundaries, self.segments.kept, self.segments.tokens.documents[1:]
+        boundaries, numbers, ends_D = (
+            self.segments.boundaries,
+            self.segments.numbers,
+            self.segments.tokens.documents[1:],
+        )
         others_B = self._others(chosen, generator)
-        begins_B = self._cuts(boundaries[kept[others_B]], boundaries[kept[others_B] + 1], generator)
+        begins_B = self._cuts(boundaries[numbers[others_B]], boundaries[numbers[others_B] + 1], generator)
         for _ in range(TRIES):
             short = np.flatnonzero(begins_B + wanted_B > ends_D[self.document_of[others_B]])
             if not len(short):
                 break
             others = self._others(chosen[short], generator)
-            first, last = boundaries[kept[others]], ends_D[self.document_of[others]] - wanted_B[short]
-            begins = self._cuts(first, boundaries[kept[others] + 1], generator, last)
+            first, last = boundaries[numbers[others]], ends_D[self.document_of[others]] - wanted_B[short]
+            begins = self._cuts(first, boundaries[numbers[others] + 1], generator, last)
             within = begins > first
             others_B[short[within]], begins_B[short[within]] = others[within], begins[within]
         return others_B, begins_B
@@ -359,8 +363,8 @@ def frame_of(tokenizer: PreTrainedTokenizerBase) -> Frame:
     Raises ValueError if they cannot be found out, or if both texts have the same token type.
     """
     inner = tokenizer("a", add_special_tokens=False)["input_ids"]
-    both = tokenizer("a", "a", return_token_type_ids=True)
-    ids, types = both["input_ids"], both["token_type_ids"]
+    encoding = tokenizer("a", "a", return_token_type_ids=True)
+    ids, types = encoding["input_ids"], encoding["token_type_ids"]
     places = [at for at in range(len(ids) - len(inner) + 1) if ids[at : at + len(inner)] == inner]
     if not inner or len(places) != 2:
         raise ValueError(f"cannot tell which special tokens {type(tokenizer).__name__} puts around two texts")

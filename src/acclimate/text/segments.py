@@ -73,12 +73,12 @@ def _cuts(starts: np.ndarray, begins: np.ndarray, ends: np.ndarray, room: int) -
         earliest.append(after[reached[more]])
     cuts = []
     at = begins.copy()
-    for rest in range(len(earliest) - 1, 0, -1):
-        rows = active[rest]
-        wanted = at[rows] + np.rint((ends[rows] - at[rows]) / (rest + 1)).astype(np.int64)
-        low, high = before[wanted], after[wanted]
-        nearest = np.where(wanted - low <= high - wanted, low, high)
-        at[rows] = np.clip(nearest, earliest[rest], before[at[rows] + room])
+    for remainder in range(len(earliest) - 1, 0, -1):
+        rows = active[remainder]
+        targets = at[rows] + np.rint((ends[rows] - at[rows]) / (remainder + 1)).astype(np.int64)
+        low, high = before[targets], after[targets]
+        nearest = np.where(targets - low <= high - targets, low, high)
+        at[rows] = np.clip(nearest, earliest[remainder], before[at[rows] + room])
         cuts.append(at[rows])
     return np.concatenate(cuts)
 
@@ -104,10 +104,10 @@ def long_documents(corpus: Corpus, least_words: int, *, watch: Watch = unwatched
     """
     documents = counted(corpus.documents(), watch, "words", total=len(corpus))
     counts = np.fromiter((len(document.text.split()) for document in documents), np.int64, len(corpus))
-    kept = counts >= least_words
-    if not kept.any():
+    flags = counts >= least_words
+    if not flags.any():
         raise ValueError(
             f"least_words = {least_words}, but the longest of {len(corpus):,} documents has {counts.max():,} words. "
             "Lower it; 0 keeps all"
         )
-    return kept
+    return flags

@@ -81,15 +81,15 @@ def shares(batch: int, share: float, first_step: int = 0) -> tuple[Window, Windo
     The share holds over the run: if it is not a whole number of rows, steps have one row of the second more or less.
     """
 
-    def of_second(step: int) -> int:
+    def second_rows(step: int) -> int:
         return math.floor((step - first_step) * batch * share)
 
-    def of_first(step: int) -> int:
-        return (step - first_step) * batch - of_second(step)
+    def first_rows(step: int) -> int:
+        return (step - first_step) * batch - second_rows(step)
 
     return (
-        lambda step: (of_first(step), of_first(step + 1)),
-        lambda step: (of_second(step), of_second(step + 1)),
+        lambda step: (first_rows(step), first_rows(step + 1)),
+        lambda step: (second_rows(step), second_rows(step + 1)),
     )
 
 

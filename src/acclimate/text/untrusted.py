@@ -161,8 +161,8 @@ def read_lines(path: Path, limits: ReadLimits = LIMITS) -> Iterator[tuple[int, b
             yield number, whole.removeprefix(MARK) if number == 1 else whole
             number += 1
             parts, length = [], 0
-    if rest := b"".join(parts):
-        yield number, rest.removeprefix(MARK) if number == 1 else rest
+    if tail := b"".join(parts):
+        yield number, tail.removeprefix(MARK) if number == 1 else tail
 
 
 def _parts(path: Path, limits: ReadLimits) -> Iterator[bytes]:
@@ -191,12 +191,12 @@ def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
         if codec is None:
             _check_head(path, head)
         raw.seek(0)
-        taken = 0
+        size = 0
         for block in _pieces(path, raw, codec):
-            if not taken and codec:
+            if not size and codec:
                 _refuse_foreign(path, block[:HEAD], "holds, unpacked,")
-            taken += len(block)
-            _check_size(path, taken, raw.tell(), limits, packed_with=codec)
+            size += len(block)
+            _check_size(path, size, raw.tell(), limits, packed_with=codec)
             yield block
 
 
@@ -245,14 +245,14 @@ def _refuse_foreign(path: Path, head: bytes, verb: str) -> None:
         raise ValueError(f"{named(path)}: {verb} {kind}, whatever its name says. {way_out}")
 
 
-def _check_size(path: Path, taken: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:
-    if taken > limits.content:
+def _check_size(path: Path, size: int, packed: int, limits: ReadLimits, *, packed_with: str | None) -> None:
+    if size > limits.content:
         raise ValueError(
             f"{named(path)}: holds more than {limits.content:,} bytes, which is the limit. Divide it into several files"
         )
-    if packed_with and taken > max(limits.grace, limits.ratio * packed):
+    if packed_with and size > max(limits.grace, limits.ratio * packed):
         raise ValueError(
-            f"{named(path)}: unpacks to {taken // max(packed, 1):,} times its size, as a decompression bomb does "
+            f"{named(path)}: unpacks to {size // max(packed, 1):,} times its size, as a decompression bomb does "
             f"(text: 3 to 20 times). If it is what it should be, unpack it yourself"
         )
 
@@ -262,7 +262,7 @@ def check_file(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"{named(path)}: there is no such file{_beside(path)}") from None
+        raise ValueError(f"{named(path)}: there is no such file{_nearest_name(path)}") from None
     except OSError as error:
         raise _unreadable(path, error) from error
     except ValueError as error:  # NUL in a name
@@ -292,7 +292,7 @@ def _unreadable(path: Path, error: OSError) -> ValueError:
     return ValueError(f"{named(path)}: cannot be read ({error.strerror}). Check where it points and who may read it")
 
 
-def _beside(path: Path) -> str:
+def _nearest_name(path: Path) -> str:
     """Return the nearest name in the same folder, as the end of a sentence."""
     try:
         names = [file.name for file in path.parent.iterdir()]

@@ -311,13 +311,13 @@ def survey(
         for text in normal:
             words_of_text = vocabulary_words(text)
             if short and words_of_text and max(map(len, words_of_text)) > LONGEST:
-                kept = [word for word in words_of_text if len(word) <= LONGEST]
-                words_of_text, long = kept, long + len(words_of_text) - len(kept)
+                short_words = [word for word in words_of_text if len(word) <= LONGEST]
+                words_of_text, long = short_words, long + len(words_of_text) - len(short_words)
             words.add(words_of_text)
-    done = Survey(points, words, long)
-    if note := done.left_out():
+    result = Survey(points, words, long)
+    if note := result.left_out():
         watch(Progress(stage, len(corpus), len(corpus), "documents", {"note": note}))
-    return done
+    return result
 
 
 def vocabulary_words(text: str) -> list[str]:
@@ -326,10 +326,10 @@ def vocabulary_words(text: str) -> list[str]:
 
 
 def kept_texts(
-    corpus: DocumentSource, normalise: Callable[[str], str], kept: Survey, stage: str, watch: Watch
+    corpus: DocumentSource, normalise: Callable[[str], str], word_survey: Survey, stage: str, watch: Watch
 ) -> Iterator[list[str]]:
     """Yield the normalised texts with a blank in place of each word that the survey did not keep."""
-    counts = kept.words.counts
+    counts = word_survey.words.counts
     for chunk in text_chunks(corpus, watch, stage):
         yield [
             "".join([word if word in counts else " " for word in vocabulary_words(normalise(text))]) for text in chunk
@@ -379,11 +379,11 @@ class WordCounts:
         """Return words and their counts, the most frequent first, equal ones in the order of their code points."""
         return sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
 
-    def _drop(self, kept: int) -> None:
+    def _drop(self, size: int) -> None:
         words, values = [*self.counts], np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        least = np.partition(values, len(values) - kept)[len(values) - kept]
+        least = np.partition(values, len(values) - size)[len(values) - size]
         keep, tied = values > least, np.flatnonzero(values == least)
         order = sorted(tied.tolist(), key=lambda place: (zlib.crc32(words[place].encode()), words[place]))
-        keep[order[: kept - int(keep.sum())]] = True
+        keep[order[: size - int(keep.sum())]] = True
         self.dropped += int(values[~keep].sum())
         self.counts = Counter({words[place]: int(values[place]) for place in np.flatnonzero(keep).tolist()})

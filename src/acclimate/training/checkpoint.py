@@ -124,10 +124,10 @@ def spent(directory: Path) -> Cost:
     seconds = float(_clock(directory).get("seconds", 0.0))
     trained = Cost(sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines), seconds)
     second = spent(directory / AGAIN) if (directory / AGAIN).is_dir() else Cost()
-    return trained + before(directory) + second
+    return trained + cost_before(directory) + second
 
 
-def before(directory: Path) -> Cost:
+def cost_before(directory: Path) -> Cost:
     """Return the cost of what a method computed in `directory` before the first step."""
     return Cost(**files.read_record(directory / BEFORE)) if (directory / BEFORE).exists() else Cost()
 
@@ -172,18 +172,18 @@ class Log:
     def __init__(self, directory: Path, start: int) -> None:
         self.path, self.clock = directory / LOG, directory / CLOCK
         self.before, self.number, self.hash = 0.0, start, hashlib.sha256()
-        done: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         if ranks.is_first():
-            done = read_log(directory)[:start] if start else []
-            kept = b"".join(_log_lines(directory)[:start]) if start else b""
+            lines = read_log(directory)[:start] if start else []
+            content = b"".join(_log_lines(directory)[:start]) if start else b""
             self.before = float(_clock(directory).get("seconds", 0.0)) if start else 0.0
-            self.hash.update(kept)
+            self.hash.update(content)
             self._write_clock(self.before)  # before the log is cut back to this
-            files.write_bytes(self.path, kept)
-        tokens, flops = sum(line["tokens"] for line in done), sum(line["flops"] for line in done)
-        self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in done[-WINDOW:]]))
+            files.write_bytes(self.path, content)
+        tokens, flops = sum(line["tokens"] for line in lines), sum(line["flops"] for line in lines)
+        self.tokens, self.flops, losses = ranks.agree((tokens, flops, [line["loss"] for line in lines[-WINDOW:]]))
         self.spikes = Spikes(losses)
-        self.skips = ranks.agree(sum(line.get("skipped", False) for line in done))
+        self.skips = ranks.agree(sum(line.get("skipped", False) for line in lines))
         self.begun = time.monotonic()
         self.file = open(self.path, "a", encoding="utf-8") if ranks.is_first() else None  # noqa: SIM115
 
@@ -388,12 +388,12 @@ def _load(objective: Objective, optimiser: torch.optim.Optimizer, path: Path) ->
     with torch.no_grad(), safe_open(path, framework="pt") as file, unsharded(objective):
         places = _tensors_of(objective)
         for key in file.keys():  # noqa: SIM118  a safetensors handle is no mapping
-            kind, _, rest = key.partition(".")
+            kind, _, place = key.partition(".")
             value = file.get_tensor(key)
             if kind == "model":
-                places.pop(rest).copy_(value)
+                places.pop(place).copy_(value)
             else:
-                entry, _, name = rest.partition(".")
+                entry, _, name = place.partition(".")
                 parameter = parameters[name]
                 # a copy, because the file's memory may be aligned otherwise, which can change the last bit
                 optimiser.state[parameter][entry] = cut_like(value.to(parameter.device, copy=True), parameter)

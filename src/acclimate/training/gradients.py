@@ -69,23 +69,23 @@ def accumulate(
     counts = {term: max(1, count) for term, count in objective.counts(batch).items()}
     turns = _turns(objective, len(pieces))
     sums: list[tuple[np.ndarray, dict[str, Tensor]]] = []  # (rows, sum of each term over these rows)
-    gradient_BVD = kept = None
+    gradient_BVD = last_terms = None
     if objective.couples_rows and len(pieces) > 1:
         if ranks.world() == 1:
             turns.sort(key=lambda turn: pieces[turn[0]].tokens)  # the largest one is last, and is kept
-        gradient_BVD, compared, kept = _compare(
+        gradient_BVD, compared, last_terms = _compare(
             objective, batch, pieces, turns, plan, counts=counts, step=step, where=where
         )
         sums.append((np.arange(len(batch)), {term: value * ranks.is_first() for term, value in compared.items()}))
-        turns = turns if kept is None else turns[::-1]  # what is kept comes first: its memory is then free for others
+        turns = turns if last_terms is None else turns[::-1]  # what is kept comes first: its memory is free then
     for turn, (index, share) in enumerate(turns):
         if ranks.world() > 1:
             # gradients meet once a step: only the last backward pass averages what all of them left
             objective.set_requires_gradient_sync(turn == len(turns) - 1)  # type: ignore[operator]
         rows_R = pieces[index].rows_R
         cached: list[Tensor] = []
-        if turn == 0 and kept is not None:
-            terms, kept = kept, None
+        if turn == 0 and last_terms is not None:
+            terms, last_terms = last_terms, None
         else:
             with _noise(plan, step, index, where):
                 terms = objective(pad(batch, pieces[index], where))
@@ -130,13 +130,13 @@ def _compare(
             "pieces goes through the model twice under the same dropout, which compiled code does not draw again. Set "
             f"compile=false, or piece_tokens to at least {len(batch) * int(batch.lengths.max())}"
         )
-    views, kept = [], None
+    views, last_terms = [], None
     for turn, (index, share) in enumerate(turns):
         piece = pad(batch, pieces[index], where)
         if turn == len(turns) - 1 and ranks.world() == 1:
             with _noise(plan, step, index, where):
-                kept = objective(piece)
-            views.append(kept[VIEWS].detach())
+                last_terms = objective(piece)
+            views.append(last_terms[VIEWS].detach())
         else:
             with torch.no_grad(), _noise(plan, step, index, where):
                 views.append(objective.views(piece) * share)
@@ -147,7 +147,7 @@ def _compare(
         raise NotFiniteError(f"step {step + 1}: views are not finite. {name_texts(named)} {way_out(objective, step)}")
     compared = objective.compared(views_BVD.requires_grad_())
     (gradient_BVD,) = torch.autograd.grad(_weighted(objective, compared, counts), views_BVD)
-    return gradient_BVD, {term: value.detach() for term, value in compared.items()}, kept
+    return gradient_BVD, {term: value.detach() for term, value in compared.items()}, last_terms
 
 
 def _turns(objective: Objective, pieces: int) -> list[tuple[int, float]]:

@@ -76,7 +76,7 @@ class LossPath:
         if (out / HELDOUT_LOOKS).exists():
             self.losses = dict(files.read_record(out / HELDOUT_LOOKS)["looks"])
 
-    def at(self, steps: int) -> set[int]:
+    def look_steps(self, steps: int) -> set[int]:
         """Return the steps after which a run of so many steps looks."""
         return {*range(self.every, steps, self.every), steps}
 

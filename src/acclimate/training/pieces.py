@@ -141,8 +141,8 @@ def _filled_lines(lengths: np.ndarray, width: int) -> list[list[int]]:
         else:
             room, line = rooms.pop(place)
         lines[line].append(row)
-        rest = (room - length, line)
-        rooms.insert(bisect_left(rooms, rest), rest)
+        gap = (room - length, line)
+        rooms.insert(bisect_left(rooms, gap), gap)
     return lines
 
 
@@ -223,8 +223,8 @@ def _moved(arrays: dict[str, np.ndarray], where: torch.device) -> Piece:
     for kind in {values.dtype for values in arrays.values()}:
         alike = {name: values for name, values in arrays.items() if values.dtype == kind}
         flat = torch.from_numpy(np.concatenate([values.ravel() for values in alike.values()]))
-        there = flat.pin_memory().to(where, non_blocking=True)
-        parts = torch.split(there, [values.size for values in alike.values()])
+        copy = flat.pin_memory().to(where, non_blocking=True)
+        parts = torch.split(copy, [values.size for values in alike.values()])
         tensors |= {name: part.view(values.shape) for (name, values), part in zip(alike.items(), parts, strict=True)}
     return tensors
 

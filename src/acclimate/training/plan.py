@@ -99,10 +99,10 @@ def device() -> torch.device:
     """
     import torch
 
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    chosen = os.environ.get("ACCLIMATE_DEVICE") or ("cuda" if there["cuda"] else "cpu")
-    if not there.get(chosen):
-        has = " or ".join(name for name, available in there.items() if available)
+    devices = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    chosen = os.environ.get("ACCLIMATE_DEVICE") or ("cuda" if devices["cuda"] else "cpu")
+    if not devices.get(chosen):
+        has = " or ".join(name for name, available in devices.items() if available)
         raise ValueError(
             f"ACCLIMATE_DEVICE is '{chosen}', but PyTorch finds only {has} here. Set it to {has}, or unset it"
         )

@@ -121,26 +121,26 @@ class _ByRow(torch.autograd.Function):
     ) -> Tensor:
         found_NC = torch.zeros_like(q_NC)
         keeps = any(ctx.needs_input_grad)
-        kept = torch.empty(int(work.kept_R[-1]) if keeps else 0)
+        probabilities = torch.empty(int(work.kept_R[-1]) if keeps else 0)
         seed = torch.empty((), dtype=torch.int64)
         if dropped:
             seed.random_(-(2**63), None)
         stays = np.float32(LEVELS / (LEVELS - dropped)) if dropped < LEVELS else ZERO
         noise = (seed.numpy().view(np.uint64)[()], np.uint32(dropped), stays)
         arrays = [_bits(tensor) for tensor in (q_NC, k_NC, v_NC, found_NC)]
-        _run_loop(_forward, work, *arrays, kept.numpy(), np.float32(scale), *noise)
+        _run_loop(_forward, work, *arrays, probabilities.numpy(), np.float32(scale), *noise)
         if keeps:
-            ctx.save_for_backward(q_NC, k_NC, v_NC, found_NC, kept)
+            ctx.save_for_backward(q_NC, k_NC, v_NC, found_NC, probabilities)
             ctx.work, ctx.scale, ctx.stays = work, np.float32(scale), stays
         return found_NC
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient_NC: Tensor) -> Any:
-        *tensors, kept = ctx.saved_tensors
+        *tensors, probabilities = ctx.saved_tensors
         gradients = [torch.zeros_like(tensor) for tensor in tensors[:3]]
         arrays = [_bits(tensor) for tensor in (*tensors, gradient_NC.contiguous(), *gradients)]
-        _run_loop(_backward, ctx.work, *arrays, kept.numpy(), ctx.scale, ctx.stays)
+        _run_loop(_backward, ctx.work, *arrays, probabilities.numpy(), ctx.scale, ctx.stays)
         return *gradients, None, None, None
 
 
@@ -154,11 +154,11 @@ def _bits(tensor: Tensor) -> np.ndarray:
 def _run_loop(loop: Callable[..., Any], work: _Work, *arguments: Any) -> None:
     """Run a loop over all heads of all rows, in as many threads as torch has."""
     threads = torch.get_num_threads()
-    done = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
+    sums = np.cumsum(np.repeat(np.diff(work.kept_R) // work.heads, work.heads))
     shares = np.arange(1, threads) / threads
-    ends = np.searchsorted(done, shares * (done[-1] if len(done) else 0)) + 1
+    ends = np.searchsorted(sums, shares * (sums[-1] if len(sums) else 0)) + 1
     places = (work.heads, work.firsts_R, work.lengths_R, work.columns_M, work.begins_R, work.kept_R)
-    run_threads(loop, [0, *ends.tolist(), len(done)], *places, *arguments)
+    run_threads(loop, [0, *ends.tolist(), len(sums)], *places, *arguments)
 
 
 @intrinsic
@@ -293,12 +293,12 @@ def _write_turned(turned: Any, scale: Any, array_NC: Any, tokens: Any, begin: An
 @_part
 def _stream(array_NC: Any, tokens: Any) -> Any:
     """Read tokens in their order, so that they wait in the cache. What is read head by head comes with gaps, slowly."""
-    seen = np.uint32(0)
+    checksum = np.uint32(0)
     for token in tokens:
         numbers_C = array_NC[token]
         for place in range(0, len(numbers_C), LINE):
-            seen ^= np.uint32(numbers_C[place])
-    return seen
+            checksum ^= np.uint32(numbers_C[place])
+    return checksum
 
 
 @_part
@@ -308,8 +308,8 @@ def _exp(values: Any, exponents: Any) -> None:
         power = values[place] * LOG2E
         power = LEAST if power < LEAST else power
         whole = np.floor(power)
-        rest = power - whole
-        values[place] = ((((_E5 * rest + _E4) * rest + _E3) * rest + _E2) * rest + _E1) * rest + _E0
+        fraction = power - whole
+        values[place] = ((((_E5 * fraction + _E4) * fraction + _E3) * fraction + _E2) * fraction + _E1) * fraction + _E0
         exponents[place] = np.int32(whole) << MANTISSA
     bits = values.view(np.int32)
     for place in range(len(values)):
@@ -387,21 +387,21 @@ def _forward(  # noqa: PLR0917
     k_NC: Any,
     v_NC: Any,
     found_NC: Any,
-    kept: Any,
+    probabilities: Any,
     scale: Any,
     seed: Any,
     dropped: Any,
     stays: Any,
 ) -> Any:
-    """Write O of heads of rows to found_NC, and P to `kept`, unless that is empty.
+    """Write O of heads of rows to found_NC, and P to `probabilities`, unless that is empty.
 
     begin, end  counts of heads, those of the first row first
 
     What it returns keeps the compiler from leaving `_stream` out.
     """
-    seen = np.uint32(0)
+    checksum = np.uint32(0)
     if begin >= end:
-        return seen
+        return checksum
     row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
     wide, longest = _up(size), _up(lengths_R[row:last].max())
     most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
@@ -418,7 +418,7 @@ def _forward(  # noqa: PLR0917
         if not number:
             continue
         for array_NC in (q_NC, k_NC, v_NC, found_NC):
-            seen ^= _stream(array_NC, of_keys)
+            checksum ^= _stream(array_NC, of_keys)
         for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
             from_, to = head * size, (head + 1) * size
             _read_rows(k_NC, of_keys, from_, to, k_KD)
@@ -429,15 +429,15 @@ def _forward(  # noqa: PLR0917
             of_head, start = weights[:number], kept_R[r] + head * number
             if dropped:
                 _drop(of_head, words[: number // LANES], start, seed, dropped)
-            if len(kept):
-                of_kept = kept[start : start + number]
+            if len(probabilities):
+                of_kept = probabilities[start : start + number]
                 for place in range(number):
                     of_kept[place] = of_head[place]
             if dropped:
                 _mask_weights(of_head, stays, of_head)
             _product(v_DK, _up(keys), 1, weights, queries, found_DQ, queries, size, keys, queries)
             _write_turned(found_DQ, ONE, found_NC, of_queries, from_, to, token_D)
-    return seen
+    return checksum
 
 
 @partial(compiled, fastmath=FAST)
@@ -458,14 +458,14 @@ def _backward(  # noqa: PLR0917
     to_q_NC: Any,
     to_k_NC: Any,
     to_v_NC: Any,
-    kept: Any,
+    probabilities: Any,
     scale: Any,
     stays: Any,
 ) -> Any:
     """Write the gradients of heads of rows, from what `_forward` found and kept; takes and returns as it does."""
-    seen = np.uint32(0)
+    checksum = np.uint32(0)
     if begin >= end:
-        return seen
+        return checksum
     row, last, size = begin // heads, (end - 1) // heads + 1, q_NC.shape[1] // heads
     wide, longest = _up(size), _up(lengths_R[row:last].max())
     most = _up((begins_R[row + 1 : last + 1] - begins_R[row:last]).max())
@@ -483,7 +483,7 @@ def _backward(  # noqa: PLR0917
         if not number:
             continue
         for array_NC in (q_NC, k_NC, v_NC, found_NC, gradient_NC, to_q_NC, to_k_NC, to_v_NC):
-            seen ^= _stream(array_NC, of_keys)
+            checksum ^= _stream(array_NC, of_keys)
         sums_Q = np.zeros(queries, np.float32)
         for head in range(max(0, begin - r * heads), min(heads, end - r * heads)):
             from_, to = head * size, (head + 1) * size
@@ -498,7 +498,7 @@ def _backward(  # noqa: PLR0917
                 for d in range(query * wide, query * wide + size):
                     total += g_QD[d] * found_QD[d]
                 sums_Q[query] = total
-            weights = kept[kept_R[r] + head * number : kept_R[r] + (head + 1) * number]
+            weights = probabilities[kept_R[r] + head * number : kept_R[r] + (head + 1) * number]
             _product(v_KD, wide, 1, g_DQ, queries, to_scores, queries, keys, size, queries)
             _to_scores(weights, stays, sums_Q, to_scores)
             _mask_weights(weights, stays, masked)
@@ -508,4 +508,4 @@ def _backward(  # noqa: PLR0917
             _write_rows(to_KD, scale, to_k_NC, of_keys, from_, to)
             _product(masked, queries, 1, g_QD, wide, to_KD, wide, keys, len(of_queries), wide)
             _write_rows(to_KD, ONE, to_v_NC, of_keys, from_, to)
-    return seen
+    return checksum

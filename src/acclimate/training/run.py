@@ -190,9 +190,9 @@ def _extend(out: Path, before: dict[str, Any], claim: dict[str, Any], *, extends
         files.check_manifest(states[-1])
     ranks.wait()
     if ended and ranks.is_first():
-        kept = out / f"{CHECKPOINT}-{steps}"
-        shutil.rmtree(kept, ignore_errors=True)  # of a kill between these two lines and run.json's
-        os.replace(out / CHECKPOINT, kept)
+        archive = out / f"{CHECKPOINT}-{steps}"
+        shutil.rmtree(archive, ignore_errors=True)  # of a kill between these two lines and run.json's
+        os.replace(out / CHECKPOINT, archive)
 
 
 def _difference(before: Mapping[str, Any], claim: Mapping[str, Any]) -> str:

@@ -272,11 +272,11 @@ def _recomputing_forward(layer: nn.Module, within: Callable[[], AbstractContextM
             return checkpoint(forward, *arguments, use_reentrant=False, **named)
         hooks = hooks_of(layer)
 
-        def under_hooks(*inputs: Any, **named: Any) -> Any:
+        def call_hooked(*inputs: Any, **named: Any) -> Any:
             with hooked(hooks), within():
                 return forward(*inputs, **named)
 
-        return checkpoint(under_hooks, *arguments, use_reentrant=False, **named)
+        return checkpoint(call_hooked, *arguments, use_reentrant=False, **named)
 
     return run
 
@@ -291,11 +291,11 @@ def hooked(hooks: Hooks) -> Iterator[None]:
     """In the block, give modules these hooks, not their present ones, so that gates of an earlier pass work again."""
 
     def put(hooks: Hooks) -> None:
-        for module, kept in hooks:
-            for name, values in kept.items():
+        for module, attributes in hooks:
+            for name, values in attributes.items():
                 setattr(module, name, values)
 
-    present = [(module, {name: getattr(module, name) for name in kept}) for module, kept in hooks]
+    present = [(module, {name: getattr(module, name) for name in attributes}) for module, attributes in hooks]
     put(hooks)
     try:
         yield

@@ -122,9 +122,9 @@ def _tried(model: PreTrainedModel, length: int, plan: Plan) -> Speed:
 
     def step(rows: int) -> tuple[float, float, int]:
         batch = random_rows(rows, length, model.config.vocab_size)
-        with clock() as taken:
-            [done] = train(objective, lambda _: batch, plan, optimiser)
-        return taken(), done.flops, done.tokens
+        with clock() as timer:
+            [result] = train(objective, lambda _: batch, plan, optimiser)
+        return timer(), result.flops, result.tokens
 
     length = min(length, longest_of_config(model.config) or length)
     few = max(2, round(FIRST / length))
@@ -154,13 +154,13 @@ def clock() -> Iterator[Callable[[], float]]:
 
     alone = device().type == "cpu" and torch.get_num_threads() == 1
     load = 1.0 if alone or device().type != "cpu" else busy()
-    wall, own, both = time.perf_counter(), _own(), time.process_time()
+    wall, own, total_time = time.perf_counter(), _own(), time.process_time()
     ended: list[float] = []
     yield lambda: ended[0]
     if device().type == "cuda":
         torch.cuda.synchronize()
     if alone:
-        together = time.process_time() - both
+        together = time.process_time() - total_time
         ended.append(together if together < SHORT else _own() - own)
     else:
         ended.append((time.perf_counter() - wall) / load)

@@ -86,7 +86,7 @@ def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> N
     splits = checked_splits(BIOASQ.task(), tmp_path)
     assert len(splits["train"]) == 3_962
     assert form.undivided is not None
-    assert sum(1 for _ in form.undivided(folder)) == form.differences[0].found == 4_337
+    assert sum(1 for _ in form.undivided(folder)) == form.differences[0].count == 4_337
     assert [len({example.group for example in splits[split]}) for split in ("train", "dev", "test")] == [601, 66, 150]
     assert (len(splits["dev"]), len(splits["test"])) == (66, 150)
     assert sum(example.text.count(PASSAGE) + 1 for example in splits["test"]) <= 495
@@ -97,4 +97,4 @@ def test_bioasq_is_trained_on_pairs_and_scored_on_questions(tmp_path: Path) -> N
 def test_the_official_dev_set_is_the_test_and_the_new_wikipedia_has_its_published_size() -> None:
     assert len(SQUAD.rows(QA.parent, "test")[0]) == SQUAD.sizes["test"] == 10_570
     train, dev = (SQUAD.rows(QA.parent, split)[0] for split in ("train", "dev"))
-    assert len(train) + len(dev) == SQUAD.form_in(QA.parent).differences[0].found
+    assert len(train) + len(dev) == SQUAD.form_in(QA.parent).differences[0].count

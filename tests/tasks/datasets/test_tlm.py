@@ -50,7 +50,7 @@ def test_dga_counts_are_those_of_its_table(name):
     dataset = dataset_named(name, dga.DATASETS)
     splits = checked_splits(dataset.task(), DATA)
     train = len(splits["train"]) + (0 if "dev" in dataset.sizes else len(splits["dev"]))
-    known = {(each.split, each.found) for each in dataset.forms[0].differences}
+    known = {(difference.split, difference.count) for difference in dataset.forms[0].differences}
     assert train == dataset.sizes["train"]
     assert len(splits["test"]) == dataset.sizes["test"] or ("test", len(splits["test"])) in known
 

@@ -25,7 +25,7 @@ def made(texts, path, **settings):
 
 
 def told(hits: Hits, query: int):
-    return list(zip(*(values.tolist() for values in hits.of(query)), strict=True))
+    return list(zip(*(values.tolist() for values in hits.documents_for(query)), strict=True))
 
 
 def random_texts(generator, count, words=60, longest=60):
@@ -92,7 +92,7 @@ def test_lucenes_formula_worked_by_hand(tmp_path):
     # N = 3, average length 4; "cat" is in 2 documents, twice in the first, which has 5 words
     index = made(["the cat sat cat down", "a dog ran", "cat and dog sleep"], tmp_path)
     idf = math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
-    documents, scores = index.search(["cat"], 5).of(0)
+    documents, scores = index.search(["cat"], 5).documents_for(0)
     assert documents.tolist() == [0, 2]
     assert scores.tolist() == pytest.approx(
         [idf * 2 / (2 + 1.2 * (0.25 + 0.75 * 5 / 4)), idf * 1 / (1 + 1.2 * (0.25 + 0.75 * 4 / 4))]
@@ -109,8 +109,8 @@ def test_equal_scores_come_in_the_order_of_the_documents(tmp_path):
     texts = ["same words here"] * 300 + ["same words here and more"] + ["same words here"] * 5000
     index = made(texts, tmp_path)
     hits = index.search(["words same"], 310)
-    assert hits.of(0)[0].tolist() == [*range(300), *range(301, 311)]
-    assert len(index.search(["words"], 10_000).of(0)[0]) == len(texts)
+    assert hits.documents_for(0)[0].tolist() == [*range(300), *range(301, 311)]
+    assert len(index.search(["words"], 10_000).documents_for(0)[0]) == len(texts)
 
 
 def test_a_cut_is_what_the_smaller_k_finds(library):

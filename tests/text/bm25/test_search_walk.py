@@ -90,9 +90,9 @@ def test_what_is_found_is_what_an_exhaustive_scorer_finds(seed, tmp_path, monkey
         found = [part.search(walk.queries, k, first=first, **given) for part, first in zip(parts, firsts, strict=True)]
         hits = merge(found, k)
         for query, whole in enumerate(expected):
-            documents, scores = hits.of(query)
+            documents, scores = hits.documents_for(query)
             assert list(zip(documents.tolist(), scores.tolist(), strict=True)) == whole[:k], (walk.queries[query], k)
-            assert hits.cut(1).of(query)[0].tolist() == [document for document, _ in whole[:1]]
+            assert hits.cut(1).documents_for(query)[0].tolist() == [document for document, _ in whole[:1]]
     assert np.isfinite(hits.scores).all()
     best = max(range(len(expected)), key=lambda query: len(expected[query]))
     if expected[best]:

@@ -58,7 +58,9 @@ class Bringing:
 
 def brought_by(selection: Selection, document: int) -> list[Bringing]:
     """Return the queries that brought a document, best rank first."""
-    hits = [(query, hit) for query in range(selection.queries) for hit in zip(*selection.of(query), strict=True)]
+    hits = [
+        (query, hit) for query in range(selection.queries) for hit in zip(*selection.documents_for(query), strict=True)
+    ]
     found = [Bringing(query, int(rank), float(score)) for query, (brought, rank, score) in hits if brought == document]
     return sorted(found, key=lambda each: (each.rank, each.query))
 
@@ -68,7 +70,9 @@ def naive(index, queries, k, left_out=None) -> dict[int, list[Bringing]]:
     found: dict[int, list[Bringing]] = {}
     hits = index.search([text for _, text in queries], index.documents)
     for query in range(len(queries)):
-        clean = [pair for pair in zip(*hits.of(query), strict=True) if left_out is None or not left_out[pair[0]]]
+        clean = [
+            pair for pair in zip(*hits.documents_for(query), strict=True) if left_out is None or not left_out[pair[0]]
+        ]
         for rank, (document, score) in enumerate(clean[:k], 1):
             found.setdefault(int(document), []).append(Bringing(query, rank, float(score)))
     return {document: sorted(by, key=lambda each: (each.rank, each.query)) for document, by in found.items()}
@@ -79,7 +83,7 @@ def ordered(brought: dict[int, list[Bringing]]) -> list[int]:
 
 
 def content(selection: Selection) -> tuple:
-    rows = [[column.tolist() for column in selection.of(query)] for query in range(selection.queries)]
+    rows = [[column.tolist() for column in selection.documents_for(query)] for query in range(selection.queries)]
     return selection.documents.tolist(), selection.ranks.tolist(), rows, selection.similar, selection.how, selection.k
 
 
@@ -92,7 +96,7 @@ def test_the_union_has_the_best_ranks_and_who_brought_each(index, queries, *, le
     assert selection.ranks.tolist() == [expected[document][0].rank for document in ordered(expected)]
     for document in selection.documents.tolist():
         assert brought_by(selection, document) == expected[document]
-    assert selection.counts().tolist() == [len(selection.of(query)[0]) for query in range(len(queries))]
+    assert selection.counts().tolist() == [len(selection.documents_for(query)[0]) for query in range(len(queries))]
     assert (selection.queries, selection.unhit, len(selection)) == (len(queries), 2, len(expected))
     assert selection.corpus == index.corpus
     assert selection.query(0) == queries[0]
@@ -125,10 +129,10 @@ def test_dropped_documents_are_like_a_better_one_and_their_rows_go(index, texts,
     assert less.similar == len(whole) - len(first) > 0
     kept = set(first.values())
     for query in range(len(queries)):
-        documents, ranks, _ = whole.of(query)
+        documents, ranks, _ = whole.documents_for(query)
         places = [place for place, document in enumerate(documents.tolist()) if document in kept]
-        assert less.of(query)[0].tolist() == documents[places].tolist()
-        assert less.of(query)[1].tolist() == ranks[places].tolist()
+        assert less.documents_for(query)[0].tolist() == documents[places].tolist()
+        assert less.documents_for(query)[1].tolist() == ranks[places].tolist()
 
 
 def test_many_batches_and_blocks_make_the_same_selection(index, queries, left_out, tmp_path, monkeypatch):
@@ -214,7 +218,7 @@ def test_a_folder_without_a_selection_is_told(index, queries, tmp_path):
     select(index, queries, tmp_path / "s", k=5)
     (tmp_path / "s" / "rows.scores.bin").write_bytes(b"")
     with pytest.raises(ValueError, match="retrieve anew"):
-        Selection(tmp_path / "s", 5).of(0)
+        Selection(tmp_path / "s", 5).documents_for(0)
 
 
 def test_a_selection_that_was_changed_is_refused(index, queries, tmp_path):

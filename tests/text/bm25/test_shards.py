@@ -47,7 +47,7 @@ def shards(corpus, request):
 
 
 def content(selection: Selection) -> tuple:
-    rows = [[column.tolist() for column in selection.of(query)] for query in range(selection.queries)]
+    rows = [[column.tolist() for column in selection.documents_for(query)] for query in range(selection.queries)]
     return selection.documents.tolist(), selection.ranks.tolist(), rows, selection.unhit, selection.corpus
 
 

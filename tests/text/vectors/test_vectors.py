@@ -54,7 +54,7 @@ def texts():
 
 def test_vectors_are_those_of_the_official_tool():
     expected = json.loads(OFFICIAL.with_suffix(".json").read_text(encoding="utf-8"))
-    vectors, found = open_vectors(OFFICIAL).of(list(expected))
+    vectors, found = open_vectors(OFFICIAL).look_up(list(expected))
     assert np.abs(vectors - np.array(list(expected.values()))).max() < 1e-6
     assert found.all()
 
@@ -62,7 +62,7 @@ def test_vectors_are_those_of_the_official_tool():
 def test_a_word_without_rows_has_no_vector(tmp_path):
     """Too short for an n-gram of three characters, or the line's end where that is no word."""
     settings = replace(SMALL, shortest=3, min_count=2)
-    vectors, found = open_vectors(train_vectors(lambda: ["a b a b"], tmp_path / "out.bin", settings)).of(
+    vectors, found = open_vectors(train_vectors(lambda: ["a b a b"], tmp_path / "out.bin", settings)).look_up(
         ["", "</s>", "a"]
     )
     assert found.tolist() == [False, False, True]
@@ -86,7 +86,7 @@ def test_a_word_is_mostly_unseen_if_over_half_of_its_ngrams_are_in_no_word_of_th
     assert found.tolist() == [share > 0.5 for share in shares]
     assert not found[0]
     assert found[2]
-    assert vectors.of(asked)[1].all()  # each has a vector all the same: buckets are shared
+    assert vectors.look_up(asked)[1].all()  # each has a vector all the same: buckets are shared
     assert vectors.mostly_unseen([]).tolist() == []
 
 
@@ -116,7 +116,7 @@ def test_version_11_is_read_too(tmp_path):
     content = OFFICIAL.read_bytes()
     path = tmp_path / "older.bin"
     path.write_bytes(content[:4] + struct.pack("<i", 11) + content[8:])
-    assert np.array_equal(open_vectors(path).of(["rats"])[0], open_vectors(OFFICIAL).of(["rats"])[0])
+    assert np.array_equal(open_vectors(path).look_up(["rats"])[0], open_vectors(OFFICIAL).look_up(["rats"])[0])
 
 
 def naive_buckets(word, shortest, longest, buckets):
@@ -187,7 +187,7 @@ def test_a_text_file_gives_its_vectors_as_they_are(tmp_path):
     path.write_text("3 2\nrats 0.5 -1.25 \nthe 1 2\nrats 7 7\n", encoding="utf-8")
     file = open_vectors(path)
     assert (file.words, file.dim, file.shortest) == (["rats", "the"], 2, 0)
-    vectors, found = file.of(["the", "rat", "rats"])
+    vectors, found = file.look_up(["the", "rat", "rats"])
     assert np.array_equal(vectors, [[1, 2], [0, 0], [0.5, -1.25]])
     assert found.tolist() == [True, False, True]
 
@@ -203,7 +203,7 @@ def test_a_text_file_that_is_damaged_is_named(tmp_path):
     ):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(ValueError, match=said):
-            open_vectors(path).of(["rats"])
+            open_vectors(path).look_up(["rats"])
     with pytest.raises(ValueError, match="is not there"):
         open_vectors(tmp_path / "none.vec")
 
@@ -398,7 +398,7 @@ write_bin(Path({str(out)!r}), file.header, file.words, file.counts, file.read, i
     assert not out.exists()
     train_vectors(texts, out, SMALL)
     assert [*tmp_path.iterdir()] == [out]
-    assert open_vectors(out).of(["rats"])[1].all()
+    assert open_vectors(out).look_up(["rats"])[1].all()
 
 
 def test_the_same_seed_and_one_thread_give_the_same_file(tmp_path):
@@ -430,7 +430,7 @@ def test_going_on_keeps_rows_that_the_text_does_not_touch_and_new_words_do_not_j
     words = ["reverses", "naïve", "rats", "Größe", "never-seen", "rose"]
     assert "fell," not in open_vectors(still).words
     assert "(" in set(open_vectors(still).words) - set(before.words)
-    assert np.allclose(open_vectors(still).of(words)[0], open_vectors(OFFICIAL).of(words)[0], atol=1e-7)
+    assert np.allclose(open_vectors(still).look_up(words)[0], open_vectors(OFFICIAL).look_up(words)[0], atol=1e-7)
 
 
 def test_going_on_touches_all_buckets_of_the_text_and_no_other(tmp_path):
@@ -445,7 +445,7 @@ def test_a_text_start_keeps_its_words_vectors(tmp_path):
     path = tmp_path / "words.vec"
     path.write_text("2 8\nrats 1 2 3 4 5 6 7 8\nunseen 8 7 6 5 4 3 2 1\n", encoding="utf-8")
     out = open_vectors(train_vectors(texts, tmp_path / "out.bin", replace(STILL, dim=8), start=path))
-    vectors, _ = out.of(["rats", "unseen"])
+    vectors, _ = out.look_up(["rats", "unseen"])
     assert np.abs(vectors - [[1, 2, 3, 4, 5, 6, 7, 8], [8, 7, 6, 5, 4, 3, 2, 1]]).max() < 1 / 8  # the buckets' noise
     assert out.words[:2] == ["rats", "unseen"]
 
@@ -474,7 +474,7 @@ def test_settings_that_make_no_sense_are_refused(wrong):
 
 def test_vectors_without_ngrams_have_known_words_only(tmp_path):
     file = open_vectors(train_vectors(texts, tmp_path / "out.bin", replace(SMALL, longest=0)))
-    assert file.of(["rats", "rat"])[1].tolist() == [True, False]
+    assert file.look_up(["rats", "rat"])[1].tolist() == [True, False]
 
 
 # how good it is

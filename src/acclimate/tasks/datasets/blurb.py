@@ -181,8 +181,8 @@ def _ebm_nlp(folder: Path, split: Split, *, overlaps: Overlaps = "last") -> Exam
         yield from ebm_sentences(corpus, "test", overlaps=overlaps)
         return
     rows = list(ebm_sentences(corpus, "train", overlaps=overlaps))
-    rest, back = held_back(rows, len({row.group for row in rows if isinstance(row, Example)}) // 5)
-    yield from rest if split == "train" else back
+    train_rows, back = held_back(rows, len({row.group for row in rows if isinstance(row, Example)}) // 5)
+    yield from train_rows if split == "train" else back
 
 
 PICO = Dataset(
@@ -253,7 +253,7 @@ ENCODINGS: tuple[Encoding, ...] = ("dummies", "markers", "original")
 CHEMPROT_LABELS = (chemprot.FALSE, *chemprot.GROUPS)
 
 
-def _below(name: str, reader: FileReader, folder: Path, split: Split) -> ExamplesRead:
+def _read_subfolder(name: str, reader: FileReader, folder: Path, split: Split) -> ExamplesRead:
     """Return the rows that the reader finds in the folder `name` of the dataset's folder."""
     return reader(folder / name, split)
 
@@ -288,7 +288,7 @@ CHEMPROT = Dataset(
             Form(
                 encoding,
                 tuple(f"original/{name}" for names in chemprot.FILES.values() for name in names),
-                partial(_below, "original", partial(chemprot.chemprot_examples, encoding=encoding)),
+                partial(_read_subfolder, "original", partial(chemprot.chemprot_examples, encoding=encoding)),
                 differences=CHEMPROT_CUT,
                 special=chemprot.CHEMICAL_GENE.special_tokens(encoding),
             )

@@ -46,11 +46,11 @@ class Download:
 class Difference:
     """A count that is not the paper's, though nothing is wrong with the files, and why.
 
-    found  the count in the files; None if it cannot be stated, and then `reason` explains any count
+    count  the count in the files; None if it cannot be stated, and then `reason` explains any count
     """
 
     split: Split
-    found: int | None
+    count: int | None
     reason: str
 
 
@@ -194,10 +194,10 @@ def dataset_named(name: str, datasets: Iterable[Dataset]) -> Dataset:
 
 def other_folders(root: Path, folders: Iterable[str]) -> str:
     """Return a sentence that names the folders' place if that is above or one below `root`; else ""."""
-    wanted, place = sorted(folders), root.resolve()
+    names, place = sorted(folders), root.resolve()
     below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
     for near in (*place.parents[:2], *below):
-        if folders_here := [folder for folder in wanted if (near / folder).is_dir()]:
+        if folders_here := [folder for folder in names if (near / folder).is_dir()]:
             return f"But {named(near)} has the folder {folders_here[0]}: give --data {named(near)}"
     return ""
 
@@ -295,5 +295,5 @@ def _read_cut(files: Mapping[Split, str], reader: FileReader, count: int, folder
     if split == "test":
         yield from reader(path, split)
         return
-    rest, back = held_back(reader(path, "train"), count)
-    yield from rest if split == "train" else back
+    train_rows, back = held_back(reader(path, "train"), count)
+    yield from train_rows if split == "train" else back

@@ -58,19 +58,19 @@ def repartitioned(read: FileReader, ratio: float, folder: Path, split: Split) ->
     examples = [row for row in rows if isinstance(row, Example)]
     classes = {example.label for example in examples}
     most = int(len(examples) * (1 - ratio) / len(classes) + 1e-9)  # .1 of 10 is not .9999
-    seen: Counter[object] = Counter()
+    counts: Counter[object] = Counter()
     moved: list[Example | Rejected] = []
     stay: list[Example | Rejected] = [row for row in rows if isinstance(row, Rejected)]
     for example in examples:
-        seen[example.label] += 1
-        (moved if seen[example.label] <= most else stay).append(example)
+        counts[example.label] += 1
+        (moved if counts[example.label] <= most else stay).append(example)
     if split == "test":
         yield from moved
         yield from read(folder, "dev")
         yield from read(folder, "test")
         return
-    rest, back = held_back(stay, len(stay) // 10)
-    yield from rest if split == "train" else back
+    train_rows, back = held_back(stay, len(stay) // 10)
+    yield from train_rows if split == "train" else back
 
 
 def _dga(

@@ -80,12 +80,12 @@ def split_modules(sizes: Mapping[str, int]) -> dict[str, Split]:
 
 def hold_out(sizes: Mapping[str, int], share: float, *, keep: Set[str]) -> set[str]:
     """Modules that together hold a share of all or a little less, chosen by a hash of their names, none of `keep`."""
-    wanted = share * sum(sizes.values())
+    size = share * sum(sizes.values())
     chosen = set()
     for module in shuffled([module for module in sizes if module not in keep]):
-        if sizes[module] <= wanted:
+        if sizes[module] <= size:
             chosen.add(module)
-            wanted -= sizes[module]
+            size -= sizes[module]
     return chosen
 
 
@@ -137,9 +137,9 @@ def _texts_with(shared: npt.NDArray[np.uint64], grams: Sequence[npt.NDArray[np.u
     """Return the texts that have any of the shared grams, by number, and which of them."""
     owners = np.repeat(np.arange(len(grams)), [len(owners_of_gram) for owners_of_gram in grams])
     joined = _joined(grams)
-    kept = np.isin(joined, shared)
+    flags = np.isin(joined, shared)
     texts: dict[int, set[int]] = {}
-    for owner, gram in zip(owners[kept].tolist(), joined[kept].tolist(), strict=True):
+    for owner, gram in zip(owners[flags].tolist(), joined[flags].tolist(), strict=True):
         texts.setdefault(owner, set()).add(gram)
     return texts
 
@@ -272,14 +272,14 @@ def _read_split(path: Path, split: Split, *, labels_per_class: int | None, seed:
 
 def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) -> None:
     counts: Counter[str] = Counter()
-    seen: set[str] = set()
+    texts: set[str] = set()
 
     def docstrings_of(named: Sequence[str]) -> Iterator[Docstring]:
         for package in counted(named, watch, "reading docstrings", total=len(named), unit="packages", every=1):
             if package in DOMAIN or versions[package] is not None:
                 yield from read_docstrings(package, without=WITHOUT)
 
-    domain = _distinct(docstrings_of(DOMAIN), seen, counts)
+    domain = _distinct(docstrings_of(DOMAIN), texts, counts)
     splits = _divide([docstring for docstring in domain if docstring.package == "scipy"], counts)
     tested = {example.group for split in ("dev", "test") for example in splits[split]}
     evaluation = [docstring.text for docstring in domain if docstring.module in tested]
@@ -294,7 +294,7 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     heldout = [docstring for docstring in domain if docstring.module in apart]
     domain = [docstring for docstring in domain if docstring.module not in apart]
     heldout = _drop_copies(heldout, [docstring.text for docstring in domain], "heldout", counts)
-    general, unseen = (_distinct(docstrings_of(packages), seen, counts) for packages in (GENERAL, UNSEEN))
+    general, unseen = (_distinct(docstrings_of(packages), texts, counts) for packages in (GENERAL, UNSEEN))
     general = _drop_copies(general, [*evaluation, *(docstring.text for docstring in heldout)], "general", counts)
     others = [*evaluation, *(docstring.text for docstring in (*general, *domain))]
     unseen = _drop_copies(unseen, others, "general_heldout", counts)
@@ -316,9 +316,9 @@ def _build(directory: Path, versions: Mapping[str, str | None], watch: Watch) ->
     write_json(directory / "facts.json", facts)
 
 
-def _distinct(docstrings: Iterable[Docstring], seen: set[str], counts: Counter[str]) -> list[Docstring]:
-    """Plain texts of some length, ids made unique, each text once. seen: those before, in `normalised_words` form."""
-    kept = []
+def _distinct(docstrings: Iterable[Docstring], texts: set[str], counts: Counter[str]) -> list[Docstring]:
+    """Plain texts of some length, ids made unique, each text once. texts: those before, in `normalised_words` form."""
+    distinct_docstrings = []
     times: Counter[str] = Counter()
     for docstring in docstrings:
         # the first test spares the many one-line docstrings the second, which costs more
@@ -326,14 +326,14 @@ def _distinct(docstrings: Iterable[Docstring], seen: set[str], counts: Counter[s
         words = normalised_words(text)
         if not _is_long(text):
             counts["too short"] += 1
-        elif words in seen:
+        elif words in texts:
             counts["exact copies"] += 1
         else:
-            seen.add(words)
+            texts.add(words)
             times[docstring.name] += 1
             name = docstring.name if times[docstring.name] == 1 else f"{docstring.name}#{times[docstring.name]}"
-            kept.append(Docstring(docstring.package, docstring.module, name, text))
-    return kept
+            distinct_docstrings.append(Docstring(docstring.package, docstring.module, name, text))
+    return distinct_docstrings
 
 
 def _is_long(text: str) -> bool:
@@ -368,14 +368,14 @@ def _divide(docstrings: Sequence[Docstring], counts: Counter[str]) -> dict[Split
 
 def _labelled(docstrings: Iterable[Docstring], mask: Callable[[str], str]) -> Iterator[Example]:
     """Masked texts of some length, each once, labelled with their subpackage and grouped by module."""
-    seen: set[str] = set()
+    texts: set[str] = set()
     for docstring in docstrings:
-        _, *rest = docstring.module.split(".")
+        _, *subpackages = docstring.module.split(".")
         text = mask(docstring.text)
         words = normalised_words(text)
-        if rest and _is_long(text) and words not in seen:
-            seen.add(words)
-            yield Example(id=docstring.name, text=text, label=rest[0], group=docstring.module)
+        if subpackages and _is_long(text) and words not in texts:
+            texts.add(words)
+            yield Example(id=docstring.name, text=text, label=subpackages[0], group=docstring.module)
 
 
 def _drop_copies(

@@ -48,8 +48,8 @@ def _squad(train: str, folder: Path, split: Split) -> ExamplesRead:
     if split == "test":
         yield from squad_examples(file_in(folder, SQUAD_TEST))
         return
-    rest, back = _cut(squad_examples(file_in(folder, train)))
-    yield from rest if split == "train" else back
+    train_rows, back = _cut(squad_examples(file_in(folder, train)))
+    yield from train_rows if split == "train" else back
 
 
 def _bioasq(train: str, folder: Path, split: Split) -> ExamplesRead:
@@ -59,8 +59,8 @@ def _bioasq(train: str, folder: Path, split: Split) -> ExamplesRead:
         yield from (row for row in rows if isinstance(row, Rejected))
         yield from join_questions(row for row in rows if isinstance(row, Example))
         return
-    rest, back = _cut(_pairs(train, folder))
-    yield from rest if split == "train" else join_questions(back)
+    train_rows, back = _cut(_pairs(train, folder))
+    yield from train_rows if split == "train" else join_questions(back)
 
 
 def _pairs(train: str, folder: Path) -> ExamplesRead:

@@ -72,14 +72,14 @@ def _build(directory: Path, docstrings: Docstrings) -> None:
     }  # module -> split
     counts: Counter[str] = Counter()
     rows: dict[Split, list[Example]] = {split: [] for split in SPLITS}
-    seen: set[str] = set()
+    texts: set[str] = set()
     for docstring in read_docstrings("scipy", without=first.WITHOUT):
         for example in descriptions(docstring) if docstring.module in where else ():
             words = normalised_words(example.text)
-            if words in seen:
+            if words in texts:
                 counts["exact copies"] += 1
             else:
-                seen.add(words)
+                texts.add(words)
                 rows[where[docstring.module]].append(example)
     modules: dict[str, Counter[str]] = {}
     for example in rows["test"]:
@@ -91,16 +91,16 @@ def _build(directory: Path, docstrings: Docstrings) -> None:
     earlier = [example.text for example in rows["train"]]
     for split in ("dev", "test"):
         near = near_duplicates([example.text for example in rows[split]], earlier)
-        kept: list[Example] = []
+        split_rows: list[Example] = []
         for example, is_copy in zip(rows[split], near, strict=True):
             if is_copy:
                 counts[f"near copies, {split}"] += 1
             elif f" {normalised_words(example.text)} " in read:
                 counts[f"stand in a corpus, {split}"] += 1
             else:
-                kept.append(example)
-        rows[split] = kept
-        earlier += [example.text for example in kept]
+                split_rows.append(example)
+        rows[split] = split_rows
+        earlier += [example.text for example in split_rows]
     write_corpus((Document(row.id, row.text, row.group) for row in rows["train"]), directory / "task_text")
     for split in SPLITS:
         fields = ({name: asdict(row)[name] for name in ("id", "text", "label", "group")} for row in rows[split])

@@ -72,15 +72,15 @@ def _news(folder: Path, split: Split) -> ExamplesRead:
     if split == "test":
         yield from _joined(file_in(folder, "test.csv"), split, columns=columns)
         return
-    rest, back = held_back(_joined(folder / "train_part_b_jatin.zip", "train", member="train.csv"), 1000)
-    yield from rest if split == "train" else back
+    train_rows, back = held_back(_joined(folder / "train_part_b_jatin.zip", "train", member="train.csv"), 1000)
+    yield from train_rows if split == "train" else back
 
 
 def _partisan(folder: Path, split: Split) -> ExamplesRead:
     """Yield the articles in three: 65 of test, 65 of dev, the others of train."""
-    rest, test = held_back(xml.hyperpartisan_examples(folder), 65)
-    rest, dev = held_back(rest, 65)
-    yield from rest if split == "train" else dev if split == "dev" else test
+    train_rows, test = held_back(xml.hyperpartisan_examples(folder), 65)
+    train_rows, dev = held_back(train_rows, 65)
+    yield from train_rows if split == "train" else dev if split == "dev" else test
 
 
 def _tlm(

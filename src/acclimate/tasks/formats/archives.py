@@ -67,7 +67,7 @@ def files_in(
     """
     path = Path(path)
     if path.is_dir():
-        files: Iterator[tuple[str, bytes]] = _below(path, endings, limits)
+        files: Iterator[tuple[str, bytes]] = _folder_files(path, endings, limits)
     else:
         check_file(path)
         if path.name.endswith(_TAR):
@@ -90,7 +90,7 @@ def only_file(path: Path, *, ending: str = "", limits: ArchiveLimits = LIMITS) -
     return files[0]
 
 
-def _below(folder: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
+def _folder_files(folder: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterator[tuple[str, bytes]]:
     for number, file in enumerate(sorted(folder.rglob("*")), 1):
         if number > limits.members:
             _refuse(folder, f"holds more than {limits.members:,} files and folders, which is the limit. Divide it")
@@ -156,11 +156,11 @@ class _Members:
         return b"".join(parts)
 
 
-def _check_ratio(path: Path, taken: int, packed: int, limits: ArchiveLimits) -> None:
-    if taken > max(limits.grace, limits.ratio * packed):
+def _check_ratio(path: Path, size: int, packed: int, limits: ArchiveLimits) -> None:
+    if size > max(limits.grace, limits.ratio * packed):
         _refuse(
             path,
-            f"unpacks to {taken // max(packed, 1):,} times its size, as a decompression bomb does (text: 3 to 20 "
+            f"unpacks to {size // max(packed, 1):,} times its size, as a decompression bomb does (text: 3 to 20 "
             f"times). If it is what it should be, unpack it yourself",
         )
 
@@ -206,7 +206,7 @@ class _Unpacked:
             _check_ratio(self._path, self._taken, self._raw.tell(), self._limits)
         return content
 
-    def at(self, offset: int) -> bytes:
+    def block_at(self, offset: int) -> bytes:
         """Return the tar's block at this offset, as far as it was read; b"?" if it is no longer kept."""
         start = offset - (self._taken - len(self._newest))
         return self._newest[start : start + _RECORD] if start >= 0 else b"?"
@@ -231,7 +231,7 @@ def _tar(path: Path, endings: tuple[str, ...], limits: ArchiveLimits) -> Iterato
                     assert file is not None
                     yield name, members.content(name, file, packed)
                 # tarfile treats a damaged header as the end
-                if unpacked.at(archive.offset) != bytes(_RECORD):
+                if unpacked.block_at(archive.offset) != bytes(_RECORD):
                     _refuse(path, "damaged or cut off tar archive: it does not end as one should. Fetch it again")
                 while unpacked.read(_BLOCK):
                     pass  # up to the end of the packed stream, where its check sum is

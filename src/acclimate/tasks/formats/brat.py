@@ -84,8 +84,8 @@ def _document(name: str, text: bytes, annotations: bytes) -> Annotated | Rejecte
 
 def _annotation(place: str, line: str) -> StatedMention | StatedRelation | Rejected | str:
     """Return the mention or relation that the line states; for annotations that are not read, their kind."""
-    id, _, rest = line.partition("\t")
-    annotation, _, surface = rest.partition("\t")
+    id, _, body = line.partition("\t")
+    annotation, _, surface = body.partition("\t")
     if id[:1] == "T" and (mention := _MENTION.fullmatch(annotation)):
         spans = [tuple(map(int, span.split(" "))) for span in mention[2].split(";")]
         return StatedMention(place, Mention(id, mention[1], tuple((start, end) for start, end in spans)), surface)

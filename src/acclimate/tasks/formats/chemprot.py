@@ -106,5 +106,5 @@ def _rows(path: Path, limits: ReadLimits) -> Iterator[tuple[str, list[str]]]:
             yield f"{printable(path.name)}:{number}", stripped.split("\t")
 
 
-def _unread(fields: list[str], wanted: str) -> str:
-    return f"{len(fields)} fields, {shown(fields)}, where {wanted} are needed, tabs between them; correct the line"
+def _unread(fields: list[str], number: str) -> str:
+    return f"{len(fields)} fields, {shown(fields)}, where {number} are needed, tabs between them; correct the line"

@@ -63,13 +63,13 @@ def splits(
         for id, question in questions.items()
         if isinstance(question, Mapping)
     }
-    rest, test = _parts(list(decided), 2, decided.__getitem__, generator)
+    other_ids, test = _parts(list(decided), 2, decided.__getitem__, generator)
     if len(decided) != len(questions) or test != list(published):
         raise ValueError(
             f"{named(path)}: the test questions drawn from its {len(questions):,} are not those of {TEST}, so it is no "
             f"file that PubMedQA publishes. Fetch both again"
         )
-    folds = _parts(rest, FOLDS, decided.__getitem__, generator)
+    folds = _parts(other_ids, FOLDS, decided.__getitem__, generator)
     train = [id for at, ids in enumerate(folds) if at != fold for id in ids]
     return {"train": train, "dev": folds[fold], "test": test}
 

@@ -85,15 +85,15 @@ def build_index(
     if len(corpus) >= 1 << 32:
         raise ValueError(f"{len(corpus):,} documents: an index numbers at most 2^32 - 1. Cut the corpus into shards")
     path = Path(path)
-    wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b)}
+    settings = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_name(f".{path.name}.lock")):
-        facts = _facts_of(path, wanted)
+        facts = _facts_of(path, settings)
         if facts is None:
             options: dict[str, Any] = {"threads": threads or processors(), "watch": watch, "total": len(corpus)}
             with new_directory(path) as directory:
                 sizes = write_index(corpus.texts(), directory, analyzer, float(k1), float(b), **options)
-                facts = {"version": VERSION, "unicode": UNICODE, **wanted, **sizes}
+                facts = {"version": VERSION, "unicode": UNICODE, **settings, **sizes}
                 write_json(directory / FACTS, facts)
     return _opened(path, facts)
 
@@ -116,7 +116,7 @@ def check_formula(k1: float, b: float) -> None:
         raise ValueError(f"k1 = {k1} and b = {b}: k1 must be 0 or more and b between 0 and 1. 1.2 and .75 are usual")
 
 
-def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
+def _facts_of(path: Path, settings: dict[str, Any]) -> dict[str, Any] | None:
     """Return the facts of the index at the path; None if it is missing, damaged or unreadable.
 
     Raises ValueError if the path holds another index or anything else.
@@ -129,7 +129,7 @@ def _facts_of(path: Path, wanted: dict[str, Any]) -> dict[str, Any] | None:
         facts = checked_facts(path, _HASHED)
     except (DamagedError, UnreadableError):
         return None
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
+    different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
         raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
     return facts

@@ -267,7 +267,7 @@ class Hits:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+    def documents_for(self, query: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the query's documents and their scores."""
         where = slice(self.offsets[query], self.offsets[query + 1])
         return self.documents[where], self.scores[where]

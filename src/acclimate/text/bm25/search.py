@@ -71,12 +71,12 @@ def search_queries(
         read += add_scores(arrays, query_words, query_weights, formula, candidates, exact, slots)
         rounded = exact.astype(np.float32)
         sort_hits(candidates, rounded, held)
-        kept = min(held, k)
-        if hits + kept > len(documents):
-            documents, scores = longer(documents, 2 * (hits + kept)), longer(scores, 2 * (hits + kept))
-        documents[hits : hits + kept], scores[hits : hits + kept] = candidates[:kept], rounded[:kept]
-        hits += kept
-        sizes[query - first] = kept
+        count = min(held, k)
+        if hits + count > len(documents):
+            documents, scores = longer(documents, 2 * (hits + count)), longer(scores, 2 * (hits + count))
+        documents[hits : hits + count], scores[hits : hits + count] = candidates[:count], rounded[:count]
+        hits += count
+        sizes[query - first] = count
         counted[0] += read
         counted[1] += looked
         counted[2] += held
@@ -106,7 +106,7 @@ def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, s
     rares, rows = np.empty((len(words), 3), np.int64), np.empty((len(words), 3), np.int64)
     rare, frequent, slack = split_words(arrays, words, weights, rares, rows)
     documents, values = room
-    greatest, rest = np.zeros(BLOCK // GROUP, np.uint32), np.empty(BLOCK // GROUP, np.uint32)
+    greatest, potential = np.zeros(BLOCK // GROUP, np.uint32), np.empty(BLOCK // GROUP, np.uint32)
     live = np.empty(BLOCK // GROUP, np.int64)
     candidates, limit, cut, read, looked, ascending = 0, k + k // 2 + GROUP, np.int64(1), 0, 0, True
     count = len(arrays.lengths)
@@ -115,7 +115,7 @@ def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, s
         groups = width // GROUP
         touched = add_rare(arrays, rares, rare, block, sums)
         read += touched
-        most_of_rows(arrays, rows, frequent, start, groups, rest)
+        most_of_rows(arrays, rows, frequent, start, groups, potential)
         if touched:
             greatest_of(sums, len(sums) // len(greatest), greatest)
         else:
@@ -125,8 +125,8 @@ def find_candidates(arrays: Any, words: Any, weights: Any, k: int, ratio: Any, s
         for turn in range(2 if least else 1):
             lives = chosen(greatest, groups, least, turn == 0, live)
             documents, values, candidates, limit, cut, cells = look_at(
-                arrays, rows, frequent, start, width, sums, greatest, rest, live[:lives], documents, values, candidates,
-                limit, cut, k, slack, ratio,
+                arrays, rows, frequent, start, width, sums, greatest, potential, live[:lives], documents, values,
+                candidates, limit, cut, k, slack, ratio,
             )  # fmt: skip
             looked += cells
             if least and turn == 0:
@@ -192,14 +192,14 @@ def add_rare(arrays: Any, rares: Any, rare: int, block: int, sums: Any) -> Any:
 
 
 @part
-def most_of_rows(arrays: Any, rows: Any, frequent: int, start: int, groups: int, rest: Any) -> None:
-    """Set rest[g] to the most that the frequent words can add to a document of the block's group g."""
-    rest[:groups] = 0
+def most_of_rows(arrays: Any, rows: Any, frequent: int, start: int, groups: int, potential: Any) -> None:
+    """Set potential[g] to the most that the frequent words can add to a document of the block's group g."""
+    potential[:groups] = 0
     for at in range(frequent):
         begin = len(arrays.frequent) * (start // GROUP) + rows[at, 0] * groups
         peaks, weight = arrays.peaks[begin : begin + groups], np.uint32(rows[at, 1])
         for group in range(groups):
-            rest[group] += weight * peaks[group]
+            potential[group] += weight * peaks[group]
 
 
 @part
@@ -237,7 +237,7 @@ def look_at(
     width: int,
     sums: Any,
     greatest: Any,
-    rest: Any,
+    potential: Any,
     live: Any,
     documents: Any,
     values: Any,
@@ -255,15 +255,15 @@ def look_at(
     """
     looked = 0
     for begin in range(0, len(live), GROUP):
-        kept = begin
+        count = begin
         for place in range(begin, min(begin + GROUP, len(live))):
-            if np.int64(greatest[live[place]]) + np.int64(rest[live[place]]) >= cut:
-                live[kept] = live[place]
-                kept += 1
-        chunk = live[begin:kept]
-        kept, cells = complete(arrays, rows, frequent, start, width, sums, rest, chunk, cut)
+            if np.int64(greatest[live[place]]) + np.int64(potential[live[place]]) >= cut:
+                live[count] = live[place]
+                count += 1
+        chunk = live[begin:count]
+        count, cells = complete(arrays, rows, frequent, start, width, sums, potential, chunk, cut)
         looked += cells
-        candidates = gather_candidates(sums, chunk[:kept], start, cut, documents, values, candidates)
+        candidates = gather_candidates(sums, chunk[:count], start, cut, documents, values, candidates)
         if candidates > limit:
             candidates, reached = pruned(documents, values, candidates, k, slack, ratio)
             cut = max(cut, reached)
@@ -276,16 +276,16 @@ def look_at(
 
 @part
 def complete(
-    arrays: Any, rows: Any, frequent: int, start: int, width: int, sums: Any, rest: Any, live: Any, cut: Any
+    arrays: Any, rows: Any, frequent: int, start: int, width: int, sums: Any, potential: Any, live: Any, cut: Any
 ) -> Any:
     """Add the frequent words' rows to the groups `live` of the block that begins at `start`, as long as they matter.
 
-    rest  what `most_of_rows` wrote; lowered here by what is added
+    potential  what `most_of_rows` wrote; lowered here by what is added
     Drops groups that stay below the cut from `live`; returns how many are left, and the number of cells read.
     """
     looked, groups, lives = 0, width // GROUP, len(live)
     for at in range(frequent):
-        row, weight, kept = rows[at, 0], np.uint32(rows[at, 1]), 0
+        row, weight, count = rows[at, 0], np.uint32(rows[at, 1]), 0
         first_cell, first_peak = (
             len(arrays.frequent) * start + row * width,
             len(arrays.frequent) * (start // GROUP) + row * groups,
@@ -295,14 +295,14 @@ def complete(
             peak = arrays.peaks[first_peak + group]
             if peak:
                 first = group * GROUP
-                rest[group] -= weight * peak
+                potential[group] -= weight * peak
                 looked += GROUP
                 greatest = add_row(sums, first, weight, arrays.bounds, first_cell + first)
-                if np.int64(greatest) + np.int64(rest[group]) < cut:
+                if np.int64(greatest) + np.int64(potential[group]) < cut:
                     continue
-            live[kept] = group
-            kept += 1
-        lives = kept
+            live[count] = group
+            count += 1
+        lives = count
     return lives, looked
 
 
@@ -333,12 +333,12 @@ def gather_candidates(sums: Any, live: Any, start: int, cut: Any, documents: Any
 def pruned(documents: Any, values: Any, count: int, k: int, slack: Any, ratio: Any) -> Any:
     """Drop the documents that cannot be among the best k; return the number that are left, and the cut."""
     cut = cut_of(kth_greatest(values, count, k), slack, ratio)
-    kept, least = 0, np.uint32(cut)
+    size, least = 0, np.uint32(cut)
     for place in range(count):
         document, value = documents[place], values[place]
-        documents[kept], values[kept] = document, value
-        kept += value >= least
-    return kept, cut
+        documents[size], values[size] = document, value
+        size += value >= least
+    return size, cut
 
 
 @part
@@ -354,7 +354,7 @@ def kth_greatest(values: Any, count: int, k: int) -> Any:
     A radix selection: 10 bits at a time, from the highest on.
     """
     prefix, mask = np.uint32(0), np.uint32(0)
-    rest = k
+    rank = k
     shift = 22
     sizes = np.zeros(1024, np.int64)
     while True:
@@ -363,8 +363,8 @@ def kth_greatest(values: Any, count: int, k: int) -> Any:
             if values[place] & mask == prefix:
                 sizes[(values[place] >> np.uint32(shift)) & np.uint32(1023)] += 1
         digit = 1023
-        while sizes[digit] < rest:
-            rest -= sizes[digit]
+        while sizes[digit] < rank:
+            rank -= sizes[digit]
             digit -= 1
         prefix = np.uint32(prefix | (np.uint32(digit) << np.uint32(shift)))
         mask = np.uint32(mask | (np.uint32(1023) << np.uint32(shift)))

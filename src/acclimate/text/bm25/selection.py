@@ -131,21 +131,21 @@ def sample_like(
     """
     eligible = np.arange(documents) if left_out is None else np.flatnonzero(~left_out)
     order = np.random.default_rng(seed).permutation(eligible)
-    wanted = looked = len(like)
+    size = looked = len(like)
     while True:
         candidates = order[:looked]
         flags = dropping(candidates) if dropping else np.zeros(len(candidates), bool)
-        lacking = wanted - int(np.count_nonzero(~flags))
+        lacking = size - int(np.count_nonzero(~flags))
         if lacking <= 0 or looked >= len(order):
             break
         looked += 2 * lacking
-    sampled = candidates[~flags][:wanted]
-    if len(sampled) < wanted:
+    sampled = candidates[~flags][:size]
+    if len(sampled) < size:
         raise ValueError(
-            f"a random selection of {wanted:,} documents is not possible: only {len(sampled):,} are left. Lower k"
+            f"a random selection of {size:,} documents is not possible: only {len(sampled):,} are left. Lower k"
         )
     before = np.cumsum(~flags)[flags]  # number of documents kept before each dropped one
-    dropped = like.ranks[before[before < wanted]]
+    dropped = like.ranks[before[before < size]]
     facts = {"how": "random", "k": like.k, "corpus": like.corpus, "queries": 0, "unhit": 0}
     with new_directory(path) as directory:
         with RowWriter(directory) as rows:
@@ -170,10 +170,10 @@ def _best(
         hits = index.search([texts[place] for place in pending], depth, threads=threads)
         short = []
         for number, place in enumerate(pending):
-            documents, scores = hits.of(number)
-            kept = np.flatnonzero(~skipped[documents])[:k]
-            best[place] = documents[kept].astype(np.int64), scores[kept], len(documents) > 0
-            if len(kept) < k and len(documents) == depth < most:
+            documents, scores = hits.documents_for(number)
+            indices = np.flatnonzero(~skipped[documents])[:k]
+            best[place] = documents[indices].astype(np.int64), scores[indices], len(documents) > 0
+            if len(indices) < k and len(documents) == depth < most:
                 short.append(place)
         pending, depth = short, min(most, 2 * depth)
     return [best[place] for place in range(len(texts))]
@@ -196,9 +196,9 @@ def _drop(
         for columns, offsets in Selection(raw, facts["k"]).blocks():
             rows.add_some(columns, ~gone[columns["documents"]], offsets)
     shutil.rmtree(raw)
-    kept = documents[~dropped]
+    numbers = documents[~dropped]
     similar = best[documents[dropped]]
-    finish_selection(directory, rows, facts, documents=kept, ranks=best[kept], similar=similar)
+    finish_selection(directory, rows, facts, documents=numbers, ranks=best[numbers], similar=similar)
 
 
 @dataclass(frozen=True)
@@ -263,14 +263,14 @@ class Selection:
         row = self._queries.slice(number, 1).to_pylist()[0]
         return row["id"], row["text"]
 
-    def of(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def documents_for(self, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return documents (int64), ranks and scores of what a query retrieved, best first.
 
         The ranks have gaps where documents were dropped because they resemble others.
         """
         rows = slice(*self._offsets[query : query + 2].tolist())
-        kept = len(self._first(self._rows["ranks"][rows]))
-        documents, ranks, scores = (self._rows[name][rows][:kept] for name in ROWS)
+        count = len(self._first(self._rows["ranks"][rows]))
+        documents, ranks, scores = (self._rows[name][rows][:count] for name in ROWS)
         return documents.astype(np.int64), ranks, scores
 
     def counts(self) -> np.ndarray:
@@ -365,11 +365,11 @@ class RowWriter:
         self.count += len(documents)
         self._ends.append(self.count)
 
-    def add_some(self, columns: dict[str, np.ndarray], kept: np.ndarray, offsets: np.ndarray) -> None:
-        """Write the kept rows of several queries. offsets: where the rows of each begin, counted from any number."""
+    def add_some(self, columns: dict[str, np.ndarray], flags: np.ndarray, offsets: np.ndarray) -> None:
+        """Write the flagged rows of several queries. offsets: where the rows of each begin, counted from any number."""
         for name, kind in ROWS.items():
-            self._files[name].write(columns[name][kept].astype(kind, copy=False).tobytes())
-        self._ends += (self.count + np.cumsum(sums(kept, offsets))).tolist()
+            self._files[name].write(columns[name][flags].astype(kind, copy=False).tobytes())
+        self._ends += (self.count + np.cumsum(sums(flags, offsets))).tolist()
         self.count = self._ends[-1]
 
 
@@ -419,9 +419,9 @@ def read_facts(path: Path) -> dict[str, Any]:
     return facts
 
 
-def sums(kept: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return (n,) how many are kept between each of the n + 1 offsets; the first offset may be any number."""
-    until = np.concatenate([[0], np.cumsum(kept)])
+def sums(flags: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return (n,) how many flags are set between each of the n + 1 offsets; the first offset may be any number."""
+    until = np.concatenate([[0], np.cumsum(flags)])
     return np.diff(until[offsets - offsets[0]])
 
 

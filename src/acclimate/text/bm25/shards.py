@@ -82,11 +82,11 @@ class ShardedIndex:
             for texts, statistics in zip(batches, self._statistics(batches), strict=True)
             for shard in self.shards
         )
-        hits, parts, done = self.pool.map(search_shard, calls, home=number_of), [], 0
+        hits, parts, count = self.pool.map(search_shard, calls, home=number_of), [], 0
         for texts in batches:
             parts.append(_merged(itertools.islice(hits, len(self.shards)), k))
-            done += len(texts)
-            watch(Progress("search", done, len(queries), "queries"))
+            count += len(texts)
+            watch(Progress("search", count, len(queries), "queries"))
         return _joined(parts)
 
     def explain(self, query: str, document: int) -> list[tuple[str, float]]:
@@ -135,8 +135,8 @@ def build_shards(
     documents than shards.
     """
     pool, path = pool or SerialPool(), Path(path).resolve()
-    wanted = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
-    begins_on_disk = known_begins(path, wanted)
+    settings = {"corpus": corpus.hash, "analyzer": analyzer, "k1": float(k1), "b": float(b), "shards": shards}
+    begins_on_disk = known_begins(path, settings)
     begins = begins_on_disk or shard_begins(corpus, shards)
     path.mkdir(parents=True, exist_ok=True)
     sources = [
@@ -155,7 +155,7 @@ def build_shards(
     build = build_here if isinstance(pool, SerialPool) else build_part
     built = _watched(pool.map(build, sources, home=number_of), len(corpus), watch)
     if not begins_on_disk:
-        write_shard_facts(path, {**wanted, "documents": len(corpus), "begins": begins})
+        write_shard_facts(path, {**settings, "documents": len(corpus), "begins": begins})
     return ShardedIndex(path, corpus.hash, analyzer, float(k1), float(b), built, pool)
 
 
@@ -201,11 +201,11 @@ def _parts(path: Path, corpus: str, begins: list[int], documents: int) -> list[D
 
 
 def _watched(shards: Iterator[Shard], documents: int, watch: Watch) -> tuple[Shard, ...]:
-    results, done = [], 0
+    results, count = [], 0
     for shard in shards:
         results.append(shard)
-        done += shard.documents
-        watch(Progress("index", done, documents, "documents"))
+        count += shard.documents
+        watch(Progress("index", count, documents, "documents"))
     return tuple(results)
 
 
@@ -373,7 +373,7 @@ def write_shard_facts(path: Path, record: dict[str, Any]) -> None:
     write_json(path / FACTS, {**facts, "hash": digest(facts)})
 
 
-def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
+def known_begins(path: Path, settings: dict[str, Any]) -> list[int]:
     """Return where the shards of an existing index begin; an empty list if it is missing, damaged or unreadable.
 
     Raises ValueError if `path` holds another index or anything else.
@@ -387,7 +387,7 @@ def known_begins(path: Path, wanted: dict[str, Any]) -> list[int]:
         facts = shard_facts(path)
     except (DamagedError, UnreadableError):
         return []
-    different = [f"{name} {facts[name]} instead of {value}" for name, value in wanted.items() if facts[name] != value]
+    different = [f"{name} {facts[name]} instead of {value}" for name, value in settings.items() if facts[name] != value]
     if different:
         raise ValueError(f"{path} holds another index: {', '.join(different)}. Name another path, or remove it")
     begins: list[int] = facts["begins"]

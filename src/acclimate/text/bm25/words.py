@@ -90,9 +90,9 @@ def column_batches(columns: Iterable[pa.StringArray], size: int, block: int) -> 
     for column in columns:
         place = 0
         while place < len(column):
-            taken = column.slice(place, min(len(column) - place, block - texts % block))
-            gathered.append(taken)
-            place, texts, held = place + len(taken), texts + len(taken), held + taken.nbytes
+            piece = column.slice(place, min(len(column) - place, block - texts % block))
+            gathered.append(piece)
+            place, texts, held = place + len(piece), texts + len(piece), held + piece.nbytes
             if held >= size or texts % block == 0:
                 yield gathered
                 gathered, held = [], 0
@@ -120,7 +120,7 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
     numbers = np.empty(longest // 2 + 2, np.int64)
     room, words, pairs = 1 << 13, 0, 0
     slots, hashes, begins = np.zeros(2 * room, np.uint32), np.empty(room, np.uint64), np.zeros(room + 1, np.int64)
-    seen, where, sizes = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
+    last_texts, where, sizes = np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64)
     pair_words, pair_counts = np.empty(size // 2 + texts, np.uint32), np.empty(size // 2 + texts, np.uint32)
     pair_begins, lengths = np.zeros(texts + 1, np.int64), np.zeros(texts, np.uint32)
     for text in range(texts):
@@ -129,9 +129,9 @@ def invert(data: Any, text_begins: Any, fold: Any) -> Any:
             while words + count > room:
                 room *= 2
             slots, hashes, begins = refilled(hashes, words, 2 * room), longer(hashes, room), longer(begins, room + 1)
-            seen, where, sizes = longer(seen, room), longer(where, room), longer(sizes, room)
+            last_texts, where, sizes = longer(last_texts, room), longer(where, room), longer(sizes, room)
         words = find_words(slots, hashes, begins, spellings, words, spelled, ends, values, count, numbers)
-        pairs = count_in_documents(numbers, count, text, seen, where, sizes, pair_words, pair_counts, pairs)
+        pairs = count_in_documents(numbers, count, text, last_texts, where, sizes, pair_words, pair_counts, pairs)
         lengths[text], pair_begins[text + 1] = count, pairs
     places, counts = sort_pairs(pair_begins, pair_words, pair_counts, sizes, words)
     return (
@@ -157,7 +157,7 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     ends, values = np.empty(longest // 2 + 2, np.int64), np.empty(longest // 2 + 2, np.uint64)
     numbers = np.empty(longest // 2 + 2, np.int64)
     known_words = len(hashes)
-    seen, where, sizes = (
+    last_texts, where, sizes = (
         np.zeros(known_words, np.int64),
         np.zeros(known_words, np.int64),
         np.zeros(known_words, np.int64),
@@ -167,7 +167,7 @@ def read_queries(data: Any, text_begins: Any, fold: Any, slots: Any, hashes: Any
     for text in range(texts):
         count = spell(data, text_begins[text], text_begins[text + 1], fold, spelled, ends, values)
         find_words(slots, hashes, begins, spellings, -1, spelled, ends, values, count, numbers)
-        pairs = count_in_documents(numbers, count, text, seen, where, sizes, words, counts, pairs)
+        pairs = count_in_documents(numbers, count, text, last_texts, where, sizes, words, counts, pairs)
         word_begins[text + 1] = pairs
     return word_begins, words[:pairs].copy(), counts[:pairs].copy()
 
@@ -302,7 +302,7 @@ def count_in_documents(
     numbers: Any,
     count: int,
     text: int,
-    seen: Any,
+    last_texts: Any,
     where: Any,
     sizes: Any,
     pair_words: Any,
@@ -311,17 +311,17 @@ def count_in_documents(
 ) -> int:
     """Append the pairs (word, count) of a text, in the order of first occurrence; return the number of pairs.
 
-    seen, where   the last text with the word, counted from 1, and the word's pair there
-    sizes         how many texts contain the word
+    last_texts, where   the last text with the word, counted from 1, and the word's pair there
+    sizes               how many texts contain the word
     """
     for place in range(count):
         word = numbers[place]
         if word < 0:
             continue
-        if seen[word] == text + 1:
+        if last_texts[word] == text + 1:
             pair_counts[where[word]] += 1
         else:
-            seen[word], where[word] = text + 1, pairs
+            last_texts[word], where[word] = text + 1, pairs
             sizes[word] += 1
             pair_words[pairs], pair_counts[pairs] = word, 1
             pairs += 1

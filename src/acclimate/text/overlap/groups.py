@@ -63,8 +63,8 @@ def duplicate_pairs(pairs: Sequence[tuple[str, str | None]], *, near: float = 0.
         return duplicate_groups([first for first, _ in pairs], near=near)
     groups = duplicate_groups([text or "" for pair in pairs for text in pair], near=near)
     numbers: dict[tuple[int, int], int] = {}
-    both = (sorted(groups[place : place + 2]) for place in range(0, len(groups), 2))
-    return [numbers.setdefault((low, high), len(numbers)) for low, high in both]
+    group_pairs = (sorted(groups[place : place + 2]) for place in range(0, len(groups), 2))
+    return [numbers.setdefault((low, high), len(numbers)) for low, high in group_pairs]
 
 
 def _compared(

@@ -134,12 +134,12 @@ def _sorted_shingles(symbols: Any) -> Any:
     hashes = np.empty(max(len(symbols) - SHINGLE + 1, 0), np.uint64)
     count = shingle_hashes(symbols, 0, len(symbols), hashes)
     hashes.sort()
-    kept = 0
+    size = 0
     for place in range(count):
-        if kept == 0 or hashes[place] != hashes[kept - 1]:
-            hashes[kept] = hashes[place]
-            kept += 1
-    return hashes[:kept].copy()
+        if size == 0 or hashes[place] != hashes[size - 1]:
+            hashes[size] = hashes[place]
+            size += 1
+    return hashes[:size].copy()
 
 
 @compiled
@@ -199,14 +199,14 @@ def distinct(values: Any, count: int) -> Any:
     while size < 2 * count:
         size *= 2
     table = np.zeros(size, np.uint64)
-    kept = 0
+    number = 0
     for place in range(count):
         slot = find_slot(table, max(values[place], ONE))
         if table[slot] == ZERO:
             table[slot] = max(values[place], ONE)
-            values[kept] = values[place]
-            kept += 1
-    return kept, table
+            values[number] = values[place]
+            number += 1
+    return number, table
 
 
 @part

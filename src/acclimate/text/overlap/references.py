@@ -231,12 +231,12 @@ class References:
                 yield []
                 continue
             exact = int(result.exact[number])
-            kept = {exact: (0, 1.0, -1)} if exact >= 0 else {}
+            evidence = {exact: (0, 1.0, -1)} if exact >= 0 else {}
             near = result.pairs[pair_ends[number] : pair_ends[number + 1], 1]
             runs = result.hits[hit_ends[number] : hit_ends[number + 1], 1]
             # a stronger kind replaces a weaker one
-            kept = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | kept
-            yield self._ordered(name, text, kept, reported, most)
+            evidence = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | evidence
+            yield self._ordered(name, text, evidence, reported, most)
 
     def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
         if not len(candidates):
@@ -264,9 +264,11 @@ class References:
             for reference, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
 
-    def _ordered(self, name: str, text: str, kept: dict[int, Evidence], reported: np.ndarray, most: int) -> list[Match]:
+    def _ordered(
+        self, name: str, text: str, evidence: dict[int, Evidence], reported: np.ndarray, most: int
+    ) -> list[Match]:
         """Return the ordered matches of one text, and mark their reference texts in `reported`."""
-        matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in kept.items())
+        matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in evidence.items())
         if len(matches) > most:
             matches = [matches[0], *sorted(matches[1:], key=lambda match: bool(reported[match[2]]))[: most - 1]]
         reported[[reference for _, _, reference in matches]] = True
@@ -282,7 +284,7 @@ class References:
                 name,
                 self._ids[other],
                 -negative,
-                self._run(kept[reference][2]) if KINDS[kind] == "13-gram" else beginning,
+                self._run(evidence[reference][2]) if KINDS[kind] == "13-gram" else beginning,
             )
             for kind, negative, other, reference in order
         ]

@@ -247,7 +247,9 @@ def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: 
     longest = longest_text(begins)
     symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
     word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    seen = np.zeros(len(index.text_begins), np.int64)  # the last text, counted from 1, that was compared with each
+    last_texts = np.zeros(
+        len(index.text_begins), np.int64
+    )  # the last text, counted from 1, that was compared with each
     hit_count, pair_count = np.int64(0), np.int64(0)
     for text in range(len(exact)):
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
@@ -256,7 +258,7 @@ def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: 
         hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, hit_count)
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
-            pair_count = find_near(text, signature, index, seen, pairs, pair_count)
+            pair_count = find_near(text, signature, index, last_texts, pairs, pair_count)
     return hit_count, pair_count
 
 
@@ -303,7 +305,7 @@ def find_grams(
 
 
 @part
-def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, pair_count: Any) -> Any:
+def find_near(text: int, signature: Any, index: Any, last_texts: Any, pairs: Any, pair_count: Any) -> Any:
     lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
@@ -312,9 +314,9 @@ def find_near(text: int, signature: Any, index: Any, seen: Any, pairs: Any, pair
             continue
         for place in range(index.band_begins[number], index.band_begins[number + 1]):
             other = index.band_texts[place]
-            if seen[other] == text + 1:
+            if last_texts[other] == text + 1:
                 continue
-            seen[other] = text + 1
+            last_texts[other] = text + 1
             if agreeing(lowest, index.signatures[other]) >= index.least:
                 if pair_count < len(pairs):
                     pairs[pair_count, 0], pairs[pair_count, 1] = text, other
@@ -346,13 +348,13 @@ class Reported(NamedTuple):
 class Marks(NamedTuple):
     """What `cover_texts` notes of the index's U texts for the text at hand, (U,) int64 each.
 
-    seen, near   the last text, counted from 1, of which it was a candidate, and to which it is equal or nearly so, or
-                 would be no news if it were
-    shared       runs that both share; first: the first of them
-    sharing      the texts that share runs; candidates: those to be compared
+    last_texts  the last text, counted from 1, of which it was a candidate
+    near        the last text to which it is equal or nearly so, or would be no news if it were
+    shared      runs that both share; first: the first of them
+    sharing     the texts that share runs; candidates: those to be compared
     """
 
-    seen: np.ndarray
+    last_texts: np.ndarray
     near: np.ndarray
     shared: np.ndarray
     first: np.ndarray
@@ -509,10 +511,10 @@ def compare(
 @part
 def similarity_to(table: Any, size: int, other: int, shingles: Any) -> Any:
     """Return the Jaccard similarity of a set of `size` hashes, in a table, to that of the index's text `other`."""
-    begin, end, both = shingles.begins[other], shingles.begins[other + 1], 0
+    begin, end, intersection = shingles.begins[other], shingles.begins[other + 1], 0
     for place in range(begin, end):
-        both += table[find_slot(table, shingles.hashes[place])] != ZERO
-    return both / (size + end - begin - both)
+        intersection += table[find_slot(table, shingles.hashes[place])] != ZERO
+    return intersection / (size + end - begin - intersection)
 
 
 @part
@@ -551,9 +553,9 @@ def closed_candidates(text: int, number: int, index: Any, marks: Any, bands: Any
 @part
 def note_candidate(text: int, other: Any, marks: Any, count: Any) -> Any:
     """Add one of the index's texts to the candidates, unless it was among them before; return their number."""
-    if marks.seen[other] == text + 1:
+    if marks.last_texts[other] == text + 1:
         return count
-    marks.seen[other], marks.candidates[count] = text + 1, other
+    marks.last_texts[other], marks.candidates[count] = text + 1, other
     return count + 1
 
 

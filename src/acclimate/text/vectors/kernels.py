@@ -80,7 +80,7 @@ def train_lines(
     echoes: Any,
     inputs: Any,
     outputs: Any,
-    kept: Any,
+    probabilities: Any,
     limits: Any,
     others: Any,
     window: int,
@@ -101,7 +101,7 @@ def train_lines(
     begins, rows      the input rows of word w are rows[begins[w] : begins[w + 1]]
     echoes            (V,) sum over w's different rows of (times the row occurs) ** 2, divided by its number of rows
     inputs, outputs   (R, dim), (V, dim) float32: h is a mean of `inputs`, u_w is outputs[w]
-    kept              (V,) uint64, the probability that sub-sampling keeps a word, times WHOLE
+    probabilities     (V,) uint64, the probability that sub-sampling keeps a word, times WHOLE
     limits, others    (V,) the negatives' distribution, as an alias table
     rate, slope       the rate of the first number, and by how much it falls with each number
 
@@ -113,14 +113,14 @@ def train_lines(
     hidden, change, total = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(dim, np.float32)
     line = np.empty(LONGEST_LINE, np.int32)
     state = mix(np.uint64(seed))
-    words, vocabulary = np.uint64(window), np.uint64(len(kept))
+    words, vocabulary = np.uint64(window), np.uint64(len(probabilities))
     count, read, pairs, loss = 0, 0, 0, 0.0
     for place in range(len(numbers)):
         number = numbers[place] if numbers[place] >= 0 else end
         if number >= 0:
             read += 1
             state += _STEP
-            if mix(state) >> _32 < kept[number]:
+            if mix(state) >> _32 < probabilities[number]:
                 line[count] = number
                 count += 1
         if numbers[place] >= 0 and read < LONGEST_LINE and place + 1 < len(numbers):

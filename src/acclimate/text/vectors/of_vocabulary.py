@@ -70,7 +70,7 @@ def vocabulary_vectors(
     regularised_V = np.array([not reason for reason in reasons])
     pieces = np.flatnonzero(regularised_V)
     looked_up = [texts[piece] for piece in pieces]
-    vectors_found, has_vector = vectors.of(looked_up)
+    vectors_found, has_vector = vectors.look_up(looked_up)
     unseen_V = np.zeros(size, bool)
     unseen_V[pieces] = has_vector & vectors.mostly_unseen(looked_up)
     counts = {reason: reasons.count(reason) for reason in sorted(set(reasons) - {""})}
@@ -80,10 +80,10 @@ def vocabulary_vectors(
         regularised_V &= ~unseen_V
         counts["mostly unseen"] = int(unseen_V.sum())
     if not regularised_V.any():
-        seen = " that is mostly of n-grams in its words" if unseen == "drop" else ""
+        condition = " that is mostly of n-grams in its words" if unseen == "drop" else ""
         raise ValueError(
             f"none of the {len(pieces):,} pieces of the model's vocabulary that are words or parts of one has a "
-            f"vector{seen}. Give vectors of the same language, or train them on more text"
+            f"vector{condition}. Give vectors of the same language, or train them on more text"
         )
     vectors_VF = np.zeros((size, vectors.dim), np.float32)
     vectors_VF[pieces] = vectors_found

@@ -212,7 +212,7 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
             raise ValueError(f"{file.path} has {name} {has:,}, the settings {set_to:,}. Set {name}={has}")
     if not header.longest and settings.longest:
         raise ValueError(f"{file.path} has no n-grams, the settings have. Set longest=0")
-    rest = _nothing(settings)
+    base = _nothing(settings)
     return InitialVectors(
         file.words,
         file.index,
@@ -222,7 +222,7 @@ def _from_bin(file: Bin, settings: Skipgram) -> InitialVectors:
         file.word_rows,
         file.bucket_rows,
         file.output_rows,
-        rest.new_rows,
+        base.new_rows,
         True,
     )
 
@@ -231,7 +231,7 @@ def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
     if file.dim != settings.dim:
         difference = f"{file.path} has dim {file.dim:,}, the settings {settings.dim:,}"
         raise ValueError(f"{difference}. Set skipgram.dim={file.dim}")
-    rest = _nothing(settings)
+    base = _nothing(settings)
 
     def words(numbers: np.ndarray) -> np.ndarray:
         names = [file.words[number] for number in numbers.tolist()]
@@ -239,7 +239,7 @@ def _from_vec(file: Vec, settings: Skipgram) -> InitialVectors:
         return np.asarray(file.word_rows(numbers) * (np.diff(begins) + 1).astype(np.float32)[:, None])
 
     unseen = np.zeros(len(file.words), np.int64)
-    return replace(rest, words=file.words, index=file.index, counts=unseen, word_rows=words)
+    return replace(base, words=file.words, index=file.index, counts=unseen, word_rows=words)
 
 
 def room(rows: int, dim: int) -> np.ndarray:
@@ -265,11 +265,21 @@ def train_rows(
     Raises ValueError if the rows do not stay finite.
     """
     numbers = text.numbers
-    kept = retention(text.counts, text.read, settings.sample) * WHOLE
+    probabilities = retention(text.counts, text.read, settings.sample) * WHOLE
     limits, others = alias_table(negative_distribution(text.counts))
     cuts = _cuts(numbers)
     total = settings.epochs * len(numbers)
-    arrays = (end, parts.begins, parts.rows, parts.echoes, inputs, outputs, kept.astype(np.uint64), limits, others)
+    arrays = (
+        end,
+        parts.begins,
+        parts.rows,
+        parts.echoes,
+        inputs,
+        outputs,
+        probabilities.astype(np.uint64),
+        limits,
+        others,
+    )
     slope = rate / total
 
     def work(chunk: int) -> tuple[int, int, float]:
@@ -282,18 +292,18 @@ def train_rows(
         return int(epoch * len(numbers) + last), pairs, loss
 
     threads = settings.threads or processors()
-    for done, pairs, loss in map_threads(work, range(settings.epochs * (len(cuts) - 1)), threads):
+    for count, pairs, loss in map_threads(work, range(settings.epochs * (len(cuts) - 1)), threads):
         if not math.isfinite(loss):
-            raise _diverged(rate, done, total)
+            raise _diverged(rate, count, total)
         values = {"loss": loss / pairs} if pairs else {}
-        watch(Progress("vectors", done, total, "words", values))
+        watch(Progress("vectors", count, total, "words", values))
     if not all(np.isfinite([rows.min(), rows.max()]).all() for rows in (inputs, outputs)):
         raise _diverged(rate, total, total)
 
 
-def _diverged(rate: float, done: int, total: int) -> ValueError:
+def _diverged(rate: float, count: int, total: int) -> ValueError:
     return ValueError(
-        f"the vectors are not finite after {done:,} of {total:,} words: the rate of {rate:g} is too high. "
+        f"the vectors are not finite after {count:,} of {total:,} words: the rate of {rate:g} is too high. "
         f"Lower skipgram.rate, to {rate / 10:g} say"
     )
 

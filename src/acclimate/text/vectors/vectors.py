@@ -1,6 +1,6 @@
 """Word vectors with n-grams (fastText): open them, train them, or continue to train them on other text.
 
-    vectors, found = open_vectors(Path("wiki.en.bin")).of(["naloxone", "hypotension"])
+    vectors, found = open_vectors(Path("wiki.en.bin")).look_up(["naloxone", "hypotension"])
     train_vectors(lambda: texts, Path("domain.bin"), Skipgram(lower=True), start=Path("wiki.en.bin"))
 
 Bojanowski, Grave, Joulin and Mikolov (2017), Enriching word vectors with subword information. A word's vector is the
@@ -78,7 +78,7 @@ class Vectors:
             header = file.header
             self.shortest, self.longest, self.buckets = header.shortest, header.longest, header.buckets
 
-    def of(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def look_up(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return (n, dim) float32, the mean of each word's rows, and (n,) bool, False if it has none (zeros)."""
         vectors, has_vector = np.zeros((len(words), self.dim), np.float32), np.zeros(len(words), bool)
         begins, buckets = ngrams(list(words), self.shortest, self.longest, self.buckets)
@@ -102,14 +102,14 @@ class Vectors:
             return unseen
         begins, hashes = ngrams(list(words), self.shortest, self.longest, HASHES)
         distinct = np.unique(hashes)
-        seen = np.zeros(len(distinct), bool)
+        flags = np.zeros(len(distinct), bool)
         # a .bin that began from a .vec holds words of it that its text lacks, with a count of 0: no text trained them
         trained = [word for word, count in zip(self.words, self._file.counts.tolist(), strict=True) if count]
         for first in range(0, len(trained) if len(distinct) else 0, WORDS_AT_ONCE):
             _, word_hashes = ngrams(trained[first : first + WORDS_AT_ONCE], self.shortest, self.longest, HASHES)
             places = np.searchsorted(distinct, word_hashes).clip(max=len(distinct) - 1)
-            seen[places[distinct[places] == word_hashes]] = True
-        is_unseen = ~seen[np.searchsorted(distinct, hashes)]
+            flags[places[distinct[places] == word_hashes]] = True
+        is_unseen = ~flags[np.searchsorted(distinct, hashes)]
         for place, word in enumerate(words):
             if word not in self._file.index:
                 of_word = is_unseen[begins[place] : begins[place + 1]]
