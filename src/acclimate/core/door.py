@@ -1,0 +1,41 @@
+"""How messages write an option: `--max-tokens 64` on the command line, `max_tokens=64` in Python.
+
+The command line and the Python functions are two doors to the same code. A message asks `option` at the time at which
+it is worded, so each is worded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_calls = [0]  # Python functions that run; plain, because the threads of a call word messages too
+
+
+@contextmanager
+def python_call() -> Iterator[None]:
+    """Within the block messages write options as keywords."""
+    _calls[0] += 1
+    try:
+        yield
+    finally:
+        _calls[0] -= 1
+
+
+def in_python() -> bool:
+    """Return True within a `python_call`."""
+    return _calls[0] > 0
+
+
+def option(name: str, value: str = "") -> str:
+    """Return an option as the user writes it.
+
+    name   of the keyword, such as "max_tokens"
+    value  as the command line has it: a word such as "sequence" or a placeholder such as "COLUMN", which is quoted for
+           Python unless it is a number; "": the name alone
+    """
+    if not in_python():
+        return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
+    if not value:
+        return name
+    return f"{name}={value}" if value.lstrip("-").replace(".", "", 1).isdigit() else f'{name}="{value}"'
