@@ -10,7 +10,7 @@
 #   make docs                      the documentation as a site, in build/docs
 #   make lowest                    some tests with the lowest versions that pyproject.toml declares, in .venv-lowest
 #   make dist                      wheel and source archive in dist/, checked; the README's commands with the wheel alone
-#   make settings                  write docs/settings.md and cli/settings.json of the recipes again
+#   make settings                  write docs/settings.md and api/settings.json of the recipes again
 #   make clean                     remove .venv and caches; runs/ stays
 PYTHON ?= python3
 ARGS ?=

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from acclimate.api.checks import check_settings
 from acclimate.cli import app
-from acclimate.cli.verb import check_settings
 
 ROOT = Path(__file__).parents[1]
 spec = importlib.util.spec_from_file_location("claims", ROOT / "docs" / "claims.py")

@@ -19,8 +19,8 @@ WINGS = (  # of each floor
     ("data",),
     ("races",),
     ("studies", "analyses", "shipping"),
-    ("cli",),
     ("api",),
+    ("cli",),
     ("__main__", "on_ray"),
 )
 FLOORS = {"__version__": -1} | {wing: floor for floor, wings in enumerate(WINGS) for wing in wings}

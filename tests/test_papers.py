@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 import typer
 
+from acclimate.api.checks import check_settings
+from acclimate.api.settings import schema
 from acclimate.cli import app
-from acclimate.cli.settings import schema
-from acclimate.cli.verb import check_settings
 from acclimate.core.settings import recipe_names
 from acclimate.studies import STUDIES
 

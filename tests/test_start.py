@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import toys
 from acclimate import cli
-from acclimate.cli.settings import EVALUATION, schema
+from acclimate.api.settings import schema
+from acclimate.cli.settings import EVALUATION
 from acclimate.studies import STUDIES
 from acclimate.tasks.labelled import read_files
 from acclimate.tasks.prepared import prepare

@@ -30,7 +30,8 @@ _HOMES = {
     "Contestant": "methods",
     "Method": "methods",
     "Study": "api.study",
-    **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "predict", "ship", "report"), "api.verbs"),
+    **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "report"), "api.verbs"),
+    **dict.fromkeys(("predict", "ship"), "api.use"),
     "push": "shipping.hub",
     "retrieve": "data.retrieve",
 }

@@ -8,7 +8,7 @@ import inspect
 import json
 import random
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -17,10 +17,12 @@ import pytest
 
 import acclimate
 import toys
-from acclimate.api.verbs import _name_keywords
+from acclimate.api.call import call_text
+from acclimate.api.task_options import TaskOptions
 from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
+from acclimate.jobs.where import Where
 from acclimate.races.recipe import RaceRecipe
 from acclimate.shipping import hub
 from studies import recorded
@@ -188,7 +190,7 @@ SAME = {  # verb -> what comes first, without a name
     "race": {"task"}, "evaluate": {"model", "task"}, "doctor": {"task"}, "adapt": {"method"},
     "predict": {"model", "file", "out"}, "ship": {"to"}, "push": {"shipped", "repository"},
 }  # fmt: skip
-PYTHON_ONLY = {"progress", "watch", "contestants", "settings"}
+PYTHON_ONLY = {"progress", "watch", "contestants", "settings", "options"}
 # settings are keywords, and so is contestants=["all"]; what is printed is returned
 ELSEWHERE = {"assignments", "recipe", "json", "every"}
 
@@ -199,7 +201,10 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
     typed = inspect.signature(getattr(home, verb)).parameters
     python = inspect.signature(getattr(acclimate, verb)).parameters
     options = {name: each.default for name, each in typed.items() if name not in SAME[verb] | ELSEWHERE}
-    keywords = {name: each.default for name, each in python.items() if name not in SAME[verb] | ELSEWHERE}
+    further = {"race": (TaskOptions, Where), "evaluate": (TaskOptions, Where), "doctor": (TaskOptions,)}.get(verb, ())
+    keywords = {name: each.default for name, each in python.items()}
+    keywords |= {field.name: field.default for kind in further for field in fields(kind)}
+    keywords = {name: default for name, default in keywords.items() if name not in SAME[verb] | ELSEWHERE}
     assert set(options) - set(keywords) == set()
     assert set(keywords) - set(options) <= PYTHON_ONLY
     for name, default in options.items():
@@ -222,19 +227,16 @@ def test_an_error_names_keywords(stated, said, toy_inputs, base, tmp_path):
         acclimate.race(toy_inputs / "train.jsonl", model=base, out=tmp_path / "run", **stated)
 
 
-def test_paths_values_and_whole_commands_stay_as_they_are():
-    for stays in (
-        "data/a--dev.csv: no such file",
-        "the label '--text' occurs once",
-        "Make it with `acclimate data prepare a.csv --dev b.csv --kind tokens`",
-        "Make one: acclimate data retrieve train.csv --corpus TEXTS --text body",
-    ):
-        assert _name_keywords(stays, {"dev", "text", "kind", "corpus"}) == stays
-    said = _name_keywords(
-        "Run acclimate data prepare --dev b. Or state --kind tokens, --max-tokens 64 (--dev).",
-        {"kind", "max_tokens", "dev"},
+def test_a_call_is_written_with_what_is_short():
+    rows = [{"text": "a long text of this row", "label": "topic"}] * 9
+    assert call_text("race", [rows], {"text": "body", "seeds": 3, "corpus": object(), "contestants": ["TAPT"]}) == (
+        "acclimate.race(..., text='body', seeds=3, corpus=..., contestants=['TAPT'])"
     )
-    assert said == 'Run acclimate data prepare --dev b. Or state kind="tokens", max_tokens 64 (dev).'
+    assert call_text("race", ["a.csv"], {"watch": print, "progress": False}) == "acclimate.race('a.csv')"
+
+
+def test_race_has_few_keywords_of_its_own():
+    assert len(inspect.signature(acclimate.race).parameters) <= 16
 
 
 @pytest.mark.parametrize(

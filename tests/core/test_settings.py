@@ -11,7 +11,8 @@ from typing import Literal
 
 import pytest
 
-from acclimate.cli.settings import EVALUATION, schema, stand_in_of
+from acclimate.api.settings import schema, stand_in_of
+from acclimate.cli.settings import EVALUATION
 from acclimate.core import settings
 from acclimate.races.recipe import RaceRecipe, for_model
 

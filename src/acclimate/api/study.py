@@ -40,6 +40,9 @@ class Study:
     report: RaceReport | None = field(default=None, compare=False)
     followed: str = ""
 
+    def __fspath__(self) -> str:
+        return str(self.path)
+
     def __str__(self) -> str:
         return "\n".join([self.text, *self._places()])
 
@@ -124,19 +127,19 @@ class Study:
 
         contestant="DAPT" takes that contestant's model: the best encoder or the baseline.
         """
-        from acclimate.api.verbs import predict
+        from acclimate.api.use import predict
 
         return predict(self.path, rows, **options)
 
     def ship(self, to: str | Path, **options: Any) -> Shipped:
         """Write the model to use, checked and with a model card, to a directory; options as of `acclimate.ship`."""
-        from acclimate.api.verbs import ship
+        from acclimate.api.use import ship
 
         return ship(self.path, to, **options)
 
     def push_to_hub(self, repository: str, *, to: str | Path | None = None, private: bool = True) -> Upload:
         """Ship the model to use to the directory `to`, by default `path / "shipped"`, and upload it as `owner/name`."""
-        from acclimate.api.verbs import ship
+        from acclimate.api.use import ship
         from acclimate.shipping.hub import push
 
         shipped = ship(self.path, self.path / "shipped" if to is None else to)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from acclimate.api.settings import stand_in_of
 from acclimate.cli import race, recipes, settings, use
 from acclimate.cli.analyse import analyse
 from acclimate.cli.data import data
@@ -39,7 +40,7 @@ def _settings_called(takes: str, option: str) -> str:
     """Return the setting of a verb that was typed as an option, "" if it has none of this name."""
     from acclimate.core.settings import settings_called
 
-    names = settings_called(type(settings.stand_in_of(takes)), option.lstrip("-").replace("-", "_"))
+    names = settings_called(type(stand_in_of(takes)), option.lstrip("-").replace("-", "_"))
     return names[0] if names else ""
 
 

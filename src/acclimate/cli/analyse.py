@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from acclimate.api.checks import check_texts
 from acclimate.cli import options
-from acclimate.cli.checks import check_texts
 from acclimate.cli.verb import Session, verb
 
 analyse = typer.Typer(help="Look into models: attention heads, word embeddings, head importance.", no_args_is_help=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from acclimate.api.checks import LISTED, apart, check_files, check_raw_text, check_settings
 from acclimate.cli import options
-from acclimate.cli.checks import check_raw_text
-from acclimate.cli.verb import LISTED, Session, apart, check_files, check_settings, verb
+from acclimate.cli.verb import Session, verb
 
 if TYPE_CHECKING:
     from acclimate.core.types import Watch

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from acclimate.cli import options
-from acclimate.cli.checks import (
+from acclimate.api.checks import (
     check_adaptations,
     check_directory,
     check_ended,
+    check_files,
+    check_models,
     check_race,
     check_start,
 )
+from acclimate.api.race import RaceOrder, order_race, plan_race, run_race
+from acclimate.cli import options
 from acclimate.cli.options import JOBS, TRACKING
-from acclimate.cli.verb import Session, check_files, check_models, command, verb
+from acclimate.cli.verb import Session, command, verb
 from acclimate.core.settings import SEEDS
 from acclimate.studies import FAILED, documents_of
 
@@ -60,7 +63,7 @@ def doctor(
     if data is not None:
         _count_splits(session, str(task), data)
         return
-    from acclimate.cli.settings import stand_in_of
+    from acclimate.api.settings import stand_in_of
     from acclimate.data.inputs import examined
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
@@ -179,11 +182,11 @@ def race(
     """Compare ways of adapting a model on a task: table, verdict, report and the model to use."""
     from dataclasses import replace
 
-    from acclimate.data.checkpoints import parse_checkpoints, resolve_checkpoints
+    from acclimate.data.checkpoints import parse_checkpoints
+    from acclimate.data.sources import Inputs
     from acclimate.models.loading import start_of
     from acclimate.races import race
-    from acclimate.races.budget import budget_or_usual
-    from acclimate.races.recipe import ALL, heeded, refuse_unused, stated_methods
+    from acclimate.races.recipe import ALL, heeded, stated_methods
 
     start = start_of(model)
     usual = race.recipe_for(start, stated_methods(session.parameters.get("assignments") or ()))
@@ -192,84 +195,54 @@ def race(
     if every:
         usual = replace(usual, contestants=(ALL,))
     recipe = session.note(heeded(session.recipe, usual))
-    limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)
-    refuse_unused(
+    models = () if start is None else (start,)
+    inputs = Inputs(
+        out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, rows=rows, labels_per_class=labels_per_class
+    )
+    order = order_race(
         recipe,
         usual,
-        curves="" if learning_curve else "--learning-curve",
-        pretrains="" if start is None else "--model scratch",
+        inputs,
+        command=command(),
+        budget=budget,
+        probe_only=probe_only,
+        learning_curve=learning_curve,
+        checkpoints=parse_checkpoints(checkpoints or ()),
     )
-    encoders = resolve_checkpoints(parse_checkpoints(checkpoints or ()), start, reserved_names=recipe.reserved_names)
     session.model_or_embedded(model)
-    models = () if start is None else (start,)
-    inputs: dict[str, Any] = {
-        "raw": raw,
-        "data": data,
-        "leaks": leaks,
-        "rows": rows,
-        "labels_per_class": labels_per_class,
-    }
-    inputs |= {"probe_only": probe_only, "curves": learning_curve, "notes": notes, "checkpoints": encoders}
-    _race(session, recipe, limit, task=labelled, models=models, **inputs)
+    _run(session, order)
 
 
-def _race(
-    session: Session,
-    recipe: Any,
-    budget: str | None,
-    probe_only: bool = False,
-    curves: bool = False,
-    notes: Sequence[str] = (),
-    **inputs: Any,
-) -> None:
-    """Run a race and print its table, or say what it would still do and cost.
-
-    curves: True if learning curves follow; notes: on a budget that the user did not state; inputs: fields of `Inputs`
-    """
-    from acclimate.cli.screen import watching
-    from acclimate.data.sources import Inputs
-    from acclimate.jobs.job import check_format
-    from acclimate.races import race
+def _run(session: Session, order: RaceOrder) -> None:
+    """Run a race and print its table, or say what it would still do and cost."""
+    from acclimate.api.screen import watching
     from acclimate.races.outcome import INTERRUPTED
     from acclimate.races.report import text_of
 
-    out = session.parameters["out"]
-    for note in notes:
+    out, json = order.inputs.out, session.parameters.get("json")
+    for note in order.notes:
         session.say(f"Budget: {note}.")
     if session.parameters["dry_run"]:
-        plan = race.dry_run_for
-        if curves:
-            from acclimate.studies.learning_curve import dry_run_for as plan
         with watching(session.console) as watch:
-            dry_run = plan(Inputs(out, **inputs, watch=watch), recipe, budget=budget, probe_only=probe_only)
-        if session.parameters.get("json"):
+            dry_run = plan_race(order.watched_by(watch))
+        if json:
             session.give(dry_run.as_document())
         else:
             session.say(dry_run.as_text())
         return
-    check_format(out)
-    with race.hold_first(out), session.watched() as watch:
-        materials = race.materials_for(Inputs(out, **inputs, watch=watch), recipe, budget=budget)
-        session.tell_findings(materials.examination)
-        if curves:
-            from acclimate.studies import learning_curve
-
-            learning_curve.check(recipe, materials, probe_only=probe_only)
-        race_options: dict[str, Any] = {"budget": budget, "probe_only": probe_only, "command": command()}
-        report = race.run_and_write(recipe, materials, out, **race_options, watch=watch)
-        of_race: dict[str, Any] = {"budget": budget, "probe_only": probe_only}
-        followed = learning_curve.follow(recipe, materials, out, **of_race, watch=watch) if curves else None
-    session.say(text_of(report))
+    with session.watched() as watch:
+        end = run_race(order.watched_by(watch), examine=session.tell_findings)
+    session.say(text_of(end.report))
     _tell_use(session, out)
-    if followed is not None:
-        session.say(followed.text)
-    if session.parameters.get("json"):
+    if end.curves is not None:
+        session.say(end.curves.text)
+    if json:
         session.give({"directory": str(out), "studies": documents_of(out)})
-    if report.facts.stopped == INTERRUPTED:
-        session.say("The race was interrupted. The same command goes on.")
+    if end.report.facts.stopped == INTERRUPTED:
+        session.say("The race was interrupted. The same command continues it.")
         session.status = INTERRUPTED_STATUS
         return
-    session.status = FAILED if report.failed or (followed and followed.failed) else 0
+    session.status = FAILED if end.failed else 0
 
 
 def _without_model(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -309,11 +282,13 @@ def evaluate(
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
+    from acclimate.data.sources import Inputs
     from acclimate.races.recipe import for_model, heeded
 
     recipe = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
-    inputs: dict[str, Any] = {"data": data, "rows": rows, "labels_per_class": labels_per_class}
-    _race(session, recipe, None, task=labelled, models=(session.model_or_embedded(model),), **inputs)
+    models = (session.model_or_embedded(model),)
+    inputs = Inputs(out, task=labelled, models=models, data=data, rows=rows, labels_per_class=labels_per_class)
+    _run(session, order_race(recipe, recipe, inputs, command=command(), budget="none"))
 
 
 def _check_version(parameters: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import sys
@@ -16,47 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acclimate.api.settings import FILE, class_of, schema
 from acclimate.cli.options import begins_with
 from acclimate.cli.verb import Session, verb
-from acclimate.core.schema import described, field_at, group_of, json_schema, stand_in, type_text
-from acclimate.core.settings import did_you_mean, flat
+from acclimate.core.schema import described, field_at, group_of, json_schema, type_text
+from acclimate.core.settings import flat
 
 if TYPE_CHECKING:
     from acclimate.methods import Method
 
-FILE = Path(__file__).with_name("settings.json")
 EVALUATION = "Evaluation"  # stands in the file for the settings of `evaluate`, which are some of a race's
 BEGIN = "<!-- The rest of this page is generated: make settings -->"
-
-
-@functools.cache
-def schema() -> dict[str, Any]:
-    """`names`: name -> its class, its defaults with an option, the settings that a method cannot do without, and the
-    settings with which it does without a corpus; `classes`: as core/schema.py has them.
-    """
-    content: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return content
-
-
-def class_of(name: str) -> str:
-    """Return the class of the recipe with this name: that of a method (`mlm`), a verb (`race`, `data corpus`) or a
-    study (`study tlm`). Raises ValueError if there is none.
-    """
-    names = schema()["names"]
-    if name not in names:
-        near = did_you_mean(name, names, "")
-        raise ValueError(f"no settings are called '{name}'{near}")
-    return str(names[name]["class"])
-
-
-def stand_in_of(name: str) -> Any:
-    """Return the recipe of this name with its defaults, but none of its code: settings can be checked against it."""
-    return _stand_in(class_of(name))
-
-
-@functools.cache
-def _stand_in(name: str) -> Any:
-    return stand_in(schema()["classes"], name)()
 
 
 @verb()

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from acclimate.api.checks import check_directory, check_locked, check_study
 from acclimate.cli import options
-from acclimate.cli.checks import check_directory, check_locked, check_study
 from acclimate.cli.options import JOBS, TRACKING
 from acclimate.cli.verb import Session, verb
 from acclimate.studies import STUDIES, Study

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from acclimate.api.checks import check_ended
 from acclimate.cli import options
-from acclimate.cli.checks import check_ended
 from acclimate.cli.verb import Session, verb
 
 LEFT_OUT = 5  # rows that are named

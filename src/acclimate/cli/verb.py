@@ -12,13 +12,12 @@ import json
 import logging
 import math
 import os
-import re
 import shlex
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import wraps
 from pathlib import Path
 from types import FrameType
@@ -26,6 +25,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
 
+from acclimate.api.checks import (
+    EMBEDDED_TASKS,
+    LISTED,
+    apart,
+    assignments_in,
+    check_models,
+    check_ready,
+    check_settings,
+    check_tracker,
+    labelled_files_of,
+)
+from acclimate.api.race import run_jobs
 from acclimate.cli import options
 from acclimate.cli.options import ASSIGNMENTS, HUB, JOBS, LABELLED, RAW, RECIPE, Group
 from acclimate.models.loading import SCRATCH
@@ -34,11 +45,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from acclimate.core.types import Progress, Watch
-    from acclimate.tasks.labelled import LabelledFiles
 
 Recipe = TypeVar("Recipe")
-EMBEDDED_TASKS = ("docstrings", "sections")  # that need no files
-LISTED = "words"  # a parameter of this name takes models or files, and settings among them
 
 
 class Session:
@@ -101,7 +109,7 @@ class Session:
 
         path = self.parameters.get("recipe")
         file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-        return self.note(settings.override(file_recipe, [*_assignments(self.parameters), *more]))
+        return self.note(settings.override(file_recipe, [*assignments_in(self.parameters), *more]))
 
     def note(self, recipe: Recipe) -> Recipe:
         """Remember the recipe for the lock file, and return it."""
@@ -111,7 +119,7 @@ class Session:
     @contextmanager
     def watched(self) -> Iterator[Watch]:
         """Within the block, progress is shown on the screen and sent to the trackers of --track."""
-        from acclimate.cli.screen import watching
+        from acclimate.api.screen import watching
         from acclimate.core import ranks
         from acclimate.jobs.where import current_workers
         from acclimate.training.trackers import TRACKERS
@@ -206,7 +214,7 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     _, *names = inspect.signature(function).parameters
     arguments = {name: parameters[name] for name in names if name in parameters}
     if "labelled" in names:
-        arguments["labelled"] = _labelled(parameters)
+        arguments["labelled"] = labelled_files_of(parameters)
     if "raw" in names:
         from acclimate.data.inputs import Raw
 
@@ -228,7 +236,11 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     )
     if task and hub_options and parameters.get("data") is None and task not in EMBEDDED_TASKS:
         files = labelled_files(
-            task, _labelled(parameters), dev=parameters["dev"], test=parameters["test"], choice=HubChoice(**hub_options)
+            task,
+            labelled_files_of(parameters),
+            dev=parameters["dev"],
+            test=parameters["test"],
+            choice=HubChoice(**hub_options),
         )
         result |= {"task": str(files.train), "dev": files.dev, "test": files.test, "kind": files.kind}
     for name in ("corpus", "general"):
@@ -237,31 +249,10 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def check_ready(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError for parts of a dataset that are stated beside an embedded task or one of a benchmark, whose
-    files and splits are settled.
-    """
-    task = parameters.get("task")
-    if parameters.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
-        return
-    unread = [name for name in HUB if parameters.get(name)]
-    unread += [name for name in ("dev", "test") if not isinstance(parameters.get(name), str | Path | None)]
-    if unread:
-        raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
-
-
-def _labelled(parameters: Mapping[str, Any]) -> LabelledFiles:
-    from acclimate.tasks.labelled import LabelledFiles
-
-    files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
-    return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
-
-
 @contextmanager
 def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> Iterator[Session]:
     """Yield the session of one command, and release at its end what it holds."""
     from acclimate.core import files, ranks
-    from acclimate.jobs.refused import emptied_if_refused
 
     dry_run = parameters.get("dry_run", False)
     held = parameters["out"] if _holds(function) and not dry_run else None
@@ -281,9 +272,12 @@ def _session(function: Callable[..., None], parameters: Mapping[str, Any]) -> It
             if ranks.is_first():
                 stack.enter_context(files.hold(held))
         if JOBS.keys() <= parameters.keys():
-            if held is not None:
-                stack.enter_context(emptied_if_refused(held))
-            stack.enter_context(_jobs_run(session, dry_run=dry_run))
+            from acclimate.jobs.where import Where
+
+            where = Where(**{name: parameters[name] for name in JOBS})
+            stack.enter_context(
+                run_jobs(parameters["out"], where, command=command(), recipe=lambda: session.stated, dry_run=dry_run)
+            )
         try:
             yield session
         except RuntimeError as error:
@@ -305,25 +299,6 @@ def _pretrains(function: Callable[..., None]) -> bool:
 
 def _types(function: Callable[..., None]) -> dict[str, Any]:
     return get_type_hints(function, localns={"LabelledFiles": Any, "Raw": Any}, include_extras=True)
-
-
-@contextmanager
-def _jobs_run(session: Session, *, dry_run: bool) -> Iterator[None]:
-    """Within the block, jobs run where the command line says; at its end the study gets its lock file."""
-    from acclimate.jobs.lock import allow_redone, check_results, write_lock
-    from acclimate.jobs.where import Where, working
-
-    where = Where(**{name: session.parameters[name] for name in JOBS})
-    where.check()
-    check_results(session.parameters["out"])
-    if dry_run:
-        with nullcontext() if where.cluster else working(where):  # no process starts before a job does
-            yield
-        return
-    allow_redone(session.parameters["out"])
-    with working(where):
-        yield
-    write_lock(session.parameters["out"], command(), session.stated)
 
 
 @contextmanager
@@ -398,91 +373,3 @@ def _plain(value: Any) -> Any:
 def command() -> str:
     """Return the command line."""
     return "acclimate " + shlex.join(sys.argv[1:])
-
-
-def apart(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the names among what was typed, and the settings: each `key=value`, unless a folder has that name.
-
-    Raises ValueError for an option that the verb does not have.
-    """
-    if unknown := next((argument for argument in arguments if argument.startswith("-")), ""):
-        name = unknown.partition("=")[0].lstrip("-").replace("-", "_")
-        raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
-    settings = [argument for argument in arguments if "=" in argument and not Path(argument).is_dir()]
-    return [argument for argument in arguments if argument not in settings], settings
-
-
-def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
-    """Return the settings of --recipe, of the command line and `more`, as a stand-in: no recipe is imported.
-
-    None if a contestant is a user's method. Raises ValueError for a key, a type, a choice or a number that the recipe
-    of this name does not have.
-    """
-    from acclimate.cli.settings import stand_in_of
-    from acclimate.core import settings
-
-    of_users = [
-        named
-        for key, _, value in (assignment.partition("=") for assignment in _assignments(parameters))
-        for named in re.findall(r"[^\[\]\"',]+::\w*", value)
-        if key == "contestants"
-    ]
-    if of_users:  # methods in a user's files: their settings are known once the files are imported
-        for named in of_users:
-            settings.code_at(named)
-        return None
-    base = stand_in_of(name)
-    for assignment in _assignments(parameters):
-        key, _, value = assignment.partition("=")
-        if not hasattr(base, key) and key in parameters:
-            option = key.replace("_", "-")
-            raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
-    path = parameters.get("recipe")
-    file_recipe = settings.from_toml(type(base), path, base=base) if path else base
-    return settings.override(file_recipe, [*_assignments(parameters), *more])
-
-
-def check_files(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
-    from acclimate.tasks.labelled import check_labelled_files
-    from acclimate.text.documents import check_documents
-
-    name, data = str(parameters["task"]), parameters.get("data")
-    if data is not None:
-        from acclimate.data.published import check_published
-
-        check_published(name, data)
-    elif name not in EMBEDDED_TASKS:
-        if not Path(name).exists():
-            from acclimate.data.published import unplaced
-
-            if way_out := unplaced(name):
-                raise ValueError(way_out)
-        check_labelled_files(_labelled(parameters))
-    for path in (parameters.get("corpus"), parameters.get("general")):
-        if path is not None:
-            check_documents(path)
-
-
-def check_models(names: Sequence[str | None]) -> None:
-    """Raises ValueError for a model that is neither a directory nor of the form of a hub id."""
-    from acclimate.models.loading import locate
-
-    for model in names:
-        if model:
-            locate(model)
-
-
-def check_tracker(names: Sequence[str] | None) -> None:
-    """Raises ValueError for an unknown tracker."""
-    if names:
-        from acclimate.training.trackers import TRACKERS
-
-        for name in names:
-            if name not in TRACKERS:
-                raise ValueError(f"no tracker is called '{name}'. Known: {', '.join(TRACKERS)}")
-
-
-def _assignments(parameters: Mapping[str, Any]) -> list[str]:
-    """Return the settings that were typed."""
-    return apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])

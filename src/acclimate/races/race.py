@@ -151,11 +151,6 @@ def _alone(watch: Watch) -> Watch:
     return lambda progress: watch(replace(progress, stage=progress.stage.replace(UNTOUCHED, ALONE)))
 
 
-def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
-    """Return the text of `dry_run_for`."""
-    return dry_run_for(inputs, recipe, budget=budget, probe_only=probe_only).as_text()
-
-
 def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race would still do in `inputs.out`, its cost, and what a budget leaves out. Writes nothing."""
     limit = parse_budget(budget) if budget else None

@@ -161,11 +161,6 @@ def follow(
     return StudyEnd(f"{text}\nLearning curves: {out / NAME}.html", failed)
 
 
-def dry_run_text(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> str:
-    """Return the text of `dry_run_for`."""
-    return dry_run_for(inputs, recipe, budget=budget, probe_only=probe_only).as_text()
-
-
 def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, probe_only: bool = False) -> DryRun:
     """Return what a race with learning curves would still do in `inputs.out`, and its cost. Writes nothing there."""
     limit, out = parse_budget(budget) if budget else None, inputs.out

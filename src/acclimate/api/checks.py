@@ -4,16 +4,27 @@ verb has what it needs. Each takes what was typed, by the names of the verb's pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from acclimate.cli.settings import schema
-from acclimate.cli.verb import EMBEDDED_TASKS, LISTED, apart, check_files, check_models, check_settings
+from acclimate.api.settings import schema, stand_in_of
 from acclimate.core.settings import check_no_more
 from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
+if TYPE_CHECKING:
+    from acclimate.tasks.labelled import LabelledFiles
+
+# options of labelled files: fields of tasks.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
+LABELLED = (
+    *("dev", "test", "text", "pair", "label", "group", "id", "kind", "separator", "fold_labels", "repair", "metric"),
+    *("max_tokens", "split_seed"),
+)
+HUB = ("config", "split", "revision")
+EMBEDDED_TASKS = ("docstrings", "sections")  # that need no files
+LISTED = "words"  # a parameter of this name takes models or files, and settings among them
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 FILES = ("word_list", "vectors")  # settings of a method that name a file
 MODELS = ("model", "tokenizer")  # settings of a method that name a model
@@ -208,3 +219,110 @@ def _check_dataset(named: Any, data: Path | None) -> None:
             check_labelled_files(files)
         except ColumnError as error:
             raise (with_way_out(error, named) if isinstance(named, str) else error) from None
+
+
+def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
+    """Return the settings of --recipe, of the command line and `more`, as a stand-in: no recipe is imported.
+
+    None if a contestant is a user's method. Raises ValueError for a key, a type, a choice or a number that the recipe
+    of this name does not have.
+    """
+    from acclimate.core import settings
+
+    of_users = [
+        named
+        for key, _, value in (assignment.partition("=") for assignment in assignments_in(parameters))
+        for named in re.findall(r"[^\[\]\"',]+::\w*", value)
+        if key == "contestants"
+    ]
+    if of_users:  # methods in a user's files: their settings are known once the files are imported
+        for named in of_users:
+            settings.code_at(named)
+        return None
+    base = stand_in_of(name)
+    for assignment in assignments_in(parameters):
+        key, _, value = assignment.partition("=")
+        if not hasattr(base, key) and key in parameters:
+            option = key.replace("_", "-")
+            raise ValueError(f"command line: '{key}' is no setting here but an option: --{option} {value}")
+    path = parameters.get("recipe")
+    file_recipe = settings.from_toml(type(base), path, base=base) if path else base
+    return settings.override(file_recipe, [*assignments_in(parameters), *more])
+
+
+def check_ready(parameters: Mapping[str, Any]) -> None:
+    """Raises ValueError for parts of a dataset that are stated beside an embedded task or one of a benchmark, whose
+    files and splits are settled.
+    """
+    task = parameters.get("task")
+    if parameters.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
+        return
+    unread = [name for name in HUB if parameters.get(name)]
+    unread += [name for name in ("dev", "test") if not isinstance(parameters.get(name), str | Path | None)]
+    if unread:
+        raise ValueError(f"{unread[0]}: {task} has files and splits already. Leave {unread[0]} out")
+
+
+def labelled_files_of(parameters: Mapping[str, Any]) -> LabelledFiles:
+    from acclimate.tasks.labelled import LabelledFiles
+
+    files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
+    return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
+
+
+def apart(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names among what was typed, and the settings: each `key=value`, unless a folder has that name.
+
+    Raises ValueError for an option that the verb does not have.
+    """
+    if unknown := next((argument for argument in arguments if argument.startswith("-")), ""):
+        name = unknown.partition("=")[0].lstrip("-").replace("-", "_")
+        raise ValueError(f"{unknown}: there is no such option. Settings are written without dashes, as {name}=VALUE")
+    settings = [argument for argument in arguments if "=" in argument and not Path(argument).is_dir()]
+    return [argument for argument in arguments if argument not in settings], settings
+
+
+def check_files(parameters: Mapping[str, Any]) -> None:
+    """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
+    from acclimate.tasks.labelled import check_labelled_files
+    from acclimate.text.documents import check_documents
+
+    name, data = str(parameters["task"]), parameters.get("data")
+    if data is not None:
+        from acclimate.data.published import check_published
+
+        check_published(name, data)
+    elif name not in EMBEDDED_TASKS:
+        if not Path(name).exists():
+            from acclimate.data.published import unplaced
+
+            if way_out := unplaced(name):
+                raise ValueError(way_out)
+        check_labelled_files(labelled_files_of(parameters))
+    for path in (parameters.get("corpus"), parameters.get("general")):
+        if path is not None:
+            check_documents(path)
+
+
+def check_models(names: Sequence[str | None]) -> None:
+    """Raises ValueError for a model that is neither a directory nor of the form of a hub id."""
+    from acclimate.models.loading import locate
+
+    for model in names:
+        if model:
+            locate(model)
+
+
+def check_tracker(names: Sequence[str] | None) -> None:
+    """Raises ValueError for an unknown tracker."""
+    if names:
+        from acclimate.training.trackers import TRACKERS
+
+        for name in names:
+            if name not in TRACKERS:
+                raise ValueError(f"no tracker is called '{name}'. Known: {', '.join(TRACKERS)}")
+
+
+def assignments_in(parameters: Mapping[str, Any]) -> list[str]:
+    """Return the settings that were typed."""
+    return apart(parameters[LISTED])[1] if LISTED in parameters else list(parameters.get("assignments") or [])

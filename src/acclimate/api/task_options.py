@@ -1,0 +1,90 @@
+"""The options of a labelled task, as `race`, `evaluate` and `doctor` take them by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from acclimate.api.checks import EMBEDDED_TASKS, check_ready
+from acclimate.tasks.labels import Stated
+
+if TYPE_CHECKING:
+    from acclimate.data.inputs import Leaks, Raw
+    from acclimate.tasks.labelled import LabelledFiles
+
+Separated = Literal["line", "blank"]
+
+
+@dataclass(frozen=True)
+class TaskOptions:
+    """What may be said of labelled files beside the file to train on.
+
+    dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
+    text, pair, label, group, id   names of columns
+    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `tasks.labelled.LabelledFiles`, which
+                 calls the last one `seed`
+    config, split, revision   of a dataset of the hub; split: to train on
+    separated    what ends a document in .txt files of raw text
+    leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
+    rows         number of training rows to sample, every class among them; 0: all
+    labels_per_class   of the embedded tasks, 32; 0: all
+    data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
+    """
+
+    dev: Any = None
+    test: Any = None
+    text: str = "text"
+    pair: str | None = None
+    label: str = "label"
+    group: str | None = None
+    id: str | None = None
+    kind: Stated = "auto"
+    separator: str = ""
+    fold_labels: bool = False
+    repair: bool = False
+    metric: str = ""
+    max_tokens: int = 256
+    split_seed: int = 0
+    config: str = ""
+    split: str = ""
+    revision: str = ""
+    separated: Separated = "line"
+    leaks: Leaks = "keep"
+    rows: int = 0
+    labels_per_class: int | None = None
+    data: str | Path | None = None
+
+    def labelled_files(self, task: Any) -> LabelledFiles:
+        """Return the labelled files that a user's task becomes, after the checks that need no reading of all."""
+        from acclimate.data.as_files import HubChoice, labelled_files
+        from acclimate.tasks.labelled import LabelledFiles, check_labelled_files
+
+        check_ready({**vars(self), "task": task})
+        names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}
+        about = LabelledFiles(train=Path(), seed=self.split_seed, **{name: getattr(self, name) for name in names})
+        if self.data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):
+            splits: dict[str, Any] = {
+                name: Path(split) for name in ("dev", "test") if isinstance(split := getattr(self, name), str | Path)
+            }
+            return replace(about, train=Path(task), **splits)
+        choice = HubChoice(self.config, self.split, self.revision)
+        files = labelled_files(task, about, dev=self.dev, test=self.test, choice=choice)
+        check_labelled_files(files)
+        return files
+
+    def raw_text(self, corpus: Any, general: Any) -> Raw:
+        """Return the raw text that a user's corpora become."""
+        from acclimate.data.as_files import raw_text
+        from acclimate.data.inputs import Raw
+
+        domain, general = (None if held is None else raw_text(held, column=self.text) for held in (corpus, general))
+        return Raw(domain, general, self.separated)
+
+
+def split_keywords(keywords: Mapping[str, Any], *kinds: type) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the keywords that are fields of each of these dataclasses, and all others."""
+    names = [{field.name for field in fields(kind)} for kind in kinds]
+    parts = [{name: value for name, value in keywords.items() if name in own} for own in names]
+    return parts, {name: value for name, value in keywords.items() if not any(name in own for own in names)}

@@ -1,0 +1,115 @@
+"""predict and ship: put the model of a race to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from acclimate.api.call import python_function, watched
+from acclimate.core.names import shown
+from acclimate.data.as_files import HubChoice, dicts_of, is_table, rows_file
+
+if TYPE_CHECKING:
+    from acclimate.shipping.predict import Prediction
+    from acclimate.shipping.ship import Shipped
+    from acclimate.shipping.writers import Predicted
+
+
+@python_function()
+def predict(
+    model: str | PathLike[str],
+    file: Any,
+    *,
+    out: str | Path | None = None,
+    text: str | None = None,
+    pair: str | None = None,
+    id: str | None = None,
+    keep: Sequence[str] = (),
+    format: str = "",
+    split: str = "",
+    skip_bad: bool = False,
+    contestant: str = "",
+    progress: bool = True,
+) -> list[Prediction] | Predicted:
+    """Predict the labels of new texts, with probabilities.
+
+    model           a shipped folder, a race (its Study or directory), its `baseline`, a checkpoint or a hub id
+    file            a file with the columns that the race had, a table in memory, a list of texts or of dicts, or a
+                    dataset of the hub
+    out             file to write; None: the predictions are returned, in the order of the rows
+    text, pair, id  columns, if not those of the race
+    split           of a dataset with several
+    contestant      of a race, whose model to take in place of the model to use: the best encoder or the baseline
+    keep, format, skip_bad   where `out` is a file: columns to copy to it, the format of `file` if its ending does not
+                             say it, and whether to leave out rows that cannot be read
+
+    >>> acclimate.predict("runs/race", ["a new text"])[0].label
+    """
+    from acclimate.shipping.predict import predict as make
+    from acclimate.shipping.predict import predict_file
+
+    columns = {"text": text, "pair": pair, "id": id}
+    if isinstance(file, str) and " " in file and not Path(file).exists():
+        raise ValueError(f"{shown(file)} is no file. Give texts in a list: predict(model, [{shown(file)}])")
+    if isinstance(file, str | Path):
+        file = rows_file(file, HubChoice(split=split))
+    elif split:
+        raise TypeError("predict(): split is for a dataset that is named, as a folder or an id of the hub")
+    rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
+    with watched(progress) as watch:
+        if out is None:
+            if unused := [
+                name for name, value in (("keep", keep), ("format", format), ("skip_bad", skip_bad)) if value
+            ]:
+                raise TypeError(
+                    f"predict(): {unused[0]} is for predictions that go to a file. Add out=, or leave it out"
+                )
+            return make(model, rows, **columns, contestant=contestant, watch=watch)
+        if not isinstance(rows, str | Path):
+            raise TypeError(
+                "predict(): texts in memory cannot be written with out=. Write them to a file first, or leave `out` out"
+            )
+        options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
+        options["contestant"] = contestant
+        return predict_file(model, rows, out, **options, watch=watch)
+
+
+@python_function()
+def ship(
+    run: str | PathLike[str],
+    to: str | Path,
+    *,
+    onnx: bool = False,
+    space: bool = False,
+    license: str = "",
+    language: str | Sequence[str] = (),
+    contestant: str = "",
+    push: str | None = None,
+    progress: bool = True,
+) -> Shipped:
+    """Make the model of a race ready for use: checked against its scores, with a model card, in the directory `to`.
+
+    run       directory of a finished race, or its Study, or the `baseline` in it
+    contestant   whose model to ship in place of the model to use: the best encoder or the baseline
+    onnx      also write ONNX copies in 32 and 8 bits, and measure their agreement and speed
+    space     also write a Gradio app to try the model
+    license, language   for the card: "apache-2.0"; "en", or several such codes
+    push      also upload it to this hub id
+
+    >>> acclimate.ship("runs/race", "shipped", license="apache-2.0").card
+    """
+    from acclimate.shipping.hub import check_repository
+    from acclimate.shipping.hub import push as upload
+    from acclimate.shipping.ship import ship as make
+
+    if push is not None:
+        check_repository(push)
+    with watched(progress) as watch:
+        codes = [language] if isinstance(language, str) else language
+        card: dict[str, Any] = {"license": license, "language": codes}
+        shipment = make(Path(run), to, contestant=contestant, onnx=onnx, space=space, **card, watch=watch)
+    if push is not None:
+        upload(to, push)
+    return shipment
