@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
-from acclimate.cli import screen
+from acclimate.api import screen
 from acclimate.core.types import Cost, Progress
 
 

@@ -79,6 +79,16 @@ def test_what_is_counted_fits_and_no_fine_tuning_is_starved(seconds: int, tuning
         assert found.first > 0.97 * seconds, "what the shortest fine-tuning would take"
 
 
+def test_with_slack_less_is_planned_but_the_shortest_fine_tuning_in_any_case() -> None:
+    slack = lengths_within(600, 600, COSTS, least=0.3, adaptations=5, slack=1.5)
+    assert slack.first <= 400
+    assert slack.contestants == 4
+    tight = lengths_within(18, 18, COSTS, least=0.5, adaptations=5, slack=1.5)
+    assert (tight.contestants, tight.tuning) == (1, 0.5)
+    assert 18 / 1.5 < tight.first <= 18
+    assert lengths_within(12, 12, COSTS, least=0.5, adaptations=5, slack=1.5).contestants == 0
+
+
 def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() -> None:
     planned = lengths_within(400, 400, COSTS, least=0.1, adaptations=5)
     assert (planned.untouched, planned.adapted) == (20.0, pytest.approx(100.0))

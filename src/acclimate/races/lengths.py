@@ -23,7 +23,8 @@ from acclimate.training.plan import Plan
 
 ADAPTING = 0.25  # share of the budget that adapting may take
 LITTLE = 0.05  # share of the budget below which adapting is not worth a contestant's place
-SLACK = 1.2  # times the forecast of seconds that the first round may take, or it might not be completed
+# times the forecast of seconds that the first round may take, on an idle and on a busy machine
+SLACK, BUSY_SLACK = 1.2, 1.5
 FEWEST_EPOCHS = 3  # of a fine-tuning
 FEWEST_STEPS = 100
 FEWEST_LOOKS = 5  # at dev, of a fine-tuning that is shortened
@@ -128,15 +129,29 @@ class Lengths:
 
 
 def lengths_within(
-    amount: float, remainder: float, costs: RoundCosts, *, least: float, most: float = 1.0, adaptations: int
+    amount: float,
+    remainder: float,
+    costs: RoundCosts,
+    *,
+    least: float,
+    most: float = 1.0,
+    adaptations: int,
+    slack: float = 1.0,
 ) -> Lengths:
-    """Return what fits.
+    """Return what fits with the slack; without it if else not even the untouched model's shortest fine-tuning would.
 
     amount       of the budget; remainder: what is left of it
     costs        of the contestants in the order in which they race, the untouched model first
     least, most  share of its steps that a fine-tuning has
     adaptations  number of adaptations that are wanted
+    slack        times the forecast that the round may take
     """
+    if slack > 1:
+        lengths = lengths_within(amount, remainder / slack, costs, least=least, most=most, adaptations=adaptations)
+        if lengths.contestants:
+            return lengths
+        alone = costs.select([*costs.tuning][:1])
+        return lengths_within(amount, remainder, alone, least=least, most=least, adaptations=1)
     names = [*costs.tuning]
     for count in range(len(names), 0, -1):
         part = costs.select(names[:count])

@@ -35,7 +35,7 @@ from acclimate.races.budget import Budget
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
 from acclimate.races.forecast import round_costs
-from acclimate.races.lengths import FEWEST_EPOCHS, SLACK, Lengths, least_share, lengths_within, shorter_race
+from acclimate.races.lengths import BUSY_SLACK, FEWEST_EPOCHS, SLACK, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
 from acclimate.races.preparation import fit_untuned, missing_measurements, rates_in_use, reasons_of, without_lost
 from acclimate.races.recipe import ALL, contestants_of
@@ -52,8 +52,10 @@ from acclimate.races.search import (
 )
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
+from acclimate.training import trials
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
+BUSY = 1.25  # times as long as on an idle machine that a computation takes
 SLOWER = 1.05  # times the last round that the next one may take
 TIME_UP = "its time was up"
 FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
@@ -447,9 +449,9 @@ def lengths_of(
         least = 1.0 if recipe.search.epochs else least_share(recipe.finetune, task.sizes["train"])
         least, most = (least, 1.0) if tuning is None else (tuning, tuning)
         remainder = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(run)
-        remainder /= SLACK if budget.unit == "seconds" else 1.0
+        slack = 1.0 if budget.unit == "flops" else SLACK if trials.busy() < BUSY else BUSY_SLACK
         lengths = lengths_within(
-            budget.amount, remainder, costs, least=least, most=most, adaptations=recipe.adapt_seeds
+            budget.amount, remainder, costs, least=least, most=most, adaptations=recipe.adapt_seeds, slack=slack
         )
         rows = rows_of(recipe, entries.materials, costs.rows)
         return asdict(replace(lengths, rows=rows, budget=budget.text))
