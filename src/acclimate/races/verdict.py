@@ -337,9 +337,13 @@ def impression(outcome: Outcome) -> str:
     """Return the result of a race that was stopped before its third round: the scores, the highest first."""
     assert outcome.race is not None
     raced = sorted(rows(outcome), key=lambda row: -row.score.mean)
-    probed = "; nothing was fine-tuned" if not outcome.rounds and all(row.seeds == () for row in raced) else ""
+    tuned = {result.row for result in outcome.results if result.encoder and not result.probe} - {*UNADAPTED}
+    probed = "" if tuned else "; nothing was fine-tuned"
+    if not tuned and any(row.contestant == FROZEN for row in raced):
+        raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
     after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
-    names = [f"{'the untouched model' if row.contestant == UNTOUCHED else row.contestant}" for row in raced]
+    untouched = "the untouched model" if tuned else "a probe of the untouched model"
+    names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
     scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
     unit = f" points of {metric_text(raced[0].metric)}" if raced else "no contestant has a score"
     return (
