@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from acclimate.core.door import option
+
 SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
 BEGIN = "<!-- errors -->"  # in errors.md; the table takes its place
 
@@ -70,9 +72,25 @@ def _text(node: ast.expr, named: dict[str, ast.expr]) -> str:
         return "".join(_text(part, named) for part in node.values)
     if isinstance(node, ast.FormattedValue) and isinstance(node.value, ast.Name):
         value = named.get(node.value.id)
-        return _text(value, {}) if isinstance(value, ast.Constant | ast.JoinedStr) else "…"
+        spelt_out = isinstance(value, ast.Constant | ast.JoinedStr) or _chooses_door(value)
+        return _text(value, {}) if value is not None and spelt_out else "…"
+    if isinstance(node, ast.FormattedValue) and (_calls(node.value, "option") or _chooses_door(node.value)):
+        return _text(node.value, named)
+    if isinstance(node, ast.Call) and _calls(node, "option"):
+        return option(*(_text(argument, named) for argument in node.args))
+    if isinstance(node, ast.IfExp) and _chooses_door(node):
+        return _text(node.orelse, named)
     if isinstance(node, ast.Name) and node.id in named:
         return _text(named[node.id], {})
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _text(node.left, named) + _text(node.right, named)
     return "…"
+
+
+def _calls(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _chooses_door(node: ast.expr | None) -> bool:
+    """Return True for `A if in_python() else B`, of which B is for the command line."""
+    return isinstance(node, ast.IfExp) and _calls(node.test, "in_python")

@@ -351,7 +351,7 @@ TABLES = [  # what is wrong with its columns and quotes
     csv(
         "a wrong column",
         rows(header="text,labels"),
-        "@:1 | 'label' | nearest is 'labels' | Name the right one with --label NAME (in Python label=",
+        "@:1 | 'label' | nearest is 'labels' | Name the right one with --label NAME",
     ),
     csv("a column in other case", rows(header="Text,label"), "@:1 | 'text' | nearest is 'Text'"),
     csv("a space in the header", rows(header="text, label"), "@:1 | 'label' | nearest is ' label'"),

@@ -71,7 +71,7 @@ def test_many_whole_numbers_become_classes_and_a_note_names_the_kind_that_predic
     assert (found.kind, len(found.labels)) == ("sequence", 60)
     assert found.notes[0] == (
         f"{train}: the column 'label' holds 60 different numbers in 120 rows, and each became a class without an "
-        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score (kind='score')."
+        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score."
     )
     for stated in (LabelledFiles(train, kind="sequence"), LabelledFiles(train, kind="score")):
         assert not any("--kind" in note for note in read_files(stated).notes)

@@ -24,6 +24,8 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
+from acclimate.core.door import option
+
 MANIFEST = "manifest.json"
 LOCK, HOLDER = ".lock", ".holder"  # in a directory that a process works in; `.holder` names the process
 _BEFORE_HASH = b'{\n "sha256": "'  # the first bytes of a record, as `write_record` calls it
@@ -476,7 +478,9 @@ def hold(directory: Path) -> Iterator[None]:
         yield
         return
     if obstacle := next((above for above in (place, *place.parents) if above.is_file()), None):
-        raise NotADirectoryError(f"--out {directory}: {obstacle.name} is a file. Choose another --out")
+        raise NotADirectoryError(
+            f"{option('out', str(directory))}: {obstacle.name} is a file. Choose another {option('out')}"
+        )
     created = [above for above in (place, *place.parents) if not above.exists()]
     path, holder = place / LOCK, place / HOLDER
     new = not path.exists()
@@ -515,7 +519,8 @@ def _locked(path: Path, directory: Path) -> FileLock:
             holder = path.with_name(HOLDER)
             who = holder.read_text(encoding="utf-8") if holder.exists() else ""
             raise HeldError(
-                f"{directory} is in use by {who or 'another process'}. Wait for it, end it, or choose another --out"
+                f"{directory} is in use by {who or 'another process'}. Wait for it, end it, or choose another "
+                f"{option('out')}"
             ) from None
         if _inode(path) == before:
             return lock

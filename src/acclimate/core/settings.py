@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+from acclimate.core.door import option
+
 T = TypeVar("T")
 RECIPES = Path(__file__).parents[1] / "recipes"  # a TOML file for each row of a published table, a folder a method
 MOST_INTEGER = 10**15  # of any setting: larger ones overflow where they are multiplied
@@ -233,7 +235,7 @@ def from_toml(kind: type[T], path: Path, *, base: T | None = None) -> T:
     if not path.is_file() and not values.keys() <= known:
         method = path.parent.as_posix()
         raise ValueError(
-            f"--recipe {path}: this recipe is one of `acclimate adapt {method}`, and has settings which "
+            f"{option('recipe', str(path))}: this recipe is one of `acclimate adapt {method}`, and has settings which "
             f"this command has not. `acclimate recipes {path}` prints it"
         )
     return from_mapping(kind, values, where=str(path), base=base)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
@@ -88,7 +89,10 @@ def labelled_files(
             notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
         if unread := source.splits.keys() - used:
             listed = ", ".join(name for name in source.splits if name in unread)
-            notes.append(f"{source.about}: no rows were read from {listed}; --split, --dev or --test names a split.")
+            notes.append(
+                f"{source.about}: no rows were read from {listed}; {option('split')}, {option('dev')} or "
+                f"{option('test')} names a split."
+            )
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
             labelled = _with_path(labelled, split, _written(rows[split], labelled, source, split, facts))
@@ -107,9 +111,9 @@ def labelled_files(
 
 def _refuse_choice(choice: HubChoice, file: Any) -> None:
     """Raises ValueError if a part of a dataset is stated for a file."""
-    for option, value in vars(choice).items():
+    for name, value in vars(choice).items():
         if value:
-            raise ValueError(f"{option}={value!r} is for datasets with several splits, and {file} is a file")
+            raise ValueError(f"{name}={value!r} is for datasets with several splits, and {file} is a file")
 
 
 def _with_path(labelled: LabelledFiles, split: Split, path: Path) -> LabelledFiles:
@@ -163,7 +167,9 @@ def rows_file(held: str | Path, choice: HubChoice = HubChoice()) -> Path:
         _refuse_choice(choice, held)
         return Path(held)
     if not choice.split and len(source.splits) > 1:
-        raise ValueError(f"{source.about}: has the splits {', '.join(source.splits)}. Name one: --split NAME")
+        raise ValueError(
+            f"{source.about}: has the splits {', '.join(source.splits)}. Name one: {option('split', 'NAME')}"
+        )
     name = choice.split or next(iter(source.splits))
     rows = _split(source, name)()
     write = partial(_write_rows, rows, {column: column for column in _columns(rows)})
@@ -381,7 +387,9 @@ def _chosen(source: Source, train: str, others: Mapping[Split, Any]) -> tuple[di
     chosen: dict[Split, str] = {"train": train or usual["train"] or only}
     if not chosen["train"]:
         listed = ", ".join(source.splits)
-        raise ValueError(f"{source.about}: has no split 'train'; its splits are {listed}. Name one: --split NAME")
+        raise ValueError(
+            f"{source.about}: has no split 'train'; its splits are {listed}. Name one: {option('split', 'NAME')}"
+        )
     _split(source, chosen["train"])
     apart: dict[Split, Any] = {}
     for split, other in others.items():
@@ -400,7 +408,7 @@ def _chosen(source: Source, train: str, others: Mapping[Split, Any]) -> tuple[di
 def _split(source: Source, name: str) -> Callable[[], Rows]:
     """Return the function that reads the split. Raises ValueError, with the nearest, if there is none of the name."""
     if name not in source.splits:
-        sliced = " Slices are not read; --rows samples rows." if "[" in name else ""
+        sliced = f" Slices are not read; {option('rows')} samples rows." if "[" in name else ""
         raise ValueError(
             f"{source.about}: has no split {name!r}; the nearest is {nearest(name, source.splits)!r} of "
             f"{', '.join(source.splits)}.{sliced} Name one of these"

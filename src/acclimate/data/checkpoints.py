@@ -10,12 +10,12 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.door import in_python, option
 from acclimate.core.names import shown
 from acclimate.models.configuration import require_model
 from acclimate.models.loading import identity, resolved
 
 NAME = re.compile(r"\w[\w .()/&+-]{0,38}[\w.)+]|\w")
-EXAMPLE = "--checkpoint ours=models/ours (in Python checkpoints={'ours': 'models/ours'})"
 
 
 def parse_checkpoints(arguments: Iterable[str]) -> dict[str, str]:
@@ -43,9 +43,10 @@ def check_names(names: Iterable[str], reserved_names: Iterable[str] = ()) -> Non
     spellings: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name):
+            example = "checkpoints={'ours': 'models/ours'}" if in_python() else "--checkpoint ours=models/ours"
             raise ValueError(
                 f"checkpoint {shown(name)}: a name has 1 to 40 letters, digits, spaces and . _ - + / & ( ), and begins "
-                f"with a letter, digit or _. Rename it, such as {EXAMPLE}"
+                f"with a letter, digit or _. Rename it, such as {example}"
             )
         if (rival := reserved.get(_spelling_key(name))) is not None:
             raise ValueError(f"checkpoint '{name}': '{rival}' is already a contestant. Choose another name")
@@ -120,7 +121,7 @@ def check_lengths(checkpoints: Mapping[str, str], max_tokens: int) -> None:
         if longest is not None and longest < max_tokens:
             raise ValueError(
                 f"checkpoint '{name}' reads at most {longest} tokens, but examples have up to {max_tokens}. Set "
-                f"--max-tokens {longest}"
+                f"{option('max_tokens', str(longest))}"
             )
 
 
@@ -140,5 +141,5 @@ def check_unchanged(checkpoints: Mapping[str, str], run: Path, *, records: bool 
         if decided(run, f"checkpoint {name}", partial(identity, model), records=records) != identity(model):
             raise ValueError(
                 f"checkpoint '{name}' ({model}) has other files than when the race in {run} began. Give it "
-                "another name to race both, put the earlier files back, or choose another --out"
+                f"another name to race both, put the earlier files back, or choose another {option('out')}"
             )

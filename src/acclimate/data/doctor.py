@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.figures import has
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Example, Label, Progress, Split, Watch, unwatched
@@ -55,7 +56,6 @@ OTHERS = 10  # labels of other rows that are searched for comparison
 SHORTEST = 3  # letters of the shortest label whose name is searched
 SPLIT_AGAIN = "Split again, or say why the test set should differ."
 PROVENANCE = "provenance.json"  # of a checkpoint (training/run.py, which loads torch)
-REMOVE = "--leaks drop"  # option of the command line for `removed`
 LEAVE_OUT = "Leave those rows out of train."  # of train, those that hold a dev text
 MANY_LEAKED = 0.1  # share of a split that was split off, from which on the doctor names --group
 SWAPPED = 10  # if test has so many times the texts of train, the files may be swapped
@@ -263,7 +263,9 @@ def _check_labelled(labelled: Labelled, counts: Mapping[str, Mapping[str, int]],
     noted += [Finding("note", note) for note in labelled.notes]
     if sizes["test"] == 1:
         text = "Test has 1 row, and a score of one row has no interval."
-        on_labels.append(Finding("error", text, "Label more rows for it, or leave --test out: it is then split off."))
+        on_labels.append(
+            Finding("error", text, f"Label more rows for it, or leave {option('test')} out: it is then split off.")
+        )
     if not folds:  # else this dev set chooses no contestant
         on_labels += findings_on_dev(labelled.splits["dev"], labelled.kind)
         on_labels += scarce_on_dev(counts) if labelled.kind in ("sequence", "multilabel") else []
@@ -355,7 +357,10 @@ def _reach(
     ]
     by_rows = len(scored) * (FOLDS - 1) // FOLDS
     if not folds and labelled.divided and by_rows > items:
-        way = f"score all {len(scored):,} labelled rows by cross-validation (race --folds {FOLDS}, without --budget)"
+        way = (
+            f"score all {len(scored):,} labelled rows by cross-validation (race {option('folds', str(FOLDS))}, without "
+            f"{option('budget')})"
+        )
         ways.append((way, design.detectable(items=by_rows)))
     worth = " or ".join(way for way, then in ways if then < WORTH * least)
     # so few that twice as many hardly help
@@ -428,13 +433,15 @@ def _check_divided(labelled: Labelled, in_train: SourceLeaks) -> list[Finding]:
     if not many or labelled.columns.group is not None:
         return []
     text = f"The split of {' and '.join(many)} from train put near copies on both sides."
-    way_out = "If a column says which rows belong together, name it with --group: its rows then stay on one side."
+    way_out = (
+        f"If a column says which rows belong together, name it with {option('group')}: its rows then stay on one side."
+    )
     return [Finding("note", text, way_out)]
 
 
 def _removal(split: Split, rows: int) -> str:
     """Return the advice that removes the rows with a test text from the split."""
-    way_out = f"{REMOVE} takes {amount(rows, 'row')} out of {split}"
+    way_out = f"{option('leaks', 'drop')} takes {amount(rows, 'row')} out of {split}"
     if split == "train":
         return f"{way_out}; the report scores with and without these texts anyway."
     return f"{way_out}."
@@ -514,7 +521,8 @@ def check_model(model: str | None, hashes: Mapping[str, str]) -> Finding | None:
         "The model has learnt a task of this name, kind, metric, length and labels before, from other training rows "
         "(provenance.json). If it is this one, texts that are test now may have been among them, and it would be right "
         "by remembering.",
-        "Give the split that it was trained with (--split-seed, or --dev and --test), or another model.",
+        f"Give the split that it was trained with ({option('split_seed')}, or {option('dev')} and {option('test')}), "
+        f"or another model.",
     )
 
 
@@ -545,7 +553,9 @@ def findings_on_classes(
     if rare and sizes["test"]:
         heavy = ", and macro-F1 gives each of them the weight of a frequent one" if metric.startswith("macro") else ""
         text = f"{_listed(rare)} {has(rare)} fewer than {FEW_TO_SCORE} test examples: their scores are chance{heavy}."
-        findings.append(Finding("note", text, "Label more test texts of these classes, or use --metric micro_f1."))
+        findings.append(
+            Finding("note", text, f"Label more test texts of these classes, or use {option('metric', 'micro_f1')}.")
+        )
     if test and sizes["test"]:
         label, count = next(iter(test.items()))
         share = count / sizes["test"]
@@ -554,7 +564,9 @@ def findings_on_classes(
             if metric.startswith("macro"):
                 findings.append(Finding("note", text, "The metric, macro-F1, does not reward it."))
             else:
-                findings.append(Finding("warning", text, "Judge by --metric macro_f1, which does not reward it."))
+                findings.append(
+                    Finding("warning", text, f"Judge by {option('metric', 'macro_f1')}, which does not reward it.")
+                )
         findings += _shift(train, test, sizes)
     return findings
 
@@ -567,7 +579,7 @@ def scarce_on_dev(counts: Mapping[str, Mapping[str, int]]) -> list[Finding]:
     if not dev or not scarce:
         return []
     text = f"{_listed(scarce)} {has(scarce)} fewer than {FEW_TO_SCORE} dev examples, too few for dev to choose by."
-    return [Finding("note", text, "Give --dev more rows of these classes, or score by --folds.")]
+    return [Finding("note", text, f"Give {option('dev')} more rows of these classes, or score by {option('folds')}.")]
 
 
 def findings_on_types(counts: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> list[Finding]:
@@ -608,10 +620,10 @@ def findings_on_dev(dev: Sequence[Example], kind: Kind) -> list[Finding]:
     if not dev:
         return []
     findings = []
-    way_out = "Label more rows for it, or leave --dev out: dev is then split off train."
+    way_out = f"Label more rows for it, or leave {option('dev')} out: dev is then split off train."
     if len(dev) < FEW_TO_CHOOSE:
         text = f"Dev has {amount(len(dev), 'row')}: which weights, settings and contestants score best there is chance."
-        of_all = f"With few rows, race --folds {FOLDS}, without --budget, scores all of them."
+        of_all = f"With few rows, race {option('folds', str(FOLDS))}, without {option('budget')}, scores all of them."
         findings.append(Finding("warning", text, f"{way_out} {of_all}"))
     if kind in UNCLASSED:
         return findings
@@ -631,7 +643,7 @@ def give_aways(train: Sequence[Example]) -> list[Finding]:
     same = sum(row.text.strip() == row.id for row in train) / max(len(train), 1)
     if same >= 0.5:
         text = f"The text equals the id in {same:.0%} of the training rows."
-        findings.append(Finding("warning", text, "Name the column that holds the text with --text."))
+        findings.append(Finding("warning", text, f"Name the column that holds the text with {option('text')}."))
     right, others, most = _naming(train[:LOOKED_AT])
     if right >= 0.05 and right >= 2 * others:
         text = (

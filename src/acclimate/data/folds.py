@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from acclimate.core import ranks
+from acclimate.core.door import option
 from acclimate.core.figures import listed
 from acclimate.core.types import Example, Split, Watch, unwatched
 from acclimate.data.materials import Fold, Materials, corpus_of_split
@@ -51,12 +52,14 @@ def with_folds(
     """
     if any(PASSAGE in row.text for row in rows):
         raise ValueError(
-            "--folds: questions with several contexts, as BioASQ has them, cannot be divided into folds. Leave it out"
+            f"{option('folds')}: questions with several contexts, as BioASQ has them, cannot be divided into folds. "
+            f"Leave it out"
         )
     if task.kind == "span" and (bare := [row.id for row in rows if not row.spans]):
         raise ValueError(
-            f"--folds: of {amount(len(bare), 'question')}, such as {bare[0]!r}, it is not stated where the answer "
-            f"stands in the context, so the other folds cannot learn from them. State it, or leave --folds out"
+            f"{option('folds')}: of {amount(len(bare), 'question')}, such as {bare[0]!r}, it is not stated where the "
+            f"answer stands in the context, so the other folds cannot learn from them. State it, or leave "
+            f"{option('folds')} out"
         )
     same, on_copies = bonds_of(rows, kind=task.kind)
     titles = {title for row in rows if (title := articles.get(row.id, ""))}
@@ -86,9 +89,9 @@ def with_folds(
             fold_materials.append(replace(materials, task=prepared, task_text=text, fold=fold))
     if task.kind == "sequence" and untaught:
         raise ValueError(
-            f"--folds: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into one fold, "
-            f"and while they are held out no model can learn it. Label more rows of it, put it together with another "
-            f"label, or leave it out"
+            f"{option('folds')}: all rows with the label {listed([repr(name) for name in sorted(untaught)])} fall into "
+            f"one fold, and while they are held out no model can learn it. Label more rows of it, put it together with "
+            f"another label, or leave it out"
         )
     strata = "" if task.kind == "span" else f", stratified by {STRATA.get(task.kind, 'label')}"
     note = (
@@ -122,7 +125,7 @@ def _splits(
         kind=task.kind,
         same=[same[place] for place in others],
         seed=seed,
-        origin="--folds: the rows of the other folds",
+        origin=f"{option('folds')}: the rows of the other folds",
     )
     return {**{split: tuple(part) for split, part in parts.items()}, "test": tuple(rows[place] for place in held_out)}
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.core.names import nearest
 from acclimate.core.settings import digest
@@ -96,16 +97,16 @@ def hub_source(text: str, *, config: str = "", revision: str = "") -> Source:
     """
     hub_name = parsed(text)
     assert hub_name is not None
-    for option, written, other in (("config", hub_name.config, config), ("revision", hub_name.revision, revision)):
+    for name, written, other in (("config", hub_name.config, config), ("revision", hub_name.revision, revision)):
         if written and other and written != other:
-            raise ValueError(f"{text} states another {option} than --{option} {other}. Leave one out")
+            raise ValueError(f"{text} states another {name} than {option(name, other)}. Leave one out")
     config, revision = config or hub_name.config, revision or hub_name.revision
     listing = _listing(hub_name.repo, revision)
     if not config:
         config = listing.default
     if not config:
         raise ValueError(
-            f"{hub_name.repo}: has the configs {_listed(listing.configs)}. Name one: --config NAME, or "
+            f"{hub_name.repo}: has the configs {_listed(listing.configs)}. Name one: {option('config', 'NAME')}, or "
             f"{hub_name.repo}:{next(iter(listing.configs))}"
         )
     if config not in listing.configs:

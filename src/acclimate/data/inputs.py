@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import SPLITS, Document, Example, Split, Watch, unwatched
 from acclimate.data.corpus_scan import raw_documents
@@ -150,8 +151,8 @@ def gather(
     """
     if raw.general is None and model is None:
         raise ValueError(
-            "--model scratch pretrains a small encoder on general text, and there is none. Add --general TEXT, or "
-            "leave --model out to start from the embedded encoder"
+            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
+            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
         )
     model = resolved(model) if model else None
     settings: dict[str, Any] = {"leaks": leaks, "seeds": seeds, "comparisons": comparisons, "folds": folds}

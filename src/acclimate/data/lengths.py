@@ -17,6 +17,7 @@ from unicodedata import category
 
 import numpy as np
 
+from acclimate.core.door import option
 from acclimate.core.files import read_object
 from acclimate.core.prompt import FIELD, prompt_length
 from acclimate.core.types import Example
@@ -239,8 +240,8 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         findings.append(
             Finding(
                 "error",
-                f"--max-tokens is {measured.limit}, but the model reads {measured.reads} tokens at most.",
-                f"Give --max-tokens {measured.reads} or less.",
+                f"{option('max_tokens')} is {measured.limit}, but the model reads {measured.reads} tokens at most.",
+                f"Give {option('max_tokens', str(measured.reads))} or less.",
             )
         )
     if measured.over_limit > 0 and windows:
@@ -277,7 +278,7 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
 def _longer(measured: Lengths, most: int) -> str:
     """Return advice on how to read more of the texts; "" if little is cut."""
     if measured.suggested is not None:
-        return f"--max-tokens {measured.suggested} reads more of them, and takes longer."
+        return f"{option('max_tokens', str(measured.suggested))} reads more of them, and takes longer."
     if measured.cut >= MUCH_CUT and measured.reads == most:
         return "The model reads no more: put what matters first, or choose a model with a longer input."
     return ""

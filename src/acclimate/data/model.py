@@ -6,6 +6,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.door import option
 from acclimate.core.files import read_json
 from acclimate.core.hub import failures
 from acclimate.core.steps import finetuning_steps
@@ -142,5 +143,7 @@ def check_rows(rows: int, recipe: Any) -> list[Finding]:
     text = (
         f"With {rows:,} training rows a fine-tuning takes {steps:,} steps of {batch} rows, for each setting and seed."
     )
-    way_out = f"If that takes too long, try a sample first (race --rows {SAMPLE}), or state finetune.epochs=3."
+    way_out = (
+        f"If that takes too long, try a sample first (race {option('rows', str(SAMPLE))}), or state finetune.epochs=3."
+    )
     return [Finding("note", text, way_out)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from acclimate.core.door import option
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
 from acclimate.tasks.datasets import blurb, dga, glue, questions, tlm
 from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
@@ -76,7 +77,7 @@ def check_published(name: str, folder: Path) -> tuple[Dataset, Form]:
     Raises ValueError if there is no such folder or dataset, or its files are missing.
     """
     if not folder.is_dir():
-        raise ValueError(f"--data {folder}: there is no such folder")
+        raise ValueError(f"{option('data', str(folder))}: there is no such folder")
     called, _, form_name = (part.strip() for part in name.partition(","))
     dataset = dataset_named(called, (dataset for _, datasets in CATALOGUES.values() for dataset in datasets))
     in_one_form = replace(dataset, forms=(dataset.form(form_name),)) if form_name else dataset
@@ -87,9 +88,12 @@ def unplaced(name: str) -> str:
     """Return the way out for a task that is the name of a dataset or catalogue, given without --data; "" for others."""
     called = name.partition(",")[0].strip().lower()
     if called in CATALOGUES:
-        return f"'{name}' is a catalogue of published datasets: add --data DIR, the folder that has their files"
+        return (
+            f"'{name}' is a catalogue of published datasets: add {option('data', 'DIR')}, the folder that has their "
+            f"files"
+        )
     if any(dataset.name.lower() == called for _, datasets in CATALOGUES.values() for dataset in datasets):
-        return f"'{name}' is a published dataset: add --data DIR, the folder of its catalogue"
+        return f"'{name}' is a published dataset: add {option('data', 'DIR')}, the folder of its catalogue"
     return ""
 
 
@@ -112,7 +116,7 @@ def count_catalogue(catalogue: str, folder: Path, *, watch: Watch = unwatched) -
         fills = any(row.catalogue for row in datasets)
         way_out = f"; acclimate data fetch {catalogue} --to DIR fills one" if fills else ""
         raise ValueError(
-            f"--data {named(folder)}: has none of the folders {', '.join(folders)}. "
+            f"{option('data', named(folder))}: has none of the folders {', '.join(folders)}. "
             f"{other_folders(folder, folders) or f'Name the folder that they are in{way_out}'}"
         )
     counts: list[SplitCount] = []

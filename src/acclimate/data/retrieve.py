@@ -26,6 +26,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.machines import Pool, workers
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS, Document, Example, Progress, Split, Watch, counted, unwatched
@@ -276,8 +277,8 @@ def _claim(out: Path, claim: dict[str, Any]) -> None:
         files.write_record(place, claim)
     elif files.read_record(place) != claim:
         raise ValueError(
-            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another --out, or remove that "
-            f"one"
+            f"{out} holds a retrieval with other settings or inputs, see {place}. Choose another {option('out')}, or "
+            f"remove that one"
         )
 
 

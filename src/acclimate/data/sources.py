@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.door import option
 from acclimate.core.types import Watch, unwatched
 from acclimate.data import materials
 from acclimate.data.as_files import is_hub_id, labelled_files
@@ -21,7 +22,6 @@ from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files,
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tables import ColumnError
 
-NOT_PER_CLASS = "--labels-per-class draws from the embedded default only; give fewer rows in your file"
 LABELS_PER_CLASS = 32  # of the embedded default: as few as where adapting matters
 
 
@@ -74,10 +74,11 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
     assert labelled is not None
     if inputs.data is not None or str(labelled.train) not in EMBEDDED_TASKS:
         if per_class is not None:
-            raise ValueError(NOT_PER_CLASS)
+            raise ValueError(_embedded_only())
         if rows and folds:
             raise ValueError(
-                "--rows samples rows of train alone, and --folds divides train, dev and test together: leave one out"
+                f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
+                f"together: leave one out"
             )
         return gather(
             inputs.out,
@@ -94,7 +95,9 @@ def materials_of(inputs: Inputs, *, seeds: int, comparisons: int, folds: int = 0
         )
     options = _embedded_options(inputs)
     if folds:
-        raise ValueError(f"--folds divides your labelled rows, and '{labelled.train}' has its splits. Leave it out")
+        raise ValueError(
+            f"{option('folds')} divides your labelled rows, and '{labelled.train}' has its splits. Leave it out"
+        )
     return materials.embedded_materials(
         str(labelled.train), inputs.out, **options, model=inputs.model, watch=inputs.watch
     )
@@ -112,10 +115,15 @@ def prepared_task(inputs: Inputs) -> tuple[Prepared, tuple[str, ...], Examinatio
         _, prepared = materials.embedded_task(str(inputs.task.train), inputs.out, **options, watch=inputs.watch)
         return prepared, (), None
     if inputs.labels_per_class is not None:
-        raise ValueError(NOT_PER_CLASS)
+        raise ValueError(_embedded_only())
     read = labelled_rows(inputs.task, inputs.data, inputs.rows)
     prepared, ready, examination = made_ready(inputs.out, read, leaks=inputs.leaks, watch=inputs.watch)
     return prepared, tuple(ready.notes), examination
+
+
+def _embedded_only() -> str:
+    """Return what is wrong with a number of labels a class for a file."""
+    return f"{option('labels_per_class')} draws from the embedded default only; give fewer rows in your file"
 
 
 def _embedded_options(inputs: Inputs) -> dict[str, Any]:
@@ -126,12 +134,14 @@ def _embedded_options(inputs: Inputs) -> dict[str, Any]:
     labelled, per_class = inputs.task, inputs.labels_per_class
     assert labelled is not None
     if inputs.rows:
-        raise ValueError(f"--rows draws from files and datasets; of '{labelled.train}' --labels-per-class does")
+        raise ValueError(
+            f"{option('rows')} draws from files and datasets; of '{labelled.train}' {option('labels_per_class')} does"
+        )
     usual = LabelledFiles(train=labelled.train)
     if labelled != replace(usual, max_tokens=labelled.max_tokens) or inputs.raw != Raw() or inputs.leaks != "keep":
         raise ValueError(
             f"the task '{labelled.train}' has files, columns, metric and corpora already: leave out the options for "
-            f"labelled files; --max-tokens may stand, to read less"
+            f"labelled files; {option('max_tokens')} may stand, to read less"
         )
     return {
         "labels_per_class": (LABELS_PER_CLASS if per_class is None else per_class) or None,
@@ -157,8 +167,8 @@ def labelled_of(labelled: LabelledFiles, data: Path | None) -> LabelledFiles | L
         return labelled
     if labelled != LabelledFiles(train=labelled.train, max_tokens=labelled.max_tokens):
         raise ValueError(
-            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with --data leave out the "
-            f"options for labelled files; --max-tokens may stand, to read less"
+            f"the dataset '{labelled.train}' has splits, columns, kind and metric already: with {option('data')} leave "
+            f"out the options for labelled files; {option('max_tokens')} may stand, to read less"
         )
     read = published(str(labelled.train), data)
     if labelled.max_tokens != LabelledFiles(train=labelled.train).max_tokens:

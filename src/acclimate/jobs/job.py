@@ -24,6 +24,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.types import Progress, Split, Watch
 
 DIRECTORY = "jobs"
@@ -211,13 +212,15 @@ def check_format(run: Path) -> None:
         return
     about: dict[str, Any] = {"format": 1, "acclimate": "0.1.0 or older"}
     if path.exists():
-        way_out = f'Write {{"format": {FORMAT}}} to it if this version began the study, or choose another --out'
+        way_out = (
+            f'Write {{"format": {FORMAT}}} to it if this version began the study, or choose another {option("out")}'
+        )
         about = files.read_object(path, names=("format",), way_out=way_out)
     if about.get("format") != FORMAT:
         raise ValueError(
             f"{run} was written by acclimate {about.get('acclimate')} in format {about.get('format')}, but this "
-            f"version, {_versions()['acclimate']}, has format {FORMAT}. Choose another --out, or install that version "
-            f"to go on there"
+            f"version, {_versions()['acclimate']}, has format {FORMAT}. Choose another {option('out')}, or install "
+            f"that version to go on there"
         )
 
 
@@ -244,7 +247,7 @@ def studies_in(out: Path) -> list[Path]:
     places = [out, *sorted(path for path in out.iterdir() if path.is_dir())] if out.is_dir() else []
     studies = [path for path in places if (path / PLAN).exists() or (path / STUDY).exists()]
     if not studies:
-        raise ValueError(f"{out} holds no study. Name the --out of a race, of evaluate or of a study")
+        raise ValueError(f"{out} holds no study. Name the {option('out')} of a race, of evaluate or of a study")
     return studies
 
 

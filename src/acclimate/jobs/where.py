@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from acclimate.core import ranks
+from acclimate.core.door import option
 from acclimate.core.machines import processors
 from acclimate.jobs.workers import THREADS, Processes, Workers, limit_threads
 
@@ -38,10 +39,13 @@ class Where:
         if self.workers < 1 or self.threads < 0 or self.gpu_share < 0:
             raise ValueError(f"{self} is out of range: workers at least 1, threads and gpu_share at least 0")
         if self.cluster and self.workers > 1:
-            raise ValueError("--workers are processes of this machine, --cluster has others. Leave one out")
+            raise ValueError(
+                f"{option('workers')} are processes of this machine, {option('cluster')} has others. Leave one out"
+            )
         if self.gpu_share and not self.cluster:
             raise ValueError(
-                "--gpu-share is the share of a GPU that a job on a cluster claims: give --cluster, or leave it out"
+                f"{option('gpu_share')} is the share of a GPU that a job on a cluster claims: give "
+                f"{option('cluster')}, or leave it out"
             )
 
 
@@ -65,7 +69,10 @@ def working(where: Where) -> Iterator[None]:
             yield
         return
     if ranks.world() > 1:
-        raise ValueError("torchrun's processes do each job together; --workers and --cluster share jobs out. Leave one")
+        raise ValueError(
+            f"torchrun's processes do each job together; {option('workers')} and {option('cluster')} share jobs out. "
+            f"Leave one"
+        )
     with contextlib.ExitStack() as stack:
         workers: Workers
         if where.cluster:

@@ -18,6 +18,7 @@ from logging import ERROR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from acclimate.core.door import option
 from acclimate.core.files import MANIFEST, check_manifest, read_json, read_object, sha256_of_input
 from acclimate.core.hub import failures, hub_errors
 from acclimate.core.names import nearest_folder
@@ -88,7 +89,7 @@ def embedded() -> Path:
     if not (FOLDER / "model.safetensors").is_file():
         raise ValueError(
             f"the embedded encoder is not in this installation: {FOLDER} holds no model.safetensors. Install acclimate "
-            f"again, or state a model: --model (or model=) with a directory or a hub id"
+            f"again, or state a model: {option('model')} with a directory or a hub id"
         )
     if Path(EMBEDDED).is_dir():
         _explain_name(Path.cwd())
@@ -434,8 +435,8 @@ def locate(model: str | os.PathLike[str]) -> str:
         return str(embedded())
     if model == SCRATCH:
         raise ValueError(
-            f"'{SCRATCH}' is no model: race --model {SCRATCH} pretrains a small encoder first. State a directory or a "
-            f"hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
+            f"'{SCRATCH}' is no model: race {option('model', SCRATCH)} pretrains a small encoder first. State a "
+            f"directory or a hub id, or {EMBEDDED}; for your directory write ./{SCRATCH}"
         )
     path = Path(model).expanduser()
     if path.is_dir():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.figures import duration, si
 from acclimate.jobs.job import DIRECTORY, JOB, RESULT, WALL, read_result
 
@@ -35,7 +36,6 @@ _begun: dict[Path, float] = {}  # directory of a race that this process runs -> 
 _WAYS = "Write it as 20min, 1.5h, 3PFLOP, 2e15flop or 5usd@2.50/h, or none for no limit"
 USUAL = "1h"  # the budget of a race for which none is stated
 NONE = "none"  # states that a race has no budget
-NO_LIMIT = f"--budget {NONE} removes the limit"
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def budget_or_usual(
         return None, ()
     if recipe.folds:
         return None, ("no limit, because cross-validation takes no budget",)
-    return USUAL, (f"{USUAL}, the default; {NO_LIMIT}",)
+    return USUAL, (f"{USUAL}, the default; {option('budget', NONE)} removes the limit",)
 
 
 def _states_none(text: str) -> bool:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, settings
+from acclimate.core.door import in_python, option
 from acclimate.core.prompt import FIELD
 from acclimate.core.types import SPLITS, SUB_WORDS
 from acclimate.data import retrieve
@@ -75,7 +76,8 @@ def check_adaptations(
         return
     if max_tokens > longest:
         raise ValueError(
-            f"examples of up to {max_tokens} tokens, but the model reads at most {longest}. Set --max-tokens {longest}"
+            f"examples of up to {max_tokens} tokens, but the model reads at most {longest}. Set "
+            f"{option('max_tokens', str(longest))}"
         )
     if losses is not None and losses[1] > longest:
         setting, tokens = losses
@@ -93,7 +95,8 @@ def check_adaptations(
         )
         read = {f"{contestant.group}.max_tokens=": getattr(contestant.recipe, "max_tokens", 0)}
         if prompt:
-            read |= {"--max-tokens ": max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
+            longest_row = "max_tokens=" if in_python() else "--max-tokens "
+            read |= {longest_row: max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
         for setting, tokens in read.items():
             _check_room(contestant, setting, tokens, behind=behind, prompt=prompt, longest=longest)
 
@@ -217,7 +220,7 @@ def _with_code(job: Job, method: Method) -> Job:
     if place is None and current_workers() is not None:
         raise ValueError(
             f"{method.name} stands in no file (or under no name there), so other processes cannot load it. Write it "
-            f"into a file as a value of the module, or leave --workers and --cluster out"
+            f"into a file as a value of the module, or leave {option('workers')} and {option('cluster')} out"
         )
     places = {**job.places, **({"code": place} if place is not None else {})}
     return replace(job, contents={**job.contents, "code": code}, places=places)
@@ -238,8 +241,9 @@ def looks_at(
         return None
     if missing := [name for name, text in (("the domain", domain), ("general domains", general)) if text is None]:
         raise ValueError(
-            f"look_every = {every} looks at losses on held-out text of the domain and on general text, but there is "
-            f"no text of {' and '.join(missing)} to hold out. State --corpus and --general, or look_every=0"
+            f"look_every = {every} looks at losses on held-out text of the domain and on general text, but there is no "
+            f"text of {' and '.join(missing)} to hold out. State {option('corpus')} and {option('general')}, or "
+            f"look_every=0"
         )
     assert domain is not None
     assert general is not None
@@ -824,16 +828,16 @@ def _check(recipe: RaceRecipe, materials: Materials) -> None:
             needs = known[link][1].needs if link in known else "task"
             if needs == "domain" and materials.domain is None:
                 raise ValueError(
-                    f"{link} needs raw text of the domain: give --corpus, or leave {link} out of contestants"
+                    f"{link} needs raw text of the domain: give {option('corpus')}, or leave {link} out of contestants"
                 )
             if needs == "general" and materials.general is None:
                 raise ValueError(
-                    f"{link} retrieves from general text: give --general, or leave {link} out of contestants"
+                    f"{link} retrieves from general text: give {option('general')}, or leave {link} out of contestants"
                 )
     for method, contestant in known.values():
         group = method.group(contestant)
         if (model := getattr(getattr(recipe, group), "model", "")) and not materials.model:
-            raise ValueError(f"{group}.model = {model!r}, but no model is given. Add --model {model}")
+            raise ValueError(f"{group}.model = {model!r}, but no model is given. Add {option('model', model)}")
 
 
 def rows_of(recipe: RaceRecipe, materials: Materials, counted: Mapping[Path, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.figures import points
 from acclimate.core.records import LATER, from_plain, to_plain
 from acclimate.core.types import Cost, FoldScore, Score, Split, label_of
@@ -433,8 +434,8 @@ def read_outcome(path: Path) -> Outcome:
 def written_before(run: Path) -> str:
     """Return in sentences what to do with the race in `run`, which version 0.2 wrote."""
     return (
-        f"Version 0.2 wrote the race in {run}. Repeat its command, with --budget none if it had no --budget: finished "
-        f"jobs are kept, and {FORMER_USE}/ is replaced by {USE}/"
+        f"Version 0.2 wrote the race in {run}. Repeat its command, with {option('budget', 'none')} if it had no "
+        f"{option('budget')}: finished jobs are kept, and {FORMER_USE}/ is replaced by {USE}/"
     )
 
 

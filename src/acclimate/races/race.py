@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from acclimate.core import files, ranks
+from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
@@ -103,7 +104,7 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = No
         materials = materials_of(replace(inputs, raw=Raw()), **about)
         note = (
             f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
-            f"adapts to it. Give a larger --budget or less text."
+            f"adapts to it. Give a larger {option('budget')} or less text."
         )
         inputs.watch(Progress("budget", 0, 0, "steps", {"note": note}))
         materials = replace(materials, notes=(*materials.notes, note), unread=True)
@@ -190,7 +191,8 @@ def check_places(out: Path) -> None:
     for place in (out / name for name in PLACES):
         if place.exists() and not (place / ABOUT).is_file():
             raise ValueError(
-                f"{place} was not written by a race, and the race would replace it. Move it, or choose another --out"
+                f"{place} was not written by a race, and the race would replace it. Move it, or choose another "
+                f"{option('out')}"
             )
 
 
@@ -211,11 +213,18 @@ def design(
     """
     task, recipe = materials.task, _reading_less(recipe, materials)
     if probe_only and task.kind not in PROBED:
-        raise ValueError(f"--probe-only: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out")
+        raise ValueError(
+            f"{option('probe_only')}: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out"
+        )
     if probe_only and budget is not None:
-        raise ValueError("--probe-only fine-tunes nothing, so there is no search to fit into a budget. Leave one out")
+        raise ValueError(
+            f"{option('probe_only')} fine-tunes nothing, so there is no search to fit into a budget. Leave one out"
+        )
     if recipe.folds and budget is not None:
-        raise ValueError("--folds with --budget: a budget is for one search on one dev set. Leave one of them out")
+        raise ValueError(
+            f"{option('folds')} with {option('budget')}: a budget is for one search on one dev set. Leave one of them "
+            f"out"
+        )
     if recipe.folds:
         return _cross_validation_design(recipe, materials, command=command, probe_only=probe_only)
     if not probe_only and not recipe.adapt_seeds:

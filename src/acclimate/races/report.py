@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import ranks
+from acclimate.core.door import option
 from acclimate.core.figures import listed, metric_text, percent, points, span_text
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
@@ -621,10 +622,12 @@ def spread_of(run: Path, labelled: Labelled) -> PowerDesign:
     raced, task = outcome.results[0].task, labelled.task()
     if (raced.name, raced.kind, raced.metric) != (task.name, task.kind, task.metric.name):
         raise ValueError(
-            f"--run {run} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is {task.name} "
-            f"({task.kind}, {task.metric.name}). Give a race on this task, or leave --run out"
+            f"{option('run', str(run))} is a race on {raced.name} ({raced.kind}, {raced.metric}), but the task is "
+            f"{task.name} ({task.kind}, {task.metric.name}). Give a race on this task, or leave {option('run')} out"
         )
     design = spread(outcome)
     if design is None:
-        raise ValueError(f"--run {run}: no contestants, and no probes of them, differ there. Leave --run out")
+        raise ValueError(
+            f"{option('run', str(run))}: no contestants, and no probes of them, differ there. Leave {option('run')} out"
+        )
     return design

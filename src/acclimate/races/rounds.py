@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.figures import listed, percent, points
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import NotFiniteError, Progress, Watch, unwatched
@@ -375,7 +376,7 @@ class _Race:
         if self.lengths.contestants:
             self.notes.append(
                 "The race was stopped before the untouched model was fine-tuned. The same command with a larger "
-                "--budget goes on here."
+                f"{option('budget')} goes on here."
             )
         entries = cut_to_rounds(only(self.entries, [UNTOUCHED]), self.run, 1)
         search = SearchResult(stopped=self.stopped)
@@ -513,14 +514,18 @@ def notes_on(lengths: Lengths, entries: Entries, budget: Budget) -> list[str]:
     """Return in sentences what a budget shortens, and how many rounds fit by forecast."""
     recipe, rows = entries.recipe, entries.materials.task.sizes["train"]
     if not lengths.contestants:
+        enough = budget.as_text(1.2 * lengths.first).replace(" ", "")
         return [
             f"Nothing is fine-tuned in {budget.text}: the shortest fine-tuning of the untouched model, of "
-            f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give --budget "
-            f"{budget.as_text(1.2 * lengths.first).replace(' ', '')} or more, or a smaller --model."
+            f"{FEWEST_EPOCHS} epochs, takes about {budget.as_text(lengths.first)}. Give "
+            f"{option('budget', enough)} or more, or a smaller {option('model')}."
         ]
     notes, fit = [f"The race had a budget of {budget.text}."], f"to fit {budget.text}"
     if lengths.budget != budget.text:
-        fit = f"as --budget {lengths.budget} had it, with which the race began; in another --out they are others"
+        fit = (
+            f"as {option('budget', lengths.budget)} had it, with which the race began; in another {option('out')} they "
+            f"are others"
+        )
     if lengths.tuning < 1:
         steps = finetuning_steps(recipe.finetune, rows)
         short = finetuning_steps(shorter_race(recipe, lengths).finetune, rows)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from acclimate.core.door import option
 from acclimate.core.types import Example, Label, Watch, unwatched
 from acclimate.models.classifier import SPAN, classifier_kind
 from acclimate.models.formats import own_parts
@@ -93,7 +94,7 @@ def require_packages() -> None:
     if missing:
         raise ValueError(
             f"an ONNX copy needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
-            'Install with: pip install "acclimate[onnx]", or ship without --onnx'
+            f'Install with: pip install "acclimate[onnx]", or ship without {option("onnx")}'
         )
 
 
@@ -169,7 +170,7 @@ def _check(shipped: Loaded, batches: Sequence[dict[str, np.ndarray]], exported: 
         raise ValueError(
             f"as ONNX, {type(shipped.model).__name__} gives other results than in PyTorch (logits differ by "
             f"{off:.2g}, rounding accounts for {most:.2g}): PyTorch's exporter does not support this family. Ship "
-            "without --onnx"
+            f"without {option('onnx')}"
         )
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from acclimate.core import files
+from acclimate.core.door import in_python, option
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import (
     BASELINE_FILE,
@@ -57,8 +58,6 @@ from acclimate.shipping.space import write_space
 from acclimate.shipping.texts import CARD, MARK, RECORD, asking_of, contestant_directory, refuse_former
 from acclimate.shipping.ways import Way, try_ways
 from acclimate.tasks.prepared import Prepared, open_prepared
-
-WAY_OUT = "Move that away, or give --to another directory"
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def ship(
     if onnx and (obstacle := check.text_obstacle(configuration_of(source), task)):
         alternative = ", or race with finetune.pooling=mean" if "pooling = pair" in obstacle else ""
         raise ValueError(
-            f"ONNX needs a model that reads tokens alone, but {obstacle}. Ship without --onnx{alternative}"
+            f"ONNX needs a model that reads tokens alone, but {obstacle}. Ship without {option('onnx')}{alternative}"
         )
     examples = _texts_scored(run, task, score)
     watch(Progress("ship", 0, 0, "texts", {"note": f"{score.contestant}, from {source}"}))
@@ -177,17 +176,19 @@ def _ship_linear(
     """
     recorded, combined = path_of(run, RACE), (source / COMBINED_FILE).exists()
     if not recorded.exists():
-        raise ValueError(f"{run} holds no finished race with a baseline. Give the --out of one, or its {FITTED}/")
+        raise ValueError(
+            f"{run} holds no finished race with a baseline. Give the {option('out')} of one, or its {FITTED}/"
+        )
     files.check_manifest(source)
     outcome, about = read_outcome(recorded), files.read_object(source / RECORD, names=("contestant", "dev"))
     name = about["contestant"]
     if onnx or space:
         need = "a model of transformers, and {} is none" if combined else "an encoder, and {} has none"
-        raise ValueError(f"--onnx and --space need {need.format(name)}. Ship without them")
+        raise ValueError(f"{option('onnx')} and {option('space')} need {need.format(name)}. Ship without them")
     if outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
-            f"against. `acclimate predict {source}` takes it as it is. Or race without --folds"
+            f"against. `acclimate predict {source}` takes it as it is. Or race without {option('folds')}"
         )
     score = next((score for score in outcome.scores if score.contestant == name), None)
     if score is None:
@@ -224,7 +225,7 @@ def _texts_scored(run: Path, task: Prepared, score: Score) -> Sequence[Example]:
 def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     """Return the score of the checkpoint in `source`, and the task. Raises ValueError if `run` is no finished race."""
     if not run.is_dir():
-        raise ValueError(f"{run}: there is no such directory. Give the --out of a race")
+        raise ValueError(f"{run}: there is no such directory. Give the {option('out')} of a race")
     record_file, outcome_file = source / RECORD, path_of(run, RACE)
     outcome = read_outcome(outcome_file) if outcome_file.exists() else None
     if outcome is not None and outcome.unused and not record_file.exists():
@@ -232,7 +233,7 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
     if outcome is not None and outcome.folds:
         raise ValueError(
             f"{run}: this race scored by cross-validation, so no test predictions of {source} exist to check it "
-            f"against. Load it with transformers as it is, or race without --folds"
+            f"against. Load it with transformers as it is, or race without {option('folds')}"
         )
     for needed in (outcome_file, record_file):
         if not needed.exists():
@@ -258,32 +259,36 @@ def _finished(run: Path, source: Path) -> tuple[Score, Prepared]:
 def _check_words(license: str, language: Sequence[str]) -> None:
     """Raises ValueError for a licence or a language that the hub would not know by its form."""
     if license and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", license):
-        raise ValueError(f"--license {license}: write it as the hub does, such as apache-2.0, mit or cc-by-4.0")
+        raise ValueError(
+            f"{option('license', license)}: write it as the hub does, such as apache-2.0, mit or cc-by-4.0"
+        )
     for code in language:
         if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual", code):
-            raise ValueError(f"--language {code}: give a code, such as en or de")
+            raise ValueError(f"{option('language', code)}: give a code, such as en or de")
 
 
 def _require_free(to: Path) -> None:
     """Raises ValueError if `to` holds anything else than an unchanged earlier shipment, which may be replaced."""
+    target = "`to`" if in_python() else option("to")  # the bare name would read as a word of the sentence
     if to.is_symlink():
-        raise ValueError(f"{to} is a link. Give --to the directory itself")
+        raise ValueError(f"{to} is a link. Give {target} the directory itself")
     if not to.exists():
         return
     if not to.is_dir():
-        raise ValueError(f"{to} is a file. Give --to a directory that does not exist yet")
+        raise ValueError(f"{to} is a file. Give {target} a directory that does not exist yet")
     present = {str(file.relative_to(to)) for file in to.rglob("*") if not file.is_dir()}
     if not present:
         return
+    way_out = f"Move that away, or give {target} another directory"
     if not {MARK, files.MANIFEST} <= present:
-        raise ValueError(f"{to} exists and is no former shipment. {WAY_OUT}")
-    listed = files.read_object(to / files.MANIFEST, way_out=WAY_OUT)
+        raise ValueError(f"{to} exists and is no former shipment. {way_out}")
+    listed = files.read_object(to / files.MANIFEST, way_out=way_out)
     added = sorted(present - {files.MANIFEST, *listed})
     changed = [name for name in sorted(present & listed.keys()) if files.sha256_of(to / name) != listed[name]]
     for names, what in ((added, "to which {} was added"), (changed, "in which {} was changed")):
         if names:
             which = what.format(", ".join(names[:3]) + (", ..." if names[3:] else ""))
-            raise ValueError(f"{to} is a former shipment {which}. {WAY_OUT}")
+            raise ValueError(f"{to} is a former shipment {which}. {way_out}")
 
 
 def _copy(source: Path, directory: Path) -> None:

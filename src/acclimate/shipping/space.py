@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.models.formats import OF_MENTIONS
 from acclimate.models.task_layers import pooling_of
 from acclimate.shipping.check import Loaded
@@ -110,7 +111,7 @@ def app_of(task: Prepared, shipped: Loaded, *, with_acclimate: bool, paired: boo
     if pooling in OF_MENTIONS:
         raise ValueError(
             f"this model reads a relation at its two mentions (finetune.pooling = {pooling}), and a page has no place "
-            f"for their characters. Ship without --space"
+            f"for their characters. Ship without {option('space')}"
         )
     kind, two = task.kind, paired or task.kind == "span"
     arguments = "text, question" if kind == "span" else "text, second" if two else "text"

@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from acclimate.core import files, settings
+from acclimate.core.door import option
 from acclimate.core.hub import failures, status_of
 from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress, Rejected, Watch, unwatched
@@ -163,7 +164,8 @@ def checkpoint_in(model: str | PathLike[str], contestant: str = "", *, watch: Wa
     if (where / "data").is_dir():
         raise ValueError(f"{where} holds no finished race. Run the same race again to go on with it")
     raise ValueError(
-        f"{where}: holds no fine-tuned model. Give a shipped folder, the --out of a race, a checkpoint or a hub id"
+        f"{where}: holds no fine-tuned model. Give a shipped folder, the {option('out')} of a race, a checkpoint or a "
+        f"hub id"
     )
 
 
@@ -194,7 +196,9 @@ def refuse_former(directory: Path) -> None:
 def contestant_directory(run: Path, contestant: str) -> Path:
     """Return the directory in which a race handed over this contestant's model. Raises ValueError if there is none."""
     if not (run / f"race{OUTCOME}").exists():
-        raise ValueError(f"--contestant {contestant}: {run} holds no finished race. Give the --out of one")
+        raise ValueError(
+            f"{option('contestant', contestant)}: {run} holds no finished race. Give the {option('out')} of one"
+        )
     directories: dict[str, Path] = {}
     for place in (USE, ENCODER, FITTED):
         if (run / place / RECORD).is_file():
@@ -202,7 +206,9 @@ def contestant_directory(run: Path, contestant: str) -> Path:
             directories.setdefault(about["contestant"], run / place)
     if contestant not in directories:
         names = ", ".join(directories) or "no contestant"
-        raise ValueError(f"--contestant {contestant}: {run} has no model of {contestant}. It has models of: {names}")
+        raise ValueError(
+            f"{option('contestant', contestant)}: {run} has no model of {contestant}. It has models of: {names}"
+        )
     return directories[contestant]
 
 
@@ -264,7 +270,8 @@ def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:
         raise ValueError(
             f"{hub_id}: there is no such folder here{nearest_folder(Path(hub_id))}. As a model of the hub: its "
             f"{RECORD}, which says whether a row has one text or two, is not in the cache, and the hub cannot be "
-            "reached. Correct the path, connect to the hub once, or state --text (and --pair, if rows have two texts)"
+            f"reached. Correct the path, connect to the hub once, or state {option('text')} (and {option('pair')}, if "
+            f"rows have two texts)"
         ) from error
     except errors.EntryNotFoundError:
         return None
@@ -279,7 +286,7 @@ def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[byte
     Raises ValueError if `form` is not known, if the file cannot be read, and if standard input is no table.
     """
     if form and form not in FORMS:
-        raise ValueError(f"--format {form}: known are {', '.join(FORMS)}")
+        raise ValueError(f"{option('format', form)}: known are {', '.join(FORMS)}")
     if str(file) != STDIN and not form:
         check_file(Path(file))
         yield Path(file)
@@ -332,7 +339,7 @@ def ending_of(path: Path, asking: Asking) -> str:
     plain = "conll for a word a line, txt for a sentence a line" if asking.kind == "tokens" else "txt for a text a line"
     raise ValueError(
         f"standard input begins with {shown(line)}, which is neither JSON nor a header with the column "
-        f"{roles['text']!r}. State --format ({plain}), or name the column with --text"
+        f"{roles['text']!r}. State {option('format')} ({plain}), or name the column with {option('text')}"
     )
 
 
@@ -366,7 +373,8 @@ def read_texts(
     shape = _shape(path, asking)
     if keep and shape in ("questions", "words", "lines"):
         raise ValueError(
-            f"--keep {keep[0]}: {named(path)} has no columns. Leave --keep out, or give a file with columns"
+            f"{option('keep', keep[0])}: {named(path)} has no columns. Leave {option('keep')} out, or give a file with "
+            f"columns"
         )
     if shape == "questions":
         yield from _questions(path)
@@ -385,7 +393,7 @@ def read_texts(
         more = {"span": ", .json in SQuAD's form", "tokens": f", {', '.join(WORD_LINES)}"}.get(kind, "")
         raise ValueError(
             f"{named(path)}: the ending does not tell a known format; known are {', '.join(TABLES)}, .txt{more}. "
-            f"Rename the file, or state --format ({', '.join(FORMS)})"
+            f"Rename the file, or state {option('format')} ({', '.join(FORMS)})"
         )
 
 
@@ -561,7 +569,8 @@ def _word_lines(path: Path, asking: Asking) -> Iterator[Text | Rejected]:
             if plain and len(fields) > 1 and not (TAG.match(fields[-1]) or fields[-1] in asking.labels):
                 raise ValueError(
                     f"{named(path)}:{line}: a line of such a file has a word, and after it a tag if there is one; this "
-                    f"one is {shown(content)}. For a sentence a line state --format txt, or give lists of words"
+                    f"one is {shown(content)}. For a sentence a line state {option('format', 'txt')}, or give lists of "
+                    f"words"
                 )
             began = began if words else line
             words.append(fields[0].strip())

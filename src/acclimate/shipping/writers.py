@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.types import Rejected
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import named
@@ -68,32 +69,42 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
     """
     path = Path(out)
     if "id" in keep:
-        raise ValueError("--keep id: state --id id instead. Each row of the output then begins with it")
+        raise ValueError(
+            f"{option('keep', 'id')}: state {option('id', 'id')} instead. Each row of the output then begins with it"
+        )
     if twice := [column for column, count in Counter(keep).items() if count > 1]:
-        raise ValueError(f"--keep {twice[0]} is stated twice. State it once")
+        raise ValueError(f"{option('keep', twice[0])} is stated twice. State it once")
     if duplicates := sorted({*keep} & MADE):
-        raise ValueError(f"--keep {duplicates[0]}: the output has a column of that name. Rename it in the input")
+        raise ValueError(
+            f"{option('keep', duplicates[0])}: the output has a column of that name. Rename it in the input"
+        )
     if str(out) == STDOUT:
         return
     if path.suffix not in ENDINGS:
-        raise ValueError(f"--out {named(path)}: the ending does not tell a known format: {', '.join(ENDINGS)}, or -")
+        raise ValueError(
+            f"{option('out', named(path))}: the ending does not tell a known format: {', '.join(ENDINGS)}, or -"
+        )
     if path.suffix == TAGGED and keep:
-        raise ValueError(f"--keep {keep[0]}: {TAGGED} has words and tags alone. Take another ending, or leave it out")
+        raise ValueError(
+            f"{option('keep', keep[0])}: {TAGGED} has words and tags alone. Take another ending, or leave it out"
+        )
     if path.is_dir():
-        raise ValueError(f"--out {named(path)} is a folder. Name a file in it")
+        raise ValueError(f"{option('out', named(path))} is a folder. Name a file in it")
     if not path.parent.is_dir():
-        raise ValueError(f"--out {named(path)}: there is no folder {named(path.parent)}. Make it first")
+        raise ValueError(f"{option('out', named(path))}: there is no folder {named(path.parent)}. Make it first")
     if path.exists() and Path(source).exists() and path.samefile(source):
-        raise ValueError(f"--out {named(path)} is the input itself. Name another file")
+        raise ValueError(f"{option('out', named(path))} is the input itself. Name another file")
 
 
 def check_columns(out: str | Path, kind: Kind, labels: Sequence[str], keep: Sequence[str]) -> None:
     """Raises ValueError for a kept column with the name of a label's probability, and for CoNLL without tags."""
     if Path(out).suffix == TAGGED and kind != "tokens":
         others = ", ".join(ending for ending in ENDINGS if ending != TAGGED)
-        raise ValueError(f"--out {named(Path(out))}: {TAGGED} is for tags of words. Take one of {others}")
+        raise ValueError(f"{option('out', named(Path(out)))}: {TAGGED} is for tags of words. Take one of {others}")
     if duplicates := sorted({*keep} & {*_columns(kind, labels, "row", ())}):
-        raise ValueError(f"--keep {duplicates[0]}: the output has a column of that name. Rename it in the input")
+        raise ValueError(
+            f"{option('keep', duplicates[0])}: the output has a column of that name. Rename it in the input"
+        )
 
 
 def written(

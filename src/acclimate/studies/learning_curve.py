@@ -29,6 +29,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import in_python, option
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import SPLITS, Split, Watch, unwatched
 from acclimate.data.materials import Materials
@@ -101,21 +102,26 @@ FEW = (
 def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False) -> None:
     """Raises ValueError, before the race, where no learning curve could follow it."""
     if recipe.folds:
-        raise ValueError("--learning-curve scores on one test set, and --folds has none. Leave one of them out")
-    if materials.checkpoints:
         raise ValueError(
-            "--learning-curve scores what the race adapts, and --checkpoint names models that it does not adapt. Leave "
-            "one of them out"
+            f"{option('learning_curve')} scores on one test set, and {option('folds')} has none. Leave one of them out"
+        )
+    if materials.checkpoints:
+        checkpoints = "checkpoints" if in_python() else "--checkpoint"
+        raise ValueError(
+            f"{option('learning_curve')} scores what the race adapts, and {checkpoints} names models that it does not "
+            f"adapt. Leave one of them out"
         )
     task, curve = materials.task, recipe.learning_curve
     names = recipe.names(domain=materials.domain is not None, general=materials.general is not None, kind=task.kind)
     if not any(name not in (*UNTUNED, scratch.CONTROL) for name in names):
         raise ValueError(
-            "--learning-curve compares the untouched model with the best adapted one, but no contestant is adapted. "
-            "Leave it out, or name one in contestants, such as TAPT"
+            f"{option('learning_curve')} compares the untouched model with the best adapted one, but no contestant is "
+            f"adapted. Leave it out, or name one in contestants, such as TAPT"
         )
     if probe_only and curve.finetune == "yes":
-        raise ValueError("learning_curve.finetune = 'yes', but --probe-only fine-tunes nothing. Leave one out")
+        raise ValueError(
+            f"learning_curve.finetune = 'yes', but {option('probe_only')} fine-tunes nothing. Leave one out"
+        )
     if curve.finetune == "yes" and recipe.seeds < FEWEST_DRAWS:
         raise ValueError(
             f"learning_curve.finetune = 'yes' with seeds = {recipe.seeds}: fewer than {FEWEST_DRAWS} fine-tunings of "
@@ -124,8 +130,8 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
         )
     if task.kind not in PROBED and curve.finetune != "yes":
         raise ValueError(
-            f"--learning-curve: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, or leave "
-            f"--learning-curve out"
+            f"{option('learning_curve')}: a task of kind '{task.kind}' has no probe. Set learning_curve.finetune=yes, "
+            f"or leave {option('learning_curve')} out"
         )
     sizes_of(task, curve.shares)
 
@@ -251,7 +257,7 @@ def sizes_of(task: Prepared, shares: Sequence[float]) -> list[int]:
     if len(sizes) < 2:
         raise ValueError(
             f"{rows} training rows are too few for learning curves: no part of learning_curve.shares has {FEWEST_ROWS} "
-            f"rows. Leave --learning-curve out"
+            f"rows. Leave {option('learning_curve')} out"
         )
     return sizes
 

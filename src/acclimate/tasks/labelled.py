@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
+from acclimate.core.door import in_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
@@ -69,7 +70,7 @@ LOOKED_AT = 10_000  # rows that `check_labelled_files` reads; only JSON can have
 FORM = (
     'Questions need {"data": [{"paragraphs": [{"context": ..., "qas": [{"id": ..., "question": ..., "answers": '
     '[{"text": ..., "answer_start": ...}]}]}]}]}. Rows of another kind: one object a line (jq -c \'.[]\' OLD > '
-    "NEW.jsonl); BioC's documents: --kind tokens"
+    "NEW.jsonl); BioC's documents: "
 )
 
 
@@ -173,7 +174,8 @@ def _read_files(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
     if file_kind != labelled.kind:
         labelled = replace(labelled, kind=file_kind)
         notes.append(
-            f"{printable(labelled.train.name)} has a word and its tag a line, so it is read as --kind {file_kind}."
+            f"{printable(labelled.train.name)} has a word and its tag a line, so it is read as "
+            f"{option('kind', file_kind)}."
         )
     for split, path in paths.items():
         if labelled.kind == "tokens" and holds_mentions(path):
@@ -258,9 +260,9 @@ def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
-    if kind == "span" and (option := _column_option(labelled)):
+    if kind == "span" and (setting := _column_option(labelled)):
         raise ValueError(
-            f"{option}: {named(labelled.train)} is read as questions in SQuAD's form, which have no columns. "
+            f"{setting}: {named(labelled.train)} is read as questions in SQuAD's form, which have no columns. "
             f"Leave it out"
         )
     if labelled.separator and kind in {"sequence", "score"}:
@@ -277,7 +279,7 @@ def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
         other_split = places.setdefault(Path(os.path.realpath(path)), split)
         if other_split != split:
             raise ValueError(
-                f"{named(path)}: given for {other_split} and for {split}. Leave --{split} out: we then split"
+                f"{named(path)}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
             )
 
 
@@ -464,7 +466,8 @@ def _note_on_second_text(labelled: LabelledFiles) -> list[str]:
     which = f"{'columns' if len(texts) > 1 else 'column'} {listed([repr(name) for name in texts])}"
     holds = "hold texts and are" if len(texts) > 1 else "holds texts and is"
     return [
-        f"{named(labelled.train)}: the {which} {holds} not read. If a row has two texts, state the second with --pair."
+        f"{named(labelled.train)}: the {which} {holds} not read. If a row has two texts, state the second with "
+        f"{option('pair')}."
     ]
 
 
@@ -489,7 +492,8 @@ def notes_on_rejected(read: FileRead) -> list[str]:
 
 
 def _notes_on_mended(path: Path, mended: Counter[str] | None) -> list[str]:
-    return [f"{named(path)}: {what}: {count:,} (--repair)." for what, count in (mended or {}).items() if count]
+    switch = "repair=True" if in_python() else option("repair")
+    return [f"{named(path)}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count]
 
 
 def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
@@ -571,7 +575,8 @@ def _read(path: Path, *, repair: bool) -> _QuestionFile:
     mended = Counter[str]() if repair else None
     rows: list[tuple[str, Example]] = []
     rejected: list[Rejected] = []
-    for place, row in placed_questions(path, way_out=FORM, mended=mended):
+    form = FORM + option("kind", "tokens")
+    for place, row in placed_questions(path, way_out=form, mended=mended):
         if isinstance(row, Rejected):
             rejected.append(row)
         else:
@@ -579,7 +584,7 @@ def _read(path: Path, *, repair: bool) -> _QuestionFile:
     faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
     impossible = len(rejected) - len(faulty)
     if not rows and not rejected:
-        raise ValueError(f"{named(path)}: has no question. {FORM}")
+        raise ValueError(f"{named(path)}: has no question. {form}")
     read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
     # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
     check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)

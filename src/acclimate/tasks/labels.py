@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
+from acclimate.core.door import in_python, option
 from acclimate.core.names import nearest, shown
 from acclimate.core.types import Label
 from acclimate.tasks.tables import class_name
@@ -47,8 +48,8 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
         if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
             raise ValueError(
                 f"{where}: holds {len(distinct):,} different numbers, such as {shown(texts[0])}: are they numbers to "
-                f"predict, or names of classes? State the kind: --kind score or --kind sequence (in Python "
-                f"kind='score')"
+                f"predict, or names of classes? State the kind: {option('kind', 'score')} or "
+                f"{option('kind', 'sequence')}"
             )
     return "sequence"
 
@@ -85,7 +86,7 @@ def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where:
     if kind == "multilabel" and not separator and texts and len(texts) == len(values):
         raise ValueError(
             f"{where}: several labels a row are asked for, but it holds text, such as {shown(texts[0])}. State the "
-            f"separator that stands between labels (--separator)"
+            f"separator that stands between labels ({option('separator')})"
         )
 
 
@@ -111,10 +112,11 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
             # an accent may be a separate character, which looks the same
             looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
             spelt = ascii if looks_same else shown
+            switch = "fold_labels=True" if in_python() else option("fold_labels")
             raise ValueError(
                 f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first at "
-                f"{first[often]}). Labels are compared exactly: make them one with --fold-labels (fold_labels=True), "
-                f"or correct the file"
+                f"{first[often]}). Labels are compared exactly: make them one with {switch}, or "
+                f"correct the file"
             )
     return {name: names[0] for names in alike.values() for name in names}
 
@@ -173,7 +175,7 @@ def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
         return []
     return [
         f"{where} holds {len(names):,} different numbers in {len(labels):,} rows, and each became a class without an "
-        "order, because no kind was stated. If they are ratings or amounts, state it: --kind score (kind='score')."
+        f"order, because no kind was stated. If they are ratings or amounts, state it: {option('kind', 'score')}."
     ]
 
 
@@ -191,9 +193,16 @@ def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
     if missing:
         name, place = alone[0]
         amounts = len(counts) > MANY_NAMES and all(_number(name) is not None for name in counts)  # of any share of rows
-        way_out = "If labels are numbers to predict, state it (--kind score); else add rows" if amounts else "Add rows"
+        way_out = (
+            f"If labels are numbers to predict, state it ({option('kind', 'score')}); else add rows"
+            if amounts
+            else "Add rows"
+        )
         if mark := _may_be_several(counts):
-            way_out = f"If a row bears several labels, name what parts them (--separator {mark!r}); else add rows"
+            way_out = (
+                "If a row bears several labels, name what parts them "
+                f"({'separator=' if in_python() else '--separator '}{mark!r}); else add rows"
+            )
         raise ValueError(
             f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "
             f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. {way_out}, "

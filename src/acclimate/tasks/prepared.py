@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from acclimate.core import files, settings
+from acclimate.core.door import option
 from acclimate.core.types import SPLITS, Example, Label, Split, label_of
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric, Task, checked_splits
@@ -176,7 +177,7 @@ def prepare(task: Task, source: Path, path: Path) -> Prepared:
         if dict(before.hashes) != hashes:
             raise ValueError(
                 f"{path} holds other data than {source} now gives: another run ({before.name}) was begun there, or the "
-                f"file has changed, or a setting such as rows or max_tokens. Choose another --out"
+                f"file has changed, or a setting such as rows or max_tokens. Choose another {option('out')}"
             )
         return before
     open_splits = {**splits, "test": [_without_label(example, task.kind) for example in splits["test"]]}
@@ -251,7 +252,7 @@ def open_prepared(path: Path) -> Prepared:
     if "sealed" not in about["hashes"]:
         raise ValueError(
             f"{path} was prepared by an earlier version of acclimate, which did not seal the test set. Choose another "
-            "--out, or remove that one"
+            f"{option('out')}, or remove that one"
         )
     return Prepared(
         path=path,
@@ -272,7 +273,7 @@ def check_unprepared(path: Path) -> None:
     if any(all(os.path.exists(place / name) for name in (files.MANIFEST, _ABOUT, _SEALED)) for place in places):
         raise ValueError(
             f"{path} is of a prepared task, whose test labels are sealed. Name the labelled files that it was made of, "
-            f"with the same options (with --split-seed too, if acclimate made the split)"
+            f"with the same options (with {option('split_seed')} too, if acclimate made the split)"
         )
 
 

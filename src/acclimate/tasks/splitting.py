@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from acclimate.core.door import option
 from acclimate.core.types import Example, Split
 from acclimate.tasks.task import Kind, classes_in
 
@@ -116,8 +117,8 @@ def divide(
         sets = f"{len(units):,} set{'s' * (len(units) != 1)} of rows"
         raise ValueError(
             f"{origin}: {len(examples):,} rows cannot be split into {', '.join(shares)}: rows of the same group or of "
-            f"the same text stay together, which makes only {sets}. Give --dev and --test files, remove rows that "
-            f"repeat a text, or state a --group column with more values"
+            f"the same text stay together, which makes only {sets}. Give {option('dev')} and {option('test')} files, "
+            f"remove rows that repeat a text, or state a {option('group')} column with more values"
         )
     split_of = {row: where[unit.key] for unit in units for row in unit.rows}
     return {split: [example for row, example in enumerate(all_examples) if split_of[row] == split] for split in shares}
@@ -141,8 +142,8 @@ def fold_rows(
     if len(units) < folds:
         raise ValueError(
             f"{folds} folds, but rows of the same group or of the same text stay together, which makes only "
-            f"{len(units):,} set{'s' * (len(units) != 1)} of rows. Take fewer folds, or a --group column with more "
-            f"values"
+            f"{len(units):,} set{'s' * (len(units) != 1)} of rows. Take fewer folds, or a {option('group')} column "
+            f"with more values"
         )
     for fold in [name for name in names if name not in where.values()]:  # large sets took the shares of several folds
         counts = Counter(where.values())

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.door import option
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Rejected, Split
 from acclimate.tasks.tags import scheme_of
@@ -174,7 +175,9 @@ def _text(role: str, column: str, value: Any) -> tuple[str, str]:
     if isinstance(value, int) and role in {"group", "id"}:
         return str(value), ""
     if not isinstance(value, str):
-        words = " or, if it is words with a tag each, state --kind tokens" if isinstance(value, list) else ""
+        words = (
+            f" or, if it is words with a tag each, state {option('kind', 'tokens')}" if isinstance(value, list) else ""
+        )
         return "", f"the {role} (column {column!r}) is {shown(value)}; make it a string{words}"
     if reason := unsound(value):
         return "", f"the {role} (column {column!r}) {reason}; correct it or leave the row out"
@@ -199,15 +202,15 @@ def table_rows(path: Path, columns: Sequence[str], limits: ReadLimits) -> TableR
     if reader is None and Path(unpacked_name(path)).suffix in WORD_LINES:
         raise ValueError(
             f"{named(path)}: files with this ending have a word and its tag a line, for instance of named entities: "
-            f"state --kind tokens"
+            f"state {option('kind', 'tokens')}"
         )
     if reader is None:
         raise ValueError(
             f"{named(path)}: neither its content nor its ending tells a known format of rows, with the columns "
             f"{', '.join(map(repr, columns))}; known are .csv, .tsv and .jsonl, each also packed (.gz, .zst), .json "
-            f"with a list of objects, and .parquet. Name the right columns, or convert it to one of these; for a "
-            f"word and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator or BioC state --kind tokens; questions "
-            f"in SQuAD's form are read from .json with --kind span, or none"
+            f"with a list of objects, and .parquet. Name the right columns, or convert it to one of these; for a word "
+            f"and its tag a line (.conll, .bio, .txt, ...), BRAT, PubTator or BioC state {option('kind', 'tokens')}; "
+            f"questions in SQuAD's form are read from .json with {option('kind', 'span')}, or none"
         )
     if path.stat().st_size == 0:
         raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
@@ -311,7 +314,7 @@ def _delimited_rows(path: Path, columns: Sequence[str], limits: ReadLimits, *, d
     for column in columns:
         if column not in header:
             tagged = header[0].startswith("-DOCSTART-") or (len(header) == 2 and scheme_of({header[1], "O", "B"}))
-            words = ". If a line is a word and its tag, state --kind tokens" if tagged else ""
+            words = f". If a line is a word and its tag, state {option('kind', 'tokens')}" if tagged else ""
             raise no_column(where, column, header, f"; the first line must hold the names{words}")
     places = {column: header.index(column) for column in columns}
     for number, fields in records:
@@ -435,7 +438,7 @@ def no_column(place: str, column: str, present: Sequence[str], hint: str = "", *
 
 def option_of(role: str) -> str:
     """Return how a user names the column of this role."""
-    return f'--{role} NAME (in Python {role}="NAME")'
+    return option(role, "NAME")
 
 
 def stem(path: Path) -> str:

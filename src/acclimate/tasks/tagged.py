@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.tasks.metrics import metric_named
@@ -180,7 +181,7 @@ def _sentences(path: Path, limits: ReadLimits) -> Iterator[Row | Rejected]:
         if len(lines) > LONGEST:
             raise ValueError(
                 f"{named(path)}:{lines[0][0]}: more than {LONGEST:,} lines without an empty one. An empty line must "
-                f"end each sentence; put them in, or give a .jsonl file with --text and --label"
+                f"end each sentence; put them in, or give a .jsonl file with {option('text')} and {option('label')}"
             )
     if lines:
         yield _sentence(path, number + 1, lines, width, document)
@@ -198,8 +199,9 @@ def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
     """Raise ValueError if the first line does not hold a word and its tag."""
     where = f"{named(path)}:{at}"
     way_out = (
-        "With --kind tokens a line holds a word and its tag, with a tab or space between them, and an empty line ends "
-        "a sentence. Correct the file, give a .jsonl file with --text and --label, or state another kind"
+        f"With {option('kind', 'tokens')} a line holds a word and its tag, with a tab or space between them, and an "
+        f"empty line ends a sentence. Correct the file, give a .jsonl file with {option('text')} and "
+        f"{option('label')}, or state another kind"
     )
     if len(fields) < 2:
         raise ValueError(f"{where}: one field, {shown(line)}, where a word and its tag are needed. {way_out}")

@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from acclimate.core import files, settings
+from acclimate.core.door import option
 from acclimate.core.machines import map_processes
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import Document, Progress, Rejected, Watch, counted, unwatched
@@ -190,7 +191,9 @@ def _check_plan(
         return
     if before != plan:
         differing = ", ".join(name for name in plan | before if before.get(name) != plan.get(name))
-        raise ValueError(f"{out} holds a preparation with other {differing}. Name another --out, or remove that folder")
+        raise ValueError(
+            f"{out} holds a preparation with other {differing}. Name another {option('out')}, or remove that folder"
+        )
 
 
 def _read(

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
 from acclimate.core.types import Batch, Checkpoint, Progress, Stream, Watch
 from acclimate.models.formats import PROVENANCE
 from acclimate.models.loading import EMBEDDED, origin
@@ -174,7 +175,7 @@ def _extend(out: Path, before: dict[str, Any], claim: dict[str, Any], *, extends
     old, new = (tomllib.loads(manifest["recipe"]).get("plan", {}) for manifest in (before, claim))
     steps = old.get("steps", 0)
     longer = {**before, "recipe": before["recipe"].replace(f"\nsteps = {steps}\n", f"\nsteps = {new.get('steps')}\n")}
-    refused = f"{out} holds a run with {_difference(before, claim)}. Choose another --out, or remove that one"
+    refused = f"{out} holds a run with {_difference(before, claim)}. Choose another {option('out')}, or remove that one"
     if longer != claim:
         raise ValueError(refused)
     if not extends or new["schedule"] == "linear" or new["steps"] < steps:
@@ -185,7 +186,9 @@ def _extend(out: Path, before: dict[str, Any], claim: dict[str, Any], *, extends
     ended = ranks.agree((out / CHECKPOINT / files.MANIFEST).exists())
     states = stable_states(out)
     if ended and not states:
-        raise ValueError(f"{out} has no state stable-*, from which a run with more steps goes on. Choose another --out")
+        raise ValueError(
+            f"{out} has no state stable-*, from which a run with more steps goes on. Choose another {option('out')}"
+        )
     if ended:
         files.check_manifest(states[-1])
     ranks.wait()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
+from acclimate.core.door import option
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.methods.method import Method, deferred
 from acclimate.methods.recipes.adversarial import Radius, SearchReading, StepSize
@@ -191,9 +192,9 @@ def check_raced(pretrain: ScratchRecipe) -> None:
     for setting in [setting for setting in fields(pretrain) if setting.name in OF_RACE]:
         if (value := getattr(pretrain, setting.name)) != setting.default:
             raise ValueError(
-                f"pretrain.{setting.name} = {str(value)!r} has no place in a race, which pretrains on --general alone, "
-                "for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain with `acclimate adapt scratch "
-                f"{setting.name}=...` and race with --model"
+                f"pretrain.{setting.name} = {str(value)!r} has no place in a race, which pretrains on "
+                f"{option('general')} alone, for pretrain.plan.steps or pretrain.epochs. Leave it out; or pretrain "
+                f"with `acclimate adapt scratch {setting.name}=...` and race with {option('model')}"
             )
 
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
+from acclimate.core.door import option
 from acclimate.core.names import meant
 from acclimate.core.types import Example, Rejected, Split
 from acclimate.tasks.formats.archives import ENDINGS
@@ -198,7 +199,7 @@ def other_folders(root: Path, folders: Iterable[str]) -> str:
     below = sorted(path for path in place.iterdir() if path.is_dir()) if place.is_dir() else []
     for near in (*place.parents[:2], *below):
         if folders_here := [folder for folder in names if (near / folder).is_dir()]:
-            return f"But {named(near)} has the folder {folders_here[0]}: give --data {named(near)}"
+            return f"But {named(near)} has the folder {folders_here[0]}: give {option('data', named(near))}"
     return ""
 
 
