@@ -18,7 +18,7 @@ import pytest
 import acclimate
 import toys
 from acclimate.api.call import call_text
-from acclimate.api.task_options import TaskOptions
+from acclimate.api.task_options import EvaluationOptions, RaceOptions, TaskOptions
 from acclimate.cli import method, use
 from acclimate.cli import race as commands
 from acclimate.core import files, settings
@@ -192,7 +192,7 @@ SAME = {  # verb -> what comes first, without a name
 }  # fmt: skip
 PYTHON_ONLY = {"progress", "watch", "contestants", "settings", "options"}
 # settings are keywords, and so is contestants=["all"]; what is printed is returned
-ELSEWHERE = {"assignments", "recipe", "json", "every"}
+ELSEWHERE = {"assignments", "recipe", "json", "every", "folds"}
 
 
 @pytest.mark.parametrize("verb", SAME)
@@ -201,7 +201,9 @@ def test_options_have_the_names_and_defaults_of_the_command_line(verb):
     typed = inspect.signature(getattr(home, verb)).parameters
     python = inspect.signature(getattr(acclimate, verb)).parameters
     options = {name: each.default for name, each in typed.items() if name not in SAME[verb] | ELSEWHERE}
-    further = {"race": (TaskOptions, Where), "evaluate": (TaskOptions, Where), "doctor": (TaskOptions,)}.get(verb, ())
+    further = {"race": (RaceOptions, Where), "evaluate": (EvaluationOptions, Where), "doctor": (TaskOptions,)}.get(
+        verb, ()
+    )
     keywords = {name: each.default for name, each in python.items()}
     keywords |= {field.name: field.default for kind in further for field in fields(kind)}
     keywords = {name: default for name, default in keywords.items() if name not in SAME[verb] | ELSEWHERE}
@@ -298,7 +300,7 @@ def test_an_error_that_a_user_can_mend_has_no_long_traceback(monkeypatch):
         ({"seeds": 0}, ValueError, "seeds = 0"),
         ({"budget": "20parsecs"}, ValueError, "budget '20parsecs' is not understood"),
         ({"model": "./nowhere"}, ValueError, "./nowhere: there is no such directory"),
-        ({"pretrain__plan__steps": 9}, ValueError, "settings of pretrain do nothing here: add model='scratch'"),
+        ({"pretrain__plan__steps": 9}, ValueError, 'settings of pretrain do nothing here: add model="scratch"'),
         ({"data": "x", "revision": "v1"}, ValueError, "has files and splits already. Leave revision out"),
         ({"label": "topc"}, ValueError, "the list of 2 rows: no column 'topc'; the nearest is 'topic'"),
         ({"track": ["paper"]}, ValueError, "no tracker is called 'paper'"),

@@ -90,7 +90,7 @@ def order_race(
     refuse_unused(
         recipe,
         usual,
-        curves="" if learning_curve else option("learning_curve"),
+        curves="" if learning_curve else option("learning_curve", True),
         pretrains="" if inputs.model is None else option("model", "scratch"),
     )
     encoders = resolve_checkpoints(checkpoints or {}, inputs.model, reserved_names=recipe.reserved_names)

@@ -26,10 +26,6 @@ class TaskOptions:
     kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `tasks.labelled.LabelledFiles`, which
                  calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
-    separated    what ends a document in .txt files of raw text
-    leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
-    rows         number of training rows to sample, every class among them; 0: all
-    labels_per_class   of the embedded tasks, 32; 0: all
     data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
     """
 
@@ -50,10 +46,6 @@ class TaskOptions:
     config: str = ""
     split: str = ""
     revision: str = ""
-    separated: Separated = "line"
-    leaks: Leaks = "keep"
-    rows: int = 0
-    labels_per_class: int | None = None
     data: str | Path | None = None
 
     def labelled_files(self, task: Any) -> LabelledFiles:
@@ -74,13 +66,37 @@ class TaskOptions:
         check_labelled_files(files)
         return files
 
-    def raw_text(self, corpus: Any, general: Any) -> Raw:
-        """Return the raw text that a user's corpora become."""
+    def raw_text(self, corpus: Any, general: Any, separated: Separated) -> Raw:
+        """Return the raw text that a user's corpora become. separated: what ends a document in .txt files"""
         from acclimate.data.as_files import raw_text
         from acclimate.data.inputs import Raw
 
         domain, general = (None if held is None else raw_text(held, column=self.text) for held in (corpus, general))
-        return Raw(domain, general, self.separated)
+        return Raw(domain, general, separated)
+
+
+@dataclass(frozen=True)
+class EvaluationOptions(TaskOptions):
+    """What may be said of the rows that one model is evaluated on, too.
+
+    rows               number of training rows to sample, every class among them; 0: all
+    labels_per_class   of the embedded tasks, 32; 0: all
+    """
+
+    rows: int = 0
+    labels_per_class: int | None = None
+
+
+@dataclass(frozen=True)
+class RaceOptions(EvaluationOptions):
+    """What may be said of the files of a race, too.
+
+    separated    what ends a document in .txt files of raw text: a line or a blank line
+    leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them
+    """
+
+    separated: Separated = "line"
+    leaks: Leaks = "keep"
 
 
 def split_keywords(keywords: Mapping[str, Any], *kinds: type) -> tuple[list[dict[str, Any]], dict[str, Any]]:

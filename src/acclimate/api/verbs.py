@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from acclimate.api.call import KeywordError, current_call, model_path, python_function, watched
+from acclimate.api.checks import check_models
 from acclimate.api.race import order_race, plan_race, run_jobs, run_race
 from acclimate.api.settings import schema, stand_in_of
 from acclimate.api.study import Study, study_in
-from acclimate.api.task_options import Separated, TaskOptions, split_keywords
+from acclimate.api.task_options import EvaluationOptions, RaceOptions, Separated, TaskOptions, split_keywords
 from acclimate.core.settings import (
     SEEDS,
     assignments_of,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from acclimate.races.recipe import RaceRecipe
 
 
-@python_function(TaskOptions, Where)
+@python_function(RaceOptions, Where)
 def race(
     task: Any,
     *,
@@ -83,7 +84,7 @@ def race(
     progress     False: show none
     watch        is called with the progress of every stage too
     settings     columns and other options of the task, such as text="abstract", label="topic", dev="dev.csv"
-                 (api/task_options.py::TaskOptions); where the jobs run: workers, cluster, threads, gpu_share
+                 (api/task_options.py::RaceOptions); where the jobs run: workers, cluster, threads, gpu_share
                  (jobs/where.py::Where); and the settings of the race, which `acclimate settings race` lists
 
     Returns the study: `study.verdict` is the sentence on top of its page, `study.table` its table. Raises ValueError,
@@ -99,19 +100,20 @@ def race(
     from acclimate.races.recipe import LearningCurveRecipe
     from acclimate.races.report import PAGE, TEXT
 
-    (task_options, where_options), overrides = split_keywords(settings, TaskOptions, Where)
-    options, where, place = TaskOptions(**task_options), Where(**where_options), Path(out)
+    (task_options, where_options), overrides = split_keywords(settings, RaceOptions, Where)
+    options, where, place = RaceOptions(**task_options), Where(**where_options), Path(out)
     if isinstance(learning_curve, Mapping):
         overrides["learning_curve"] = learning_curve
     start = start_of(None if model is None else model_path("race", "model", model))
     chosen, usual = _race_recipe(contestants, recipe, start, overrides)
     usual = replace(usual, learning_curve=LearningCurveRecipe())
     where.check()
+    check_models([start])
     with watched(progress, watch, track, place, several=where != Where()) as outlet:
         inputs = Inputs(
             place,
             task=options.labelled_files(task),
-            raw=options.raw_text(corpus, general),
+            raw=options.raw_text(corpus, general, options.separated),
             models=() if start is None else (start,),
             data=None if options.data is None else Path(options.data),
             leaks=options.leaks,
@@ -140,7 +142,7 @@ def race(
     return Study(place, text, end.report, "" if end.curves is None else end.curves.text)
 
 
-@python_function(TaskOptions, Where)
+@python_function(EvaluationOptions, Where)
 def evaluate(
     model: Any = None,
     task: Any = None,
@@ -191,6 +193,7 @@ def doctor(
     *,
     corpus: Any = None,
     general: Any = None,
+    separated: Separated = "line",
     model: str | PathLike[str] | None = None,
     seeds: int = SEEDS,
     contestants: int = 4,
@@ -229,7 +232,7 @@ def doctor(
     with watched(progress, watch) as outlet:
         if task_options.data is not None:
             return count_catalogue(str(task), Path(task_options.data), watch=outlet)
-        labelled, raw = read_files(task_options.labelled_files(task)), task_options.raw_text(corpus, general)
+        labelled, raw = read_files(task_options.labelled_files(task)), task_options.raw_text(corpus, general, separated)
         spread = None if run is None else spread_of(Path(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
@@ -309,7 +312,7 @@ def _race_recipe(
     ours = listed is None or all(isinstance(contestant, str) and "::" not in contestant for contestant in listed)
     values = nested(keywords)
     if ours:
-        _check_names("race", _options(race, TaskOptions, Where), "race", values)
+        _check_names("race", _options(race, RaceOptions, Where), "race", values)
     from acclimate.methods import Method
     from acclimate.methods.method import load_method
     from acclimate.races.race import recipe_for

@@ -22,19 +22,21 @@ def python_call() -> Iterator[None]:
         _calls[0] -= 1
 
 
-def in_python() -> bool:
+def is_python() -> bool:
     """Return True within a `python_call`."""
     return _calls[0] > 0
 
 
-def option(name: str, value: str = "") -> str:
+def option(name: str, value: str | bool = "") -> str:
     """Return an option as the user writes it.
 
     name   of the keyword, such as "max_tokens"
     value  as the command line has it: a word such as "sequence" or a placeholder such as "COLUMN", which is quoted for
-           Python unless it is a number; "": the name alone
+           Python unless it is a number; "": the name alone; True: of an option that is on or off
     """
-    if not in_python():
+    if isinstance(value, bool):
+        return f"{name}={value}" if is_python() else f"--{name.replace('_', '-')}"
+    if not is_python():
         return f"--{name.replace('_', '-')}{f' {value}' if value else ''}"
     if not value:
         return name

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.names import shown
 from acclimate.models.configuration import require_model
 from acclimate.models.loading import identity, resolved
@@ -43,7 +43,7 @@ def check_names(names: Iterable[str], reserved_names: Iterable[str] = ()) -> Non
     spellings: dict[str, str] = {}
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            example = "checkpoints={'ours': 'models/ours'}" if in_python() else "--checkpoint ours=models/ours"
+            example = "checkpoints={'ours': 'models/ours'}" if is_python() else "--checkpoint ours=models/ours"
             raise ValueError(
                 f"checkpoint {shown(name)}: a name has 1 to 40 letters, digits, spaces and . _ - + / & ( ), and begins "
                 f"with a letter, digit or _. Rename it, such as {example}"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from acclimate.core import files, settings
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.prompt import FIELD
 from acclimate.core.types import SPLITS, SUB_WORDS
 from acclimate.data import retrieve
@@ -95,7 +95,7 @@ def check_adaptations(
         )
         read = {f"{contestant.group}.max_tokens=": getattr(contestant.recipe, "max_tokens", 0)}
         if prompt:
-            longest_row = "max_tokens=" if in_python() else "--max-tokens "
+            longest_row = "max_tokens=" if is_python() else "--max-tokens "
             read |= {longest_row: max_tokens} | ({f"{losses[0]}=": losses[1]} if losses is not None else {})
         for setting, tokens in read.items():
             _check_room(contestant, setting, tokens, behind=behind, prompt=prompt, longest=longest)

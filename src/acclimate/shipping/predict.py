@@ -32,7 +32,7 @@ import torch
 from scipy.special import expit, softmax
 
 from acclimate.core import files
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import (
     BASELINE_FILE,
@@ -390,7 +390,7 @@ def predict_file(
         asking = replace(asking, kind=predictor.kind)
         read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
         if not skip_bad:
-            switch = "skip_bad=True" if in_python() else option("skip_bad")
+            switch = "skip_bad=True" if is_python() else option("skip_bad")
             for _ in _usable(read(), skipped=None, way_out=f". To leave out such rows: {switch}"):
                 pass
         skipped = Skipped()

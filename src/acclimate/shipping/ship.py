@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from acclimate.core import files
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import (
     BASELINE_FILE,
@@ -269,7 +269,7 @@ def _check_words(license: str, language: Sequence[str]) -> None:
 
 def _require_free(to: Path) -> None:
     """Raises ValueError if `to` holds anything else than an unchanged earlier shipment, which may be replaced."""
-    target = "`to`" if in_python() else option("to")  # the bare name would read as a word of the sentence
+    target = "`to`" if is_python() else option("to")  # the bare name would read as a word of the sentence
     if to.is_symlink():
         raise ValueError(f"{to} is a link. Give {target} the directory itself")
     if not to.exists():

@@ -29,7 +29,7 @@ import numpy as np
 from safetensors.numpy import load, save
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed, metric_text, points
 from acclimate.core.types import SPLITS, Split, Watch, unwatched
 from acclimate.data.materials import Materials
@@ -106,7 +106,7 @@ def check(recipe: RaceRecipe, materials: Materials, *, probe_only: bool = False)
             f"{option('learning_curve')} scores on one test set, and {option('folds')} has none. Leave one of them out"
         )
     if materials.checkpoints:
-        checkpoints = "checkpoints" if in_python() else "--checkpoint"
+        checkpoints = "checkpoints" if is_python() else "--checkpoint"
         raise ValueError(
             f"{option('learning_curve')} scores what the race adapts, and {checkpoints} names models that it does not "
             f"adapt. Leave one of them out"

@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
@@ -492,7 +492,7 @@ def notes_on_rejected(read: FileRead) -> list[str]:
 
 
 def _notes_on_mended(path: Path, mended: Counter[str] | None) -> list[str]:
-    switch = "repair=True" if in_python() else option("repair")
+    switch = "repair=True" if is_python() else option("repair")
     return [f"{named(path)}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count]
 
 

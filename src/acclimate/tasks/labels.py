@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.names import nearest, shown
 from acclimate.core.types import Label
 from acclimate.tasks.tables import class_name
@@ -112,7 +112,7 @@ def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> d
             # an accent may be a separate character, which looks the same
             looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
             spelt = ascii if looks_same else shown
-            switch = "fold_labels=True" if in_python() else option("fold_labels")
+            switch = "fold_labels=True" if is_python() else option("fold_labels")
             raise ValueError(
                 f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first at "
                 f"{first[often]}). Labels are compared exactly: make them one with {switch}, or "
@@ -201,7 +201,7 @@ def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
         if mark := _may_be_several(counts):
             way_out = (
                 "If a row bears several labels, name what parts them "
-                f"({'separator=' if in_python() else '--separator '}{mark!r}); else add rows"
+                f"({'separator=' if is_python() else '--separator '}{mark!r}); else add rows"
             )
         raise ValueError(
             f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "

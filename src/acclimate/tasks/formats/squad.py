@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from acclimate.core.door import in_python, option
+from acclimate.core.door import is_python, option
 from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.tasks.formats.archives import LIMITS, ArchiveLimits, only_file
@@ -226,7 +226,7 @@ def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, 
             mended[MOVED] += 1
             return near, near + len(sought)
         hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
-        switch = "repair=True" if in_python() else option("repair")
+        switch = "repair=True" if is_python() else option("repair")
         way_out = f", or have it mended ({switch})" if certain else ""
         return (
             f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
