@@ -18,7 +18,7 @@ from pathlib import Path
 from page import head, spread, table, tell, write
 from turns import median_ratio
 
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.documents import read_documents
 from acclimate.text.overlap.near_duplicates import sketches
 from acclimate.text.preparation import CorpusRecipe, prepare_corpus

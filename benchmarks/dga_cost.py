@@ -19,8 +19,9 @@ from turns import Clock, median_ratio, precision_name, timed
 
 from acclimate.methods.dga import BATCH, DgaLoss
 from acclimate.methods.importance import head_importance, normalised
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.heads import hidden_and_masked_logits
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.streams import evaluation_batches, masked_stream

@@ -26,7 +26,7 @@ from turns import median_ratio
 from acclimate.core.types import Document, unwatched
 from acclimate.jobs.job import PLAN, Job, Work
 from acclimate.jobs.run import do_all
-from acclimate.jobs.workers import Where, working
+from acclimate.jobs.where import Where, working
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
 from acclimate.tasks.metrics import METRICS

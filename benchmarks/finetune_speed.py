@@ -26,7 +26,7 @@ from acclimate.core.types import TAGS, Batch
 from acclimate.methods.finetune import FinetuneRecipe, training_rows
 from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.models.classifier import labels_of, load_classifier
-from acclimate.models.encoder import load_tokenizer
+from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.datasets import blurb
 from acclimate.tasks.datasets.catalogue import dataset_named
 from acclimate.tasks.prepared import Prepared, prepare

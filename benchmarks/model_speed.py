@@ -22,8 +22,8 @@ from acclimate.core.types import Document, Stream
 from acclimate.methods.finetune import training_rows
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.models.classifier import load_classifier
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
-from acclimate.models.loading import resolved
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.loading import load_tokenizer, resolved
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus

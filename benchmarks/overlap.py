@@ -24,7 +24,8 @@ from page import head, spread, table, tell, write
 from planted import Texts, plant, shingles
 
 from acclimate.text.documents import read_documents
-from acclimate.text.overlap.references import GRAM, Match, References, jaccard, normalised_words
+from acclimate.text.overlap.references import Match, References
+from acclimate.text.overlap.words import GRAM, jaccard, normalised_words
 
 SHORTEST = 8  # words of a reference
 SPEEDS = ("", "MB/s: best", "median (least to most)", "MB a processor second: best", "best by that of plain Python")

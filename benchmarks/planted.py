@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 
-from acclimate.text.overlap.references import GRAM, SHINGLE, jaccard, normalised_words
+from acclimate.text.overlap.words import GRAM, SHINGLE, jaccard, normalised_words
 
 BANDS = ((0.80, 0.85), (0.85, 0.90), (0.90, 0.95), (0.95, 1.00))
 Texts = list[tuple[str, str]]

@@ -24,8 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from acclimate.methods import probe
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import embedded
+from acclimate.models.loading import embedded, load_tokenizer
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import encoded, places_of, with_labels
 

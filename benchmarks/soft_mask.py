@@ -24,9 +24,9 @@ from acclimate.core.types import Stream
 from acclimate.methods.dga import MaskReading, SoftMask
 from acclimate.methods.importance import head_importance, normalised
 from acclimate.methods.recipes.dga import Over
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.gates import gate_shape, heads_moved, masked_weights
-from acclimate.models.loading import resolved
+from acclimate.models.loading import load_tokenizer, resolved
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.streams import evaluation_batches, masked_stream

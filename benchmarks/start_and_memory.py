@@ -149,7 +149,7 @@ def read_and_tokenise(text: Path, tokenizer: Path, directory: Path) -> dict[str,
         )
         begun = time.perf_counter()
 
-    from acclimate.models.encoder import load_tokenizer
+    from acclimate.models.loading import load_tokenizer
     from acclimate.text.corpus import write_corpus
     from acclimate.text.documents import read_documents
 

@@ -18,7 +18,8 @@ from page import head, spread, table, write
 from turns import Clock, median_ratio, precision_name, timed
 
 from acclimate.methods.tapter import TapterLoss, train_on, with_regularised
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, word_embeddings
+from acclimate.models.encoder import load_masked_language_model, word_embeddings
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.streams import masked_stream

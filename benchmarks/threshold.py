@@ -21,8 +21,7 @@ from page import head, table, tell, write
 from acclimate.core.types import Example, unwatched
 from acclimate.methods import finetune, probe
 from acclimate.methods.task_loss import outputs_of_rows
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import embedded
+from acclimate.models.loading import embedded, load_tokenizer
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, open_prepared, prepare

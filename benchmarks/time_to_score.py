@@ -31,8 +31,7 @@ from peer import trainer_arguments
 
 from acclimate.core.types import Progress, Split
 from acclimate.methods.finetune import FinetuneRecipe, adapt, plan_of
-from acclimate.models.encoder import load_tokenizer
-from acclimate.models.loading import embedded, identity
+from acclimate.models.loading import embedded, identity, load_tokenizer
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.plan import autocast_type, device

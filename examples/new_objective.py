@@ -17,8 +17,9 @@ from transformers import PreTrainedModel
 from acclimate.core import settings
 from acclimate.core.types import Batch
 from acclimate.data.materials import corpus_at
-from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer, save_model, training_flops
+from acclimate.models.encoder import encoder_of, load_masked_language_model, save_model, training_flops
 from acclimate.models.heads import inputs_of
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.streams import masked_stream
 from acclimate.training.loop import adamw, train
 from acclimate.training.objective import MaskedLanguageLoss, Objective, Piece

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertForMaskedLM
 
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, save_model
+from acclimate.models.encoder import load_masked_language_model, save_model
+from acclimate.models.loading import load_tokenizer
 
 
 def cut(model: str, vocabulary: str, layers: list[int], positions: int) -> BertForMaskedLM:

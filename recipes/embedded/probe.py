@@ -24,7 +24,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.types import Batch
 from acclimate.methods.domain import hidden_states, row_means
-from acclimate.models.encoder import encoder_of, load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import encoder_of, load_masked_language_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.training.pieces import pack, pad
 
 STRENGTHS = np.logspace(-4, 0, 9)

@@ -25,7 +25,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from acclimate.core import files
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer
+from acclimate.models.encoder import load_masked_language_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import LOG, read_log
 

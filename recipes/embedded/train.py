@@ -32,7 +32,8 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core import files, settings
 from acclimate.core.types import NOT_PREDICTED, Batch, Progress
-from acclimate.models.encoder import load_masked_language_model, load_tokenizer, new_encoder, save_model
+from acclimate.models.encoder import load_masked_language_model, new_encoder, save_model
+from acclimate.models.loading import load_tokenizer
 from acclimate.text.corpus import Corpus
 from acclimate.text.streams import evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
