@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from acclimate.core.types import NOT_PREDICTED, Batch
-from acclimate.methods.domain import Frozen, by_row
+from acclimate.methods.domain import Frozen, row_states
 from acclimate.models.encoder import training_flops
 from acclimate.models.heads import hidden_and_masked_logits, rows_of
 from acclimate.training.objective import MaskedLanguageLoss, Objective
@@ -51,7 +51,7 @@ class Taught(Objective):
     def forward(self, piece: Piece) -> dict[str, Tensor]:
         hidden, logits_MV = hidden_and_masked_logits(self.language.model, piece, piece["positions"])
         mlm = nn.functional.cross_entropy(logits_MV.float(), piece["labels"], reduction="sum")
-        student_RTD, there_RT = by_row(hidden, piece)
+        student_RTD, there_RT = row_states(hidden, piece)
         rows = rows_of(piece)
         words_RT = piece[WORDS] if rows is None else rows.alone(piece[WORDS], 0)
         taught = piece[TEACHER_IDS][:, 0] > 0

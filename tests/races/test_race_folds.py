@@ -32,7 +32,7 @@ from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import RaceReport
 from acclimate.races.verdict import warnings
 from acclimate.shipping.ship import ship
-from acclimate.statistics.folds import by_rows, components_of_rows
+from acclimate.statistics.folds import components_of_rows, row_interval
 from acclimate.statistics.variance import p_value, resample
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
@@ -131,7 +131,7 @@ def test_a_score_is_the_metric_of_the_predictions_of_all_folds_together(folded):
 def test_intervals_and_tests_are_those_of_cross_validation(folded):
     ours, theirs = (folded.outcome.cells["", name, "rows"] for name in ("TAPT", "untouched"))
     compared = folded.outcome.compared
-    stated = by_rows(ours.scores[0].gold, [score.predicted for score in ours.scores], F1, folds=FOLDS)
+    stated = row_interval(ours.scores[0].gold, [score.predicted for score in ours.scores], F1, folds=FOLDS)
     found = compared.intervals[ours.key, MAIN]
     assert (found.mean, found.low, found.high) == pytest.approx((stated.mean, stated.low, stated.high))
     assert "Repeats of the cross-validation: 2." in found.caution

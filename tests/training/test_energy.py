@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from rich.console import Console
 
-from acclimate.api import verbs
+from acclimate.api.call import watched
 from acclimate.cli.verb import Session
 from acclimate.core import ranks
 from acclimate.core.types import Progress
@@ -103,7 +103,7 @@ def test_of_several_processes_the_first_alone_measures(codecarbon, first, tmp_pa
     typed, called = tmp_path / "typed", tmp_path / "called"
     with Session(Console(quiet=True), {"track": ["energy"], "out": typed}).watched() as watch:
         watch(Progress("adapt", 1, 2))
-    with verbs._watched(False, None, ["energy"], called, "race") as watch:
+    with watched(False, None, ["energy"], called) as watch:
         watch(Progress("adapt", 1, 2))
     assert len(codecarbon.made) == 2 * first
     assert [energy_of(run) is not None for run in (typed, called)] == [first, first]

@@ -135,10 +135,12 @@ def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None])
 def run_jobs(
     out: Path, where: Where, *, command: str, recipe: Callable[[], Any], dry_run: bool = False
 ) -> Iterator[None]:
-    """Within the block, jobs of the study in `out` run there; at its end the study gets its lock file.
+    """Within the block, this process holds the directory `out`, and jobs of its study run where the user says; at its
+    end the study gets its lock file. A dry run holds nothing.
 
     recipe: returns the study's recipe, once the block has ended
     """
+    from acclimate.core import files, ranks
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.jobs.where import working
@@ -149,7 +151,7 @@ def run_jobs(
         with nullcontext() if where.cluster else working(where):  # no process starts before a job does
             yield
         return
-    with emptied_if_refused(out):
+    with files.hold(out) if ranks.is_first() else nullcontext(), emptied_if_refused(out):
         allow_redone(out)
         with working(where):
             yield

@@ -93,7 +93,6 @@ def race(
     >>> study = acclimate.race(frame, text="abstract", label="topic", seeds=5, finetune__epochs=10)
     >>> print(study)
     """
-    from acclimate.core import files
     from acclimate.data.examination import grave
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED, start_of
@@ -135,7 +134,7 @@ def race(
         _tell(outlet, "budget", *order.notes)
         if dry_run:
             return Study(place, plan_race(order).as_text())
-        with files.hold(place), run_jobs(place, where, command=order.command, recipe=lambda: chosen):
+        with run_jobs(place, where, command=order.command, recipe=lambda: chosen):
             end = run_race(order, examine=lambda examination: _tell(outlet, "doctor", *grave(examination)))
         _tell(outlet, "report", str(place / PAGE))
     text = (place / TEXT).read_text(encoding="utf-8")
