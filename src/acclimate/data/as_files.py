@@ -89,10 +89,8 @@ def labelled_files(
             notes = [f"{source.about}: the labels of {chosen.pop('test')} are withheld, so the split was left out."]
         if unread := source.splits.keys() - used:
             listed = ", ".join(name for name in source.splits if name in unread)
-            notes.append(
-                f"{source.about}: no rows were read from {listed}; {option('split')}, {option('dev')} or "
-                f"{option('test')} names a split."
-            )
+            # the note is part of the file's record, which does not depend on the door
+            notes.append(f"{source.about}: no rows were read from {listed}; split, dev or test names a split.")
         for split, name in chosen.items():
             facts = {"split": name, **source.facts, "notes": notes if split == "train" else []}
             labelled = _with_path(labelled, split, _written(rows[split], labelled, source, split, facts))
