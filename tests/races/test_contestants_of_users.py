@@ -64,8 +64,8 @@ def test_a_file_names_a_method_on_the_command_line_and_a_recipe_states_its_setti
 
 def test_python_takes_names_methods_and_files(typed):
     method = load_method(typed)
-    assert verbs._race_recipe(["DAPT", method], None, None, {}).contestants == ("DAPT", "focal TAPT")
-    assert verbs._race_recipe(["DAPT", typed], None, "model", {}).contestants == ("DAPT", "focal TAPT")
+    assert verbs._race_recipe(["DAPT", method], None, None, {})[0].contestants == ("DAPT", "focal TAPT")
+    assert verbs._race_recipe(["DAPT", typed], None, "model", {})[0].contestants == ("DAPT", "focal TAPT")
     with pytest.raises(ValueError, match=r"'TATP' is not one of .* did you mean 'TAPT'"):
         verbs._race_recipe(["TATP", method], None, None, {})
 
@@ -84,7 +84,7 @@ def test_a_method_of_no_file_works_here_and_is_refused_elsewhere(materials, tmp_
         return mlm.adapt(recipe, out, watch=watch)
 
     local = Method("local", mlm.MlmRecipe, adapt, contestants=(Contestant("local", "task"),))
-    usual = verbs._race_recipe([local], None, "model", {})
+    usual, _ = verbs._race_recipe([local], None, "model", {})
     recipe = settings.override(usual, [each.replace("focal", "local") for each in SHORT])
     job = enter(recipe, materials).models["local"]
     assert job is not None

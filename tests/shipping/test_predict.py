@@ -268,7 +268,7 @@ def test_missing_columns_and_files_are_told_with_the_way_out(run, loaded, tmp_pa
     source = tmp_path / "in.csv"
     source.write_text("texts,other\nword1,word2\n")
     recorded = r"\. The race read '{}' \(.*use/race\.json\)"
-    said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME .*" + recorded.format("text")
+    said = r"no column 'text'; the nearest is 'texts'.*Name the right one with --text NAME.*" + recorded.format("text")
     with pytest.raises(ValueError, match=said):
         predict_file(loaded, source, "-")
     lines = tmp_path / "in.jsonl"

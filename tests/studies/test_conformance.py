@@ -187,7 +187,7 @@ def plain(text: str) -> str:
 
 
 def test_a_dry_run_writes_nothing_and_says_what_is_left(studied):
-    assert not studied.jobs_left
+    assert not studied.left
     assert plain(f"{studied.design.title}: still to do") in plain(studied.plan)
     assert re.search(r"About .* on this machine.*; \d+ jobs are left, 0 are done", plain(studied.plan))
     after = dry_run_study(studied.study, studied.recipe, studied.inputs(studied.out), studied.out).as_text()

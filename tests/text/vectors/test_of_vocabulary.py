@@ -21,7 +21,7 @@ class Known:
     def __init__(self, *words: str, shortest: int = 3) -> None:
         self.words, self.shortest = words, shortest
 
-    def of(self, words):
+    def look_up(self, words):
         values = [(len(word), ord(word[0]) - ord("a")) if word in self.words else (0, 0) for word in words]
         return np.array(values, np.float32).reshape(-1, 2), np.array([word in self.words for word in words], bool)
 
