@@ -87,20 +87,25 @@ def test_with_slack_less_is_planned_but_the_shortest_fine_tuning_in_any_case() -
     assert (tight.contestants, tight.tuning) == (1, 0.5)
     assert 18 / 1.5 < tight.first <= 18
     assert lengths_within(12, 12, COSTS, least=0.5, adaptations=5, slack=1.5).contestants == 0
+    several = lengths_within(80, 80, COSTS, least=0.5, adaptations=5, slack=1.5)
+    assert (several.contestants, several.tuning) == (4, 0.5), "more contestants go before longer fine-tunings"
 
 
 def test_adapting_is_shortened_where_fine_tuning_was_slower_than_its_forecast() -> None:
     planned = lengths_within(400, 400, COSTS, least=0.1, adaptations=5)
     assert (planned.untouched, planned.adapted) == (20.0, pytest.approx(100.0))
-    assert planned.slower(20.0, 380.0) == planned
-    slow = planned.slower(60.0, 340.0)
-    assert slow.adapting == pytest.approx(planned.adapting * (340 / SLACK - 3 * 72) / 300)
-    assert slow.first - slow.adapted == pytest.approx(planned.first - planned.adapted)
-    assert (slow.tuning, slow.later) == (planned.tuning, planned.later), "all fine-tunings are as long"
-    least = planned.slower(600.0, 10.0)
+    assert planned.rest == pytest.approx(3 * (20 + 2)), "the others' fine-tunings and fixed jobs"
+    assert planned.slower(20.0, 380.0, 400) == planned
+    slow = planned.slower(60.0, 340.0, 400)
+    assert slow.adapting == pytest.approx(planned.adapting * (340 / SLACK - 3 * planned.rest) / 300)
+    assert (slow.tuning, slow.later) == (planned.tuning, 3 * planned.later), "all fine-tunings are as long"
+    least = planned.slower(600.0, 10.0, 400)
     assert least.adapting == pytest.approx(planned.adapting / 5)
+    fast = lengths_within(400, 400, COSTS, least=0.1, adaptations=5, slack=SLACK)
+    done = fast.untouched + 2 + fast.tests
+    assert fast.slower(fast.untouched, 400 - done, 400) == fast, "a race at its forecast keeps what was planned"
     alone = lengths_within(400, 400, COSTS.select([UNTOUCHED]), least=0.1, adaptations=5)
-    assert alone.slower(600.0, 10.0) == alone
+    assert alone.slower(600.0, 10.0, 400) == alone
 
 
 def test_a_kept_length_of_fine_tuning_is_that_of_a_later_session() -> None:

@@ -29,7 +29,7 @@ PLAIN: dict[str, tuple[type, str]] = {  # annotation -> what a value has to be
 EXAMPLES = {"budget": ', such as "20min"'}
 EXAMPLES |= dict.fromkeys(("text", "label", "pair", "group", "id"), ": the name of a column")
 UNWRITTEN = ("progress", "watch")  # keywords that a written call lacks
-LONGEST = 80  # characters of a list or mapping in a written call
+LONGEST, MOST_ELEMENTS = 80, 10  # characters and elements of a list or mapping in a written call
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _command: ContextVar[str] = ContextVar("command", default="")
@@ -102,10 +102,14 @@ def call_text(name: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) 
 
 def _value_text(value: Any) -> str:
     plain = os.fspath(value) if isinstance(value, PathLike) else value
-    if isinstance(plain, str | int | float | bool):
+    if plain is None or isinstance(plain, str | int | float | bool):
         return repr(plain)
-    text = repr(plain) if isinstance(plain, dict | list | tuple) else ""
-    return text if 0 < len(text) <= LONGEST else "..."
+    if not isinstance(plain, dict | list | tuple) or len(plain) > MOST_ELEMENTS:
+        return "..."
+    elements = [*plain.items()] if isinstance(plain, dict) else plain
+    if not all(isinstance(element, str | int | float | tuple) for element in elements):
+        return "..."
+    return text if len(text := repr(plain)) <= LONGEST else "..."
 
 
 def model_path(function: str, keyword: str, model: Any) -> str:

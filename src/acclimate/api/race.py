@@ -1,4 +1,4 @@
-"""The one way in which a race is run: what the command line and Python order, this file checks, plans and runs."""
+"""Checks, plans and runs a race for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RaceOrder:
 
 @dataclass(frozen=True)
 class RaceEnd:
-    """What a race came to. curves: what followed it; None if nothing did"""
+    """The result of a race. curves: of the learning curves that followed it; None without them"""
 
     report: RaceReport
     curves: StudyEnd | None = None
@@ -141,11 +141,13 @@ def run_jobs(
     recipe: returns the study's recipe, once the block has ended
     """
     from acclimate.core import files, ranks
+    from acclimate.jobs.job import check_format
     from acclimate.jobs.lock import allow_redone, check_results, write_lock
     from acclimate.jobs.refused import emptied_if_refused
     from acclimate.jobs.where import working
 
     where.check()
+    check_format(out)
     check_results(out)
     if dry_run:
         with nullcontext() if where.cluster else working(where):  # no process starts before a job does

@@ -19,7 +19,7 @@ Separated = Literal["line", "blank"]
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """What may be said of labelled files beside the file to train on.
+    """Options of labelled files, other than the file to train on.
 
     dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
     text, pair, label, group, id   names of columns
@@ -77,7 +77,7 @@ class TaskOptions:
 
 @dataclass(frozen=True)
 class EvaluationOptions(TaskOptions):
-    """What may be said of the rows that one model is evaluated on, too.
+    """Options of an evaluation: those of its task, and which rows to train on.
 
     rows               number of training rows to sample, every class among them; 0: all
     labels_per_class   of the embedded tasks, 32; 0: all
@@ -89,7 +89,7 @@ class EvaluationOptions(TaskOptions):
 
 @dataclass(frozen=True)
 class RaceOptions(EvaluationOptions):
-    """What may be said of the files of a race, too.
+    """Options of a race: those of an evaluation, and of raw text and leaks.
 
     separated    what ends a document in .txt files of raw text: a line or a blank line
     leaks        labelled rows that contain a test text: "keep" them and score both ways, or "drop" them

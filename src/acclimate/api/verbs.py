@@ -84,8 +84,8 @@ def race(
     progress     False: show none
     watch        is called with the progress of every stage too
     settings     columns and other options of the task, such as text="abstract", label="topic", dev="dev.csv"
-                 (api/task_options.py::RaceOptions); where the jobs run: workers, cluster, threads, gpu_share
-                 (jobs/where.py::Where); and the settings of the race, which `acclimate settings race` lists
+                 (`RaceOptions`). Where the jobs run: workers, cluster, threads, gpu_share (`Where`). The settings of
+                 the race, which `acclimate settings race` lists
 
     Returns the study: `study.verdict` is the sentence on top of its page, `study.table` its table. Raises ValueError,
     before anything is trained, for what is wrong with the inputs and settings; an empty directory is then left empty.
@@ -96,16 +96,20 @@ def race(
     from acclimate.data.examination import grave
     from acclimate.data.sources import Inputs
     from acclimate.models.loading import UNSTATED, start_of
+    from acclimate.races.budget import check_budget
     from acclimate.races.recipe import LearningCurveRecipe
     from acclimate.races.report import PAGE, TEXT
 
     (task_options, where_options), overrides = split_keywords(settings, RaceOptions, Where)
     options, where, place = RaceOptions(**task_options), Where(**where_options), Path(out)
+    if overrides.get("folds", 0) is None:
+        del overrides["folds"]
     if isinstance(learning_curve, Mapping):
         overrides["learning_curve"] = learning_curve
     start = start_of(None if model is None else model_path("race", "model", model))
     chosen, usual = _race_recipe(contestants, recipe, start, overrides)
     usual = replace(usual, learning_curve=LearningCurveRecipe())
+    check_budget(budget)
     where.check()
     check_models([start])
     with watched(progress, watch, track, place, several=where != Where()) as outlet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,9 +15,6 @@ from acclimate.cli import options
 from acclimate.cli.options import TRACKING
 from acclimate.cli.verb import Session, verb
 from acclimate.core.settings import did_you_mean
-
-if TYPE_CHECKING:
-    pass
 
 
 def _method(parameters: Mapping[str, Any]) -> str:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 _calls = [0]  # Python functions that run; plain, because the threads of a call word messages too
+_lock = Lock()
 
 
 @contextmanager
 def python_call() -> Iterator[None]:
     """Within the block messages write options as keywords."""
-    _calls[0] += 1
+    with _lock:
+        _calls[0] += 1
     try:
         yield
     finally:
-        _calls[0] -= 1
+        with _lock:
+            _calls[0] -= 1
 
 
 def is_python() -> bool:

@@ -66,6 +66,8 @@ def resolve_checkpoints(
     """
     if not isinstance(checkpoints, Mapping):
         raise ValueError(f"checkpoints = {shown(checkpoints)}: give a mapping, such as {{'ours': 'models/ours'}}")
+    if not checkpoints:
+        return {}
     check_names(checkpoints, reserved_names)
     contents = {} if start is None else {identity(resolved(start)): "the model that the race starts from"}
     models: dict[str, str] = {}

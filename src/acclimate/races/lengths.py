@@ -89,9 +89,9 @@ class Lengths:
     adaptations   number of adaptations of each contestant
     first, later  what the first round takes, and each later one, by forecast; of as many contestants as fit, at least
                   the untouched model
-    untouched     of the first round, what the untouched model's fine-tuning takes
-    adapted       of the first round, what adapting takes
-    tests         of the first round, what its looks at the test set take
+    untouched     of the first round, what the untouched model's fine-tuning takes; adapted: what adapting takes; rest:
+                  what follows the untouched model's jobs beside adapting and tests; tests: what its looks at the test
+                  set take
     rows          group of settings -> rows of text that adapting with these settings sees
     budget        into which this fits, as it was stated
     """
@@ -104,28 +104,39 @@ class Lengths:
     later: float = 0.0
     untouched: float = 0.0
     adapted: float = 0.0
+    rest: float = 0.0
     tests: float = 0.0
     rows: Mapping[str, int] = field(default_factory=dict)
     budget: str = ""
 
-    def slower(self, seconds: float, remainder: float) -> Lengths:
+    def slower(self, seconds: float, remainder: float, amount: float) -> Lengths:
         """Return the lengths with less adapting, if it would not fit at the pace of the untouched model's fine-tuning.
 
-        seconds: that this fine-tuning took; remainder: seconds that are left after it
+        seconds    that this fine-tuning took
+        remainder  seconds that are left after it for training
+        amount     of the budget; adapting keeps LITTLE of it
         """
         if self.contestants < 2 or not self.adapted or not self.untouched:
             return self
         pace = max(1.0, seconds / self.untouched)
-        others = self.first - self.untouched - self.adapted  # more than what follows, which is no harm
-        share = (remainder / SLACK - pace * others) / (pace * self.adapted)
-        share = max(share, LITTLE / ADAPTING)
+        share = (remainder / SLACK - pace * self.rest) / (pace * self.adapted)
+        share = max(share, min(1.0, LITTLE * amount / self.adapted))
         if share >= 1:
             return self
         adapted = share * self.adapted
         first, later = self.first - self.adapted + adapted, self.later
         if self.adaptations > 1:
             later = first - adapted
-        return replace(self, adapting=share * self.adapting, adapted=adapted, adaptations=1, first=first, later=later)
+        return replace(
+            self,
+            adapting=share * self.adapting,
+            adaptations=1,
+            first=pace * first,
+            later=pace * later,
+            untouched=pace * self.untouched,
+            adapted=pace * adapted,
+            rest=pace * self.rest,
+        )
 
 
 def lengths_within(
@@ -138,7 +149,7 @@ def lengths_within(
     adaptations: int,
     slack: float = 1.0,
 ) -> Lengths:
-    """Return what fits with the slack; without it if else not even the untouched model's shortest fine-tuning would.
+    """Return what fits with the slack. If more contestants fit without it, they get the shortest fine-tuning.
 
     amount       of the budget; remainder: what is left of it
     costs        of the contestants in the order in which they race, the untouched model first
@@ -147,11 +158,10 @@ def lengths_within(
     slack        times the forecast that the round may take
     """
     if slack > 1:
-        lengths = lengths_within(amount, remainder / slack, costs, least=least, most=most, adaptations=adaptations)
-        if lengths.contestants:
-            return lengths
-        alone = costs.select([*costs.tuning][:1])
-        return lengths_within(amount, remainder, alone, least=least, most=least, adaptations=1)
+        options: dict[str, Any] = {"least": least, "adaptations": adaptations}
+        lengths = lengths_within(amount, remainder / slack, costs, most=most, **options)
+        shortest = lengths_within(amount, remainder, costs, most=least, **options)
+        return shortest if shortest.contestants > lengths.contestants else lengths
     names = [*costs.tuning]
     for count in range(len(names), 0, -1):
         part = costs.select(names[:count])
@@ -172,8 +182,10 @@ def lengths_within(
             again = max(1, min(adaptations, int(quarter / whole)))
         first = part.fixed_total + adapting + tuning * part.tuning_total + tests
         later = first if again > 1 else first - adapting - part.fixed_total
-        untouched = tuning * next(iter(part.tuning.values()))
-        return Lengths(count, tuning, share, again, first, later, untouched, adapting, tests)
+        untouched = tuning * part.tuning[names[0]]
+        own = sum(job.amount for job in part.fixed if names[0] in job.contestants)
+        rest = first - untouched - adapting - own - tests
+        return Lengths(count, tuning, share, again, first, later, untouched, adapting, rest, tests)
     alone = costs.select(names[:1])
     return Lengths(0, least, 1.0, 1, alone.fixed_total + sum(alone.test.values()) + least * alone.tuning_total)
 

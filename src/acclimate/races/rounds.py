@@ -152,7 +152,7 @@ class _Race:
         return self.lengths.contestants > 0
 
     def note_lengths(self) -> None:
-        """Tell what the budget shortens, unless it was told."""
+        """Report what the budget shortens, each note once."""
         assert self.budget is not None
         notes = notes_on(self.lengths, self.whole or self.entries, self.budget)
         for note in notes:
@@ -258,7 +258,9 @@ class _Race:
         assert self.budget is not None
         if self.budget.unit != "seconds" or self.entries.base is not None or kept_lengths(self.whole, self.run):
             return
-        lengths = Lengths(**ranks.agree(asdict(self.lengths.slower(sum(map(self.cost, tunings)), self.left()))))
+        seconds = sum(map(self.cost, tunings))
+        slower = self.lengths.slower(seconds, self.left(), self.budget.amount)
+        lengths = Lengths(**ranks.agree(asdict(slower)))
         if lengths != self.lengths:
             entries = shortened(self.whole, lengths)
             self.lengths, self.entries = lengths, replace(entries, unadapted=self.entries.unadapted)
