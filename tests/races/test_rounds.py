@@ -153,7 +153,7 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
 ) -> None:
     def costs(entries: Entries, *given: object, **named: object) -> RoundCosts:
         names = [*entries.models]
-        adapting = tuple(CostOfJob(4.0, (name,)) for name in names[1:])
+        adapting = tuple(CostOfJob(12.0, (name,)) for name in names[1:])
         return RoundCosts(adapting, (), dict.fromkeys(names, 0.1), dict.fromkeys(names, 0.0))
 
     monkeypatch.setattr(rounds, "round_costs", costs)
