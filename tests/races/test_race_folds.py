@@ -131,9 +131,9 @@ def test_a_score_is_the_metric_of_the_predictions_of_all_folds_together(folded):
 def test_intervals_and_tests_are_those_of_cross_validation(folded):
     ours, theirs = (folded.outcome.cells["", name, "rows"] for name in ("TAPT", "untouched"))
     compared = folded.outcome.compared
-    stated = row_interval(ours.scores[0].gold, [score.predicted for score in ours.scores], F1, folds=FOLDS)
+    interval = row_interval(ours.scores[0].gold, [score.predicted for score in ours.scores], F1, folds=FOLDS)
     found = compared.intervals[ours.key, MAIN]
-    assert (found.mean, found.low, found.high) == pytest.approx((stated.mean, stated.low, stated.high))
+    assert (found.mean, found.low, found.high) == pytest.approx((interval.mean, interval.low, interval.high))
     assert "Repeats of the cross-validation: 2." in found.caution
     draws = resample([*ours.scores, *theirs.scores], F1)
     difference = draws["TAPT"].points_S.mean() - draws["untouched"].points_S.mean()

@@ -151,7 +151,7 @@ def test_a_budget_of_flops_counts_rounds_and_a_larger_one_goes_on(toy_race: Race
 def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
     toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def costs(entries: Entries, *given: object, **named: object) -> RoundCosts:
+    def costs(entries: Entries, *arguments: object, **options: object) -> RoundCosts:
         names = [*entries.models]
         adapting = tuple(CostOfJob(12.0, (name,)) for name in names[1:])
         return RoundCosts(adapting, (), dict.fromkeys(names, 0.1), dict.fromkeys(names, 0.0))
@@ -171,12 +171,12 @@ def test_adapting_is_shortened_at_the_pace_of_the_untouched_models_fine_tuning(
         watch=lambda told: notes.append(told.values.get("note", "")),
     )
     decisions = files.read_record(run / DECISIONS)
-    planned, kept = (
+    planned, used = (
         next(value for name, value in decisions.items() if re.fullmatch(form, name))
         for form in (r"lengths-\w+-200s", r"lengths-\w+")
     )
     assert planned["adapting"] == 1.0
-    assert kept["adapting"] < 1.0
+    assert used["adapting"] < 1.0
     assert any(note.startswith("Adapting sees ") for note in notes)
     outcome = recorded(run)
     assert outcome.rounds == 1

@@ -200,7 +200,7 @@ def test_what_is_watched_on_dev_is_each_context_once_and_no_question(files, ran)
     assert watched == [context(f"dev{number} {at}") for number in range(SIZES["dev"]) for at in range(2)]
 
 
-LEAK = r"first: \d+ training rows of leak stand in dev or test of train, such as"
+LEAK = r"first: \d+ training rows of leak are also in dev or test of train, such as"
 
 
 def leaking(files: Path, place: Path, paragraphs: Sequence[dict]) -> Path:

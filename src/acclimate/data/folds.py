@@ -58,7 +58,7 @@ def with_folds(
     if task.kind == "span" and (bare := [row.id for row in rows if not row.spans]):
         raise ValueError(
             f"{option('folds')}: of {amount(len(bare), 'question')}, such as {bare[0]!r}, it is not stated where the "
-            f"answer stands in the context, so the other folds cannot learn from them. State it, or leave "
+            f"answer is in the context, so the other folds cannot learn from them. State it, or leave "
             f"{option('folds')} out"
         )
     same, on_copies = bonds_of(rows, kind=task.kind)

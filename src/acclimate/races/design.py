@@ -313,8 +313,8 @@ def heldout_columns(
         }
         [before] = jobs[UNTOUCHED]
         after: dict[str, Sequence[Job]] = {name: jobs[name] for name in rows if name in jobs}
-        meant = meaning + adaptations_note(adapt_seeds)
-        columns.append(HeldOutLosses(f"{heading}{ending}", meant, (UNTOUCHED, before), after))
+        note = adaptations_note(adapt_seeds)
+        columns.append(HeldOutLosses(f"{heading}{ending}", meaning + note, (UNTOUCHED, before), after))
     return columns
 
 

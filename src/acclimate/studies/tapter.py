@@ -251,8 +251,8 @@ def _check_first(first: Labelled, target: Labelled) -> None:
     questions = {normalised_words(row.pair or "") for row in merged} - {""}
     if duplicates := [row for row in first.splits["train"] if _content(row) in sealed or _content(row)[1] in questions]:
         raise ValueError(
-            f"first: {len(duplicates):,} training rows of {first.name} stand in dev or test of {target.name}, such as "
-            f"{duplicates[0].id!r}. Take them out of one of them"
+            f"first: {len(duplicates):,} training rows of {first.name} are also in dev or test of {target.name}, such "
+            f"as {duplicates[0].id!r}. Take them out of one of them"
         )
 
 

@@ -453,8 +453,8 @@ def _losses(
             ]
             for name, firsts in first_stages.items()
         }
-        meant = meaning + adaptations_note(recipe.adapt_seeds or recipe.seeds)
-        columns.append(HeldOutLosses(f"{heading}{suffix}", meant, (untouched, before), after))
+        note = adaptations_note(recipe.adapt_seeds or recipe.seeds)
+        columns.append(HeldOutLosses(f"{heading}{suffix}", meaning + note, (untouched, before), after))
     return tuple(columns)
 
 
