@@ -222,6 +222,7 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
 
     from acclimate.core.types import Progress
     from acclimate.data.doctor import examine
+    from acclimate.data.inputs import Raw
     from acclimate.tasks.labelled import LabelledFiles, read_files
 
     note("import")
@@ -234,7 +235,7 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
         if progress.stage in ends:
             note(ends.pop(progress.stage))
 
-    examined = examine(labelled, model=str(directory / "model"), corpora={"domain": corpus}, watch=watch)
+    examined = examine(labelled, Raw(domain=corpus), model=str(directory / "model"), watch=watch)
     note("tokenizer, lengths, pieces, labels")
     examined.as_text()
     note("page")

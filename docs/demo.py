@@ -1,8 +1,8 @@
-"""Put what `make demo` made into the README: its tables, and a picture of its page.
+"""Put what `make demo` made into the README: its table, and a picture of its page.
 
-python docs/demo.py [RUNS]    (RUNS: the folder in which `make demo` wrote; runs)
+python docs/demo.py [RUN]    (RUN: the folder in which `make demo` wrote; runs/demo)
 
-Keeps table.txt and table.csv of each race and the identity of their encoder in docs/demo, writes the part of the README
+Keeps table.txt and table.csv of the race and the identity of its encoder in docs/demo, writes the part of the README
 between its two marks again, and takes docs/report.png of the page with chromium. tests/test_demo.py compares the README
 with docs/demo, and the identity with that of the encoder that the package has.
 """
@@ -12,7 +12,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,31 +19,26 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 README, KEPT, PICTURE = ROOT / "README.md", ROOT / "docs" / "demo", ROOT / "docs" / "report.png"
-RACES = {"sections": "demo-sections", "docstrings": "demo"}  # task -> folder of its race in RUNS
 TABLES = ("table.txt", "table.csv")
-ENCODER = "encoder.txt"  # its identity (acclimate.models.loading.identity), by which the races name the model
+ENCODER = "encoder.txt"  # its identity (acclimate.models.loading.identity), by which the race names the model
 BEGIN, END = "<!-- what make demo printed; docs/demo.py writes it -->", "<!-- end of the demo -->"
 SCORES = "Scores on test"
 WIDTH, HEIGHT, MOST_BYTES = 1000, 1250, 150_000  # of the picture
 
 
-def keep(runs: Path, kept: Path = KEPT) -> None:
-    """Copy the tables of each race to `kept`, and note the encoder of both. Raises ValueError if there are two."""
-    locks = [json.loads((runs / folder / "study.lock.json").read_text("utf-8")) for folder in RACES.values()]
-    models = {identity for lock in locks for identity in lock["data"]["model"]}
-    if len(models) != 1:
-        raise ValueError(f"the races in {runs} began with several encoders: {', '.join(sorted(models))}")
+def keep(run: Path, kept: Path = KEPT) -> None:
+    """Copy the tables of the race to `kept`, and note its encoder."""
+    lock = json.loads((run / "study.lock.json").read_text("utf-8"))
+    [encoder] = lock["data"]["model"]
     kept.mkdir(parents=True, exist_ok=True)
-    (kept / ENCODER).write_text("".join(models) + "\n", "utf-8")
-    for task, folder in RACES.items():
-        for name in TABLES:
-            shutil.copyfile(runs / folder / name, kept / f"{task}{Path(name).suffix}")
+    (kept / ENCODER).write_text(f"{encoder}\n", "utf-8")
+    for name in TABLES:
+        shutil.copyfile(run / name, kept / name)
 
 
 def part(kept: Path = KEPT) -> str:
-    """Return the part of the README between its marks: of each race its verdict and its table of scores."""
-    races = [excerpt((kept / f"{task}.txt").read_text("utf-8")) for task in RACES]
-    return "```text\n" + "\n\n".join(races) + "\n```\n"
+    """Return the part of the README between its marks: verdict and scores of the race."""
+    return f"```text\n{excerpt((kept / 'table.txt').read_text('utf-8'))}\n```\n"
 
 
 def excerpt(table: str) -> str:
@@ -61,20 +55,17 @@ def excerpt(table: str) -> str:
     return "\n".join([title, *verdict, "", *lines[begin:end]])
 
 
-def scores(kept: Path = KEPT) -> Mapping[str, list[tuple[str, str]]]:
-    """Return task -> (contestant, mean and interval in points as tables show them) of each row of the race's CSV."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for task in RACES:
-        with open(kept / f"{task}.csv", encoding="utf-8", newline="") as file:
-            found[task] = [
-                (
-                    row["contestant"],
-                    "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * float(row[n]) for n in ("mean", "low", "high"))),
-                )
-                for row in csv.DictReader(file)
-                if row["mean"] and row["probe"] == "False"
-            ]
-    return found
+def scores(kept: Path = KEPT) -> list[tuple[str, str]]:
+    """Return contestant, and mean and interval in points as the table shows them, of each row of the race's CSV."""
+    with open(kept / "table.csv", encoding="utf-8", newline="") as file:
+        return [
+            (
+                row["contestant"],
+                "{:.1f} [{:.1f}, {:.1f}]".format(*(100 * float(row[name]) for name in ("mean", "low", "high"))),
+            )
+            for row in csv.DictReader(file)
+            if row["mean"] and row["probe"] == "False"
+        ]
 
 
 def rewritten(readme: str, kept: Path = KEPT) -> str:
@@ -108,10 +99,10 @@ def take_picture(page: Path, picture: Path = PICTURE) -> None:
 
 
 def main() -> None:
-    runs = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runs"
-    keep(runs)
+    run = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "runs" / "demo"
+    keep(run)
     README.write_text(rewritten(README.read_text("utf-8")), "utf-8")
-    take_picture(runs / RACES["sections"] / "report.html")
+    take_picture(run / "report.html")
     print(part())
 
 

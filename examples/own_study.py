@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from acclimate.core import settings
-from acclimate.data.sources import Inputs, materials_of
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against
 from acclimate.races.design import Cell, Design, fine_tunings, scored
@@ -30,7 +31,7 @@ class RatesRecipe:
 
 def design(recipe: RatesRecipe, inputs: Inputs) -> Design:
     race = RaceRecipe(seeds=recipe.seeds, contestants=(), finetune=recipe.finetune)
-    materials = materials_of(inputs, seeds=recipe.seeds, comparisons=len(recipe.rates) - 1)
+    materials = gather(inputs, seeds=recipe.seeds, comparisons=len(recipe.rates) - 1)
     cells = []
     for rate in recipe.rates:
         stated = replace(recipe.finetune, plan=replace(recipe.finetune.plan, rate=rate))

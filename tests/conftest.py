@@ -60,7 +60,7 @@ LONG = (
     *("test_examples.py", "text/bm25/test_search.py", "shipping/test_ways.py", "test_browser.py", "test_torture.py"),
     *("training/test_loop_ranks.py", "shipping/test_ship.py", "test_readme.py", "test_benchmarks.py", "test_kill.py"),
     *("methods/test_conformance.py", "races/test_race_checkpoints.py", "cli/test_verb.py", "races/test_rounds.py"),
-    *("tasks/datasets/test_docstrings.py", "studies/test_conformance.py", "test_conformance.py"),
+    *("studies/test_conformance.py", "test_conformance.py"),
     *("jobs/test_workers_ray.py", "methods/test_finetune_start.py", "methods/test_finetune.py"),
 )
 TESTS = Path(__file__).parent

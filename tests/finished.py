@@ -24,7 +24,7 @@ from transformers import (
 
 from acclimate.core import files
 from acclimate.core.types import Batch, Cost, Example, Label, Score, Split
-from acclimate.data.inputs import COLUMNS
+from acclimate.data.gather import COLUMNS
 from acclimate.jobs.job import read_result
 from acclimate.jobs.run import do_all
 from acclimate.methods.baselines import TfidfRecipe, baseline_of

@@ -32,47 +32,39 @@ SHEET = "contestant,mean,low,high,probe\nuntouched,.407,.366,.449,False\nTAPT,.4
 
 @pytest.fixture
 def kept(tmp_path):
-    """What docs/demo.py keeps of two finished races."""
-    for folder in demo.RACES.values():
-        (tmp_path / "runs" / folder).mkdir(parents=True)
-        (tmp_path / "runs" / folder / "table.txt").write_text(TABLE)
-        (tmp_path / "runs" / folder / "table.csv").write_text(SHEET)
-        (tmp_path / "runs" / folder / "study.lock.json").write_text(json.dumps({"data": {"model": ["5c39"]}}))
-    demo.keep(tmp_path / "runs", tmp_path / "kept")
+    """What docs/demo.py keeps of a finished race."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "table.txt").write_text(TABLE)
+    (run / "table.csv").write_text(SHEET)
+    (run / "study.lock.json").write_text(json.dumps({"data": {"model": ["5c39"]}}))
+    demo.keep(run, tmp_path / "kept")
     return tmp_path / "kept"
 
 
 def differences(readme: str, kept: Path) -> list[str]:
     """What the README says otherwise than the run."""
     wrong = [] if demo.rewritten(readme, kept) == readme else ["the part between the marks"]
-    races = demo.part(kept).split("Race on ")[1:]
-    for task, race in zip(demo.RACES, races, strict=True):
-        for contestant, points in demo.scores(kept)[task]:
-            if not re.search(rf"^  {re.escape(contestant)} +{re.escape(points)}", race, re.M):
-                wrong.append(f"{task}: {contestant} {points}")
+    for contestant, points in demo.scores(kept):
+        if not re.search(rf"^  {re.escape(contestant)} +{re.escape(points)}", demo.part(kept), re.M):
+            wrong.append(f"{contestant} {points}")
     return wrong
 
 
-def test_the_readme_gets_verdict_and_scores_of_each_race(kept):
+def test_the_readme_gets_verdict_and_scores_of_the_race(kept):
     readme = demo.rewritten(f"above\n{demo.BEGIN}\nold\n{demo.END}\nbelow\n", kept)
-    assert readme.count("TAPT is better than the untouched model\n    by 3 points.\n\n") == 2
+    assert "TAPT is better than the untouched model\n    by 3 points.\n\n" in readme
     assert "old" not in readme
     assert "Warning" not in readme
     assert "Points on test" not in readme
     assert readme.startswith("above\n")
     assert readme.endswith("\nbelow\n")
     assert differences(readme, kept) == []
+    assert (kept / demo.ENCODER).read_text() == "5c39\n"
     changed = readme.replace("43.7 [40.1", "44.7 [40.1", 1)
     assert differences(changed, kept) == ["the part between the marks"]
-    (kept / "sections.csv").write_text(SHEET.replace(".4371", ".5371"))
-    assert differences(readme, kept) == ["sections: TAPT 53.7 [40.1, 47.0]"]
-
-
-def test_the_encoder_of_both_races_is_kept_and_must_be_one(kept, tmp_path):
-    assert (kept / demo.ENCODER).read_text() == "5c39\n"
-    (tmp_path / "runs" / "demo" / "study.lock.json").write_text('{"data": {"model": ["77aa"]}}')
-    with pytest.raises(ValueError, match="began with several encoders: 5c39, 77aa"):
-        demo.keep(tmp_path / "runs", tmp_path / "kept")
+    (kept / "table.csv").write_text(SHEET.replace(".4371", ".5371"))
+    assert differences(readme, kept) == ["TAPT 53.7 [40.1, 47.0]"]
 
 
 def test_the_readme_says_what_the_demo_printed_of_the_encoder_that_the_package_has():

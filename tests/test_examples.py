@@ -101,15 +101,15 @@ def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
     assert (tmp_path / "runs" / "stilt-table" / "stilt.html").exists()
 
 
-def test_race_docstrings(run, files, monkeypatch, tmp_path):
+def test_race_arxiv(run, files, monkeypatch, tmp_path):
     model, _ = files
     monkeypatch.setattr(loading, "FOLDER", Path(model))  # in place of the embedded encoder, which is larger
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
-    toys.few_docstrings(monkeypatch)
+    toys.few_papers(tmp_path / "papers", monkeypatch)
     tiny = [f"{stage}.plan.{each}" for stage in ("tapt", "finetune") for each in ("steps=2", "batch=4")]
     monkeypatch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in two steps
     tiny += ["tapt.epochs=0", "finetune.epochs=0", "finetune.looks=1", "seeds=2", 'contestants=["TAPT"]']
-    said = run("race_docstrings.py", tmp_path / "race", *tiny)
+    said = run("race_arxiv.py", tmp_path / "race", *tiny)
     assert said.strip().endswith(".")
     assert (tmp_path / "race" / "report.html").exists()
     load_finetuned(tmp_path / "race" / "use")

@@ -3,16 +3,13 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import toys
 from acclimate import cli
-from acclimate.data import materials
-from acclimate.data.inputs import EXAMINATION
-from acclimate.tasks.labelled import LabelledFiles, read_files
+from acclimate.data.gather import EXAMINATION
 from acclimate.tasks.prepared import open_prepared
 
 
@@ -76,27 +73,15 @@ def test_so_many_rows_are_drawn(run):
     assert open_prepared(Path("few/data")).sizes["train"] == 12
 
 
-def test_an_embedded_task_is_prepared_as_a_race_does_it(run, monkeypatch):
-    asked = []
-
-    def build(cache, *, labels_per_class, watch):
-        asked.append(labels_per_class)
-        files = LabelledFiles(train=Path("train.jsonl"), dev=Path("dev.jsonl"), test=Path("test.jsonl"), max_tokens=96)
-        return SimpleNamespace(task=read_files(files).task(), path=Path("train.jsonl"))
-
-    monkeypatch.setitem(materials.EMBEDDED_TASKS, "sections", build)
-    status, said = run("data", "prepare", "sections", "--max-tokens", "64", "--out", "got")
+def test_the_embedded_dataset_is_prepared(run):
+    status, said = run("data", "prepare", "arxiv", "--max-tokens", "64", "--rows", "90", "--out", "got")
     assert status == 0, said
-    assert open_prepared(Path("got/data")).max_tokens == 64
-    assert run("data", "prepare", "sections", "--labels-per-class", "0", "--out", "all")[0] == 0
-    assert asked == [32, None]
-    for option, said in (("--rows", "--rows draws from files"), ("--max-tokens", "")):
-        status, told = run("data", "prepare", "sections", option, "50", "--out", f"of{option}")
-        assert (status == 2) == bool(said)
-        assert said in " ".join(told.split())
-    status, told = run("data", "prepare", *FILES, "--labels-per-class", "3", "--out", "refused")
-    assert status == 2
-    assert "--labels-per-class draws from the embedded default only" in " ".join(told.split())
+    prepared = open_prepared(Path("got/data"))
+    assert (prepared.name, prepared.max_tokens, len(prepared.labels)) == ("arxiv", 64, 9)
+    assert dict(prepared.sizes) == {"train": 90, "dev": 180, "test": 2_070}
+    Path("arxiv").mkdir()
+    status, said = run("data", "prepare", "arxiv", "--out", "other")
+    assert status == 2, "a folder of this name is the user's"
 
 
 def test_other_data_at_the_same_place_are_refused(run):

@@ -83,8 +83,8 @@ def tiny(command: str) -> list[str]:
     if verb == "race":
         # its dev and test sets are larger than a toy's
         few = [*RACING, "--max-tokens", "32", "seeds=2", "finetune.looks=1", *FEW_STEPS]
-        extra = [*few, 'contestants=["DAPT+TAPT"]'] if "docstrings" in rest else [*OF_RACE, "--max-tokens", "32"]
-        if "--corpus" not in rest and "docstrings" not in rest:
+        extra = [*few, 'contestants=["DAPT+TAPT"]'] if "arxiv" in rest else [*OF_RACE, "--max-tokens", "32"]
+        if "--corpus" not in rest and "arxiv" not in rest:
             extra = [*few, 'contestants=["TAPT", "TF-IDF"]']
         return [verb, *rest, *extra]
     if verb == "adapt" and rest[0] == "stilt":
@@ -109,7 +109,7 @@ def tiny(command: str) -> list[str]:
 
 def test_the_verbs_run_in_the_order_shown(place, tmp_path, monkeypatch):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path))
-    toys.few_docstrings(monkeypatch)
+    toys.few_papers(tmp_path / "papers", monkeypatch)
     monkeypatch.setattr(loading, "FOLDER", place / "small")
     monkeypatch.chdir(place)
     assert len(VERBS) >= 8
@@ -143,15 +143,10 @@ def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkey
             assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
-def test_make_demo_races_on_the_embedded_tasks():
+def test_make_demo_races_on_the_embedded_dataset():
     """`make demo` itself installs everything first; what it then calls is what the test above runs."""
     said = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "acclimate race docstrings --out runs/demo " in said
-    assert "acclimate race sections --out runs/demo-sections " in said
-    scratch = subprocess.run(
-        ["make", "-n", "demo-scratch"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    assert "acclimate race docstrings --model scratch --out runs/demo-scratch" in scratch
+    assert "acclimate race arxiv --out runs/demo " in said
 
 
 def test_a_newcomer_reads_it_in_a_hundred_lines():

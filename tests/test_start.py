@@ -105,7 +105,7 @@ adapt mlm masking=2.0 -> masking = 2.0 is out of range: above 0 and at most 1
 data vocabulary nowhere.txt -> nowhere.txt: there is no such file
 data corpus least_words=5 -> no raw text given
 data corpus raw.txt --least-words 5 -> there is no such option
-data prepare docstrings --config a --out got -> docstrings has files and splits already
+data prepare arxiv --config a --out got -> arxiv has files and splits already
 data prepare SciERC --out got -> --data
 data corpus raw.txt nowhere.txt -> nowhere.txt: there is no such file
 data retrieve CSV --corpus nowhere.txt -> nowhere.txt: there is no such file

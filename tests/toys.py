@@ -78,9 +78,10 @@ def write_inputs(place: Path) -> Path:
 
 def materials_in(run: Path, inputs: Path) -> Materials:
     """What `race_command` has its race run on."""
-    from acclimate.data.inputs import gather
+    from acclimate.data.gather import gather
+    from acclimate.data.inputs import Inputs
 
-    return gather(run, *files_in(inputs), model=None)
+    return gather(Inputs(run, *files_in(inputs)))
 
 
 def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
@@ -92,17 +93,20 @@ def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")
 
 
-def few_docstrings(patch: pytest.MonkeyPatch) -> None:
-    """Build the embedded task from three of SciPy's subpackages: a second or two instead of half a minute."""
-    from acclimate.tasks.datasets import docstrings
+def few_papers(place: Path, patch: pytest.MonkeyPatch) -> None:
+    """Have the embedded dataset hold the first rows of each file: a second or two instead of a minute."""
+    from pyarrow import parquet
 
-    left_out = (
-        "stats special sparse optimize ndimage spatial fft fftpack integrate io _lib cluster differentiate datasets"
-    )
-    patch.setattr(docstrings, "DOMAIN", ("scipy",))
-    patch.setattr(docstrings, "GENERAL", ("rich", "joblib"))
-    patch.setattr(docstrings, "UNSEEN", ("click",))
-    patch.setattr(docstrings, "WITHOUT", tuple(f"scipy.{name}" for name in left_out.split()))
+    from acclimate.data import embedded
+
+    place.mkdir()
+    for name, rows in (("arxiv", 90), ("dev", 40), ("test", 60)):
+        lines = (embedded.FOLDER / f"{name}.csv").read_text("utf-8").splitlines(keepends=True)
+        (place / f"{name}.csv").write_text("".join(lines[: rows + 1]), "utf-8")
+    parquet.write_table(parquet.read_table(embedded.ABSTRACTS).slice(0, 100), place / "abstracts.parquet")
+    patch.setattr(embedded, "FOLDER", place)
+    patch.setattr(embedded, "ABSTRACTS", place / "abstracts.parquet")
+    patch.setattr("acclimate.api.task_options.ABSTRACTS", place / "abstracts.parquet")
 
 
 def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:

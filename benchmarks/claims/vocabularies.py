@@ -16,8 +16,8 @@ from typing import Any
 from outcomes import commit, of_values, write
 from tokenizers import Tokenizer
 
+from acclimate.data.inputs import read_dataset
 from acclimate.data.lengths import Reader, bounded_sample, pieces, tokenised
-from acclimate.data.sources import dataset_of
 from acclimate.tasks.datasets.blurb import DATASETS
 
 BIOMEDICAL, GENERAL = "biomedical", "general"
@@ -52,7 +52,7 @@ def main() -> None:
         readers[name] = reader(Path(place))
     facts: dict[str, Any] = {}
     for dataset in DATASETS:
-        rows = dataset_of(dataset.name, given.data).splits["test"]
+        rows = read_dataset(dataset.name, given.data).splits["test"]
         texts = bounded_sample([(row.text, row.pair) for row in rows])
         facts[dataset.name] = {"texts": len(texts)}
         for name, by in readers.items():

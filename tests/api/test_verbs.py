@@ -257,7 +257,7 @@ def test_race_has_few_keywords_of_its_own():
 )
 def test_a_keyword_of_another_type_is_refused_at_once(stated, said):
     with pytest.raises(TypeError, match=said):
-        acclimate.race("docstrings", **stated)
+        acclimate.race("arxiv", **stated)
 
 
 def test_a_model_that_is_none_is_refused_in_one_line():
@@ -363,20 +363,19 @@ def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, base, 
     assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 
-def test_options_that_the_embedded_default_would_ignore_are_refused(tmp_path, toy_inputs):
-    with pytest.raises(ValueError, match="has files, columns, metric and corpora already"):
-        acclimate.race("docstrings", metric="accuracy", out=tmp_path)
+def test_options_that_the_embedded_dataset_would_ignore_are_refused(tmp_path):
+    for name, value in (("label", "topic"), ("test", "test.csv")):
+        with pytest.raises(ValueError, match="the dataset 'arxiv' has splits, columns and kind already"):
+            acclimate.race("arxiv", **{name: value}, out=tmp_path)
     for name, value in (("dev", [{"text": "a", "label": "b"}]), ("config", "plain")):
-        with pytest.raises(ValueError, match=f"docstrings has files and splits already. Leave {name} out"):
-            acclimate.race("docstrings", **{name: value}, out=tmp_path)
-    with pytest.raises(ValueError, match="labels_per_class draws from the embedded default only"):
-        acclimate.race(toy_inputs / "train.jsonl", labels_per_class=3, out=tmp_path)
+        with pytest.raises(ValueError, match=f"arxiv has files and splits already. Leave {name} out"):
+            acclimate.race("arxiv", **{name: value}, out=tmp_path)
 
 
 def test_settings_of_what_would_not_follow_are_refused(tmp_path):
     recipe = settings.override(QUICK, ["learning_curve.draws=5"])
     with pytest.raises(ValueError, match=r"settings of learning_curve do nothing here: add learning_curve=True"):
-        acclimate.race("docstrings", recipe=recipe, out=tmp_path)
+        acclimate.race("arxiv", recipe=recipe, out=tmp_path)
 
 
 def test_a_run_of_another_format_is_left_alone(tmp_path, toy_inputs, base):

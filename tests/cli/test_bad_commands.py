@@ -101,7 +101,7 @@ RACE metric=accuracy -> no setting here but an option: --metric accuracy
 study blurb base --data . --max-tokens 32 -> --max-tokens: there is no such option | max_tokens=VALUE
 evaluate train.jsonl base -> the model comes first, evaluate base train.jsonl
 evaluate GAD owner/name --data . -> the model comes first, evaluate owner/name GAD
-evaluate base docstrings --rows 9 -> --labels-per-class does
+evaluate base arxiv --rows 3 -> 3 rows asked for | to have one of every class
 evaluate base train.jsonl --rows 1 -> 1 rows asked for | to have one of every class
 RACE --budget 20 -> budget '20' is not understood | 20min
 RACE --budget 0min -> must be above 0
@@ -110,7 +110,7 @@ race train.jsonl --dev dev.jsonl --test test.jsonl --model some/model --max-toke
 race train.jsonl --dev dev.jsonl --test test.jsonl --model base --max-tokens 5000 -> 5000 | at most | --max-tokens 512
 RACE --corpus base -> base
 RACE --group patient -> patient
-race docstrings --text abstract --model scratch -> leave out the options for labelled files
+race arxiv --text abstract -> leave out the options for labelled files
 ship base --to shipped -> base
 data retrieve --corpus general.txt -> no FILE given | --from RUN --k NUMBER
 data retrieve train.jsonl --dev dev.jsonl --test test.jsonl -> no corpus given | --corpus PATH

@@ -19,7 +19,8 @@ from acclimate.core.types import Example, Rejected
 from acclimate.data import doctor
 from acclimate.data.doctor import examine
 from acclimate.data.examination import LEVELS, Examination, as_text
-from acclimate.data.inputs import gather, made_ready
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Raw
 from acclimate.models.encoder import save_model
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
@@ -103,7 +104,7 @@ def test_leaks_are_findings_and_ids(tmp_path):
     lines = [text("document"), test[0].text, f"{text('a', 200)} {test[2].text}"]
     (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
     given = labelled(train, [*examples("dev", 20), replace(train[5], id="in dev")], test)
-    examined = examine(given, corpora={"domain": tmp_path / "domain.txt"})
+    examined = examine(given, Raw(domain=tmp_path / "domain.txt"))
     assert examined.leaked == {
         "test": {"test-0", "test-1"},
         "train": {"exact", "near"},
@@ -122,7 +123,7 @@ def test_findings_come_errors_first(tmp_path, model):
     test = examples("test", 40)
     train = [*examples("train", 60), replace(test[0], id="leak"), Example("rare", text("rare"), "salt")]
     given = labelled(train, examples("dev", 20), test, max_tokens=600)
-    examined = examine(given, model=str(model), corpora={"domain": tmp_path / "absent.txt"})
+    examined = examine(given, Raw(domain=tmp_path / "absent.txt"), model=str(model))
     levels = [finding.level for finding in examined.findings]
     assert set(levels) == set(LEVELS)
     assert levels == sorted(levels, key=LEVELS.index)
@@ -134,7 +135,7 @@ def test_findings_come_errors_first(tmp_path, model):
 
 def test_a_model_brings_lengths_in_tokens_and_pieces_of_task_and_corpora(tmp_path, healthy, model):
     (tmp_path / "general.txt").write_text("".join(f"{' '.join(WORDS[:60])}\n" for _ in range(3)))
-    examined = examine(healthy, model=str(model), corpora={"general": tmp_path / "general.txt"})
+    examined = examine(healthy, Raw(general=tmp_path / "general.txt"), model=str(model))
     assert examined.lengths is not None
     assert (examined.lengths.unit, examined.lengths.reads) == ("tokens", 64)
     task, general = examined.pieces
@@ -264,7 +265,7 @@ def test_few_test_texts_are_not_mended_by_the_seeds_that_a_race_has_anyway():
 
 def test_doctor_and_race_take_the_same_number_of_seeds_by_default():
     of_verb = inspect.signature(doctor_verb).parameters["seeds"].default
-    defaults = {inspect.signature(function).parameters["seeds"].default for function in (examine, gather, made_ready)}
+    defaults = {inspect.signature(function).parameters["seeds"].default for function in (examine, gather)}
     assert defaults == {of_verb} == {RaceRecipe().seeds} == {SEEDS}
 
 

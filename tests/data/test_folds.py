@@ -7,7 +7,8 @@ import pytest
 import squad_files
 from acclimate.core.types import SPLITS
 from acclimate.data.doctor import examine
-from acclimate.data.inputs import Raw, gather
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.tasks.labelled import LabelledFiles, read_files
 from toys import TOPICS, text
@@ -28,7 +29,7 @@ def folded(place: Path, labelled: LabelledFiles, *, folds: int = 3, domain: Path
     place.mkdir(exist_ok=True)
     (place / "general.txt").write_text("a text of no task\n" * 5 + "another one\n" * 5)
     raw = Raw(general=place / "general.txt", domain=domain)
-    return gather(place / "run", labelled, raw, model=None, seeds=2, folds=folds)
+    return gather(Inputs(place / "run", labelled, raw), seeds=2, folds=folds)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from acclimate import cli
 from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
-from acclimate.data.sources import dataset_of
+from acclimate.data.inputs import read_dataset
 from acclimate.shipping import predict
 from acclimate.shipping import texts as shipping
 from acclimate.shipping.writers import Predicted
@@ -296,8 +296,8 @@ def test_a_missing_column_names_the_dataset_and_its_columns(online):
 
 
 def test_a_dataset_of_the_hub_is_one_of_several(online):
-    assert len(dataset_of("films/converted", None).splits["test"]) == 20
-    assert dataset_of(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
+    assert len(read_dataset("films/converted", None).splits["test"]) == 20
+    assert read_dataset(LabelledFiles(train=Path("films/glue:cola"), test=Path("validation")), None).divided == ("dev",)
 
 
 def test_without_a_network_a_dataset_that_was_read_before_is_read_again(online, monkeypatch, caplog):

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 import toys
 from acclimate.cli import app
 from acclimate.core.types import Example
-from acclimate.data.inputs import Raw
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.data.published import CATALOGUES, published
-from acclimate.data.sources import Inputs, materials_of
 from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
@@ -63,7 +63,7 @@ def data(tmp_path, monkeypatch) -> Path:
 
 def gathered(labelled: LabelledFiles, data: Path, run: Path, **stated) -> Materials:
     raw = Raw(general=data / "topics" / "general.txt")
-    return materials_of(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
+    return gather(Inputs(run, task=labelled, raw=raw, data=data, **stated), seeds=3, comparisons=4)
 
 
 def test_a_dataset_brings_its_splits_labels_metric_and_length(data, tmp_path):
@@ -121,8 +121,6 @@ def test_options_of_own_files_are_refused_beside_a_dataset(data, tmp_path):
     for stated in ({"label": "topic"}, {"dev": Path("dev.csv")}, {"metric": "accuracy"}):
         with pytest.raises(ValueError, match="'Topics' has splits, columns, kind and metric already"):
             gathered(replace(LabelledFiles(train=Path("Topics")), **stated), data, tmp_path / "run")
-    with pytest.raises(ValueError, match="--labels-per-class draws from the embedded default only"):
-        gathered(LabelledFiles(train=Path("Topics")), data, tmp_path / "run", labels_per_class=3)
 
 
 def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
@@ -131,7 +129,7 @@ def test_a_dataset_without_its_folder_is_told_what_is_missing(data, tmp_path):
         ("blurb", "a catalogue"),
     ):
         with pytest.raises(ValueError, match=told):
-            materials_of(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
+            gather(Inputs(tmp_path / "run", task=LabelledFiles(train=Path(name))), seeds=3, comparisons=4)
     with pytest.raises(ValueError, match="there is no such folder"):
         published("Topics", tmp_path / "nowhere")
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from acclimate.core.types import Example, Split
-from acclimate.data.inputs import made_ready
+from acclimate.data.gather import prepare_task
+from acclimate.data.inputs import Inputs
 from acclimate.methods import finetune, probe
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import metric_named
@@ -127,7 +128,7 @@ def ready(train, dev, encoder, place):
     paths = {name: place / f"{name}.jsonl" for name in files}
     kind = "tokens" if words else "score" if isinstance(train[0]["label"], float) else "auto"
     labelled = LabelledFiles(**paths, kind=kind, max_tokens=24)
-    task, read, examination = made_ready(place / "run", labelled, model=str(encoder), seeds=0)
+    task, read, examination = prepare_task(Inputs(place / "run", labelled, models=(str(encoder),)), seeds=0)
     return task, [*(finding.what for finding in examination.findings), *read.notes]
 
 

@@ -107,7 +107,7 @@ def test_where_nothing_is_pretrained_scratch_is_no_model(arguments, tmp_path, mo
     ("arguments", "said"),
     [
         (["evaluate", "made"], "made is a model, and no task is stated. Add one: evaluate made TASK"),
-        (["race", "docstrings", "pretrain.layers=3"], "settings of pretrain do nothing here: add --model scratch, or "),
+        (["race", "arxiv", "pretrain.layers=3"], "settings of pretrain do nothing here: add --model scratch, or "),
     ],
 )
 def test_a_command_that_lacks_something_says_what(arguments, said, folder, tmp_path):

@@ -16,8 +16,8 @@ import pytest
 import toys
 from acclimate.core import files
 from acclimate.core.types import Progress, unwatched
+from acclimate.data.inputs import Inputs
 from acclimate.data.materials import Materials
-from acclimate.data.sources import Inputs
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS
 from acclimate.races import race, rounds, work
@@ -194,14 +194,14 @@ def test_a_budget_of_a_second_is_accepted_and_says_what_it_would_take(toy_race: 
 
 
 def test_raw_text_that_takes_too_long_to_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = race.materials_of
+    reads = race.gather
 
     def slow(inputs: Inputs, **stated: Any) -> Materials:
         if inputs.raw.places():
             time.sleep(60)
         return reads(inputs, **stated)
 
-    monkeypatch.setattr(race, "materials_of", slow)
+    monkeypatch.setattr(race, "gather", slow)
     task, raw = toys.files_in(toys.write_inputs(tmp_path))
     told: list[str] = []
     inputs = Inputs(

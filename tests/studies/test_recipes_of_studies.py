@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from acclimate.core import settings
-from acclimate.data.sources import Inputs
+from acclimate.data.inputs import Inputs
 from acclimate.methods import METHODS, finetune, mlm, tapter
 from acclimate.studies import STUDIES
 from acclimate.studies.choices import TABLES, ChoicesRecipe

@@ -13,8 +13,7 @@ import pytest
 
 from acclimate.core import settings
 from acclimate.core.types import SUB_WORDS, Cost
-from acclimate.data.inputs import Raw
-from acclimate.data.sources import Inputs
+from acclimate.data.inputs import Inputs, Raw
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome

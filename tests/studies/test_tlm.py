@@ -10,7 +10,7 @@ import pytest
 
 import toys
 from acclimate.core import files, settings
-from acclimate.data.sources import Inputs
+from acclimate.data.inputs import Inputs
 from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races.contestants import enter

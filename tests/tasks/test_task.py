@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ import pytest
 
 from acclimate.core.types import Example, Label, Split
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import Task, checked_splits, classes_in, labels_per_class, sampled
+from acclimate.tasks.task import Task, checked_splits, classes_in, sampled
 
 GOOD: dict[Split, list[Example]] = {
     "train": [Example("a", "one", "yes", group="g"), Example("b", "two", "no")],
@@ -94,22 +93,6 @@ def test_answers_to_learn_from_stand_in_the_text_of_a_question() -> None:
 
 
 MANY = [Example(str(number), "text", "abc"[number % 3]) for number in range(60)]
-
-
-def test_labels_per_class_is_stratified_stable_and_seeded() -> None:
-    chosen = labels_per_class(MANY, 5, 0)
-    assert Counter(example.label for example in chosen) == {"a": 5, "b": 5, "c": 5}
-    assert [int(example.id) for example in chosen] == sorted(int(example.id) for example in chosen)
-    assert chosen == labels_per_class(MANY, 5, 0)
-    assert chosen != labels_per_class(MANY, 5, 1)
-    assert set(chosen) < set(labels_per_class(MANY, 8, 0))
-
-
-def test_labels_per_class_names_the_labels_that_have_too_few() -> None:
-    with pytest.raises(ValueError, match=r"too few examples of 'd' \(1\), 'e' \(2\); lower it to 1"):
-        labels_per_class([*MANY, *(Example(f"x{label}", "", label[0]) for label in ("d1", "e1", "e2"))], 3, 0)
-    with pytest.raises(ValueError, match="at least 1"):
-        labels_per_class(MANY, 0, 0)
 
 
 def test_a_sample_has_every_class_and_is_part_of_a_larger_one() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from acclimate.api.settings import schema, stand_in_of
 from acclimate.core.settings import check_no_more
+from acclimate.data.embedded import is_embedded
 from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
@@ -23,7 +24,6 @@ LABELLED = (
     *("max_tokens", "split_seed"),
 )
 HUB = ("config", "split", "revision")
-EMBEDDED_TASKS = ("docstrings", "sections")  # that need no files
 LISTED = "words"  # a parameter of this name takes models or files, and settings among them
 RAW_TEXT = ("corpus", "dev", "general", "vectors_corpus")  # settings of a method that name raw text
 FILES = ("word_list", "vectors")  # settings of a method that name a file
@@ -138,15 +138,11 @@ def _check_task(path: Path) -> None:
 
 def check_start(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError if a small encoder is to be pretrained and there is no general text for it."""
-    if parameters["model"] == SCRATCH and _without_general_text(parameters):
+    if parameters["model"] == SCRATCH and parameters["general"] is None:
         raise ValueError(
             "--model scratch pretrains a small encoder on general text: give --general TEXT, or leave --model out to "
             "start from the embedded encoder"
         )
-
-
-def _without_general_text(parameters: Mapping[str, Any]) -> bool:
-    return parameters["general"] is None and str(parameters["task"]) not in EMBEDDED_TASKS
 
 
 def check_adaptations(parameters: Mapping[str, Any]) -> None:
@@ -174,7 +170,7 @@ def check_study(study: Study, parameters: Mapping[str, Any]) -> None:
     for name in study.needs:
         if parameters[name] is None:
             raise ValueError(f"the study '{study.name}' {NEEDED[name]}")
-    if "task" in parameters and parameters["model"] is None and _without_general_text(parameters):
+    if "task" in parameters and parameters["model"] is None and parameters["general"] is None:
         raise ValueError(f"the study '{study.name}' {NEEDED['general']}")
     _check_datasets(check_settings(f"study {study.name}", parameters), data)
 
@@ -251,11 +247,11 @@ def check_settings(name: str, parameters: Mapping[str, Any], *more: str) -> Any:
 
 
 def check_ready(parameters: Mapping[str, Any]) -> None:
-    """Raises ValueError for parts of a dataset that are stated beside an embedded task or one of a benchmark, whose
+    """Raises ValueError for parts of a dataset that are stated beside the embedded dataset or one of a benchmark, whose
     files and splits are settled.
     """
     task = parameters.get("task")
-    if parameters.get("data") is None and not (isinstance(task, str | Path) and str(task) in EMBEDDED_TASKS):
+    if parameters.get("data") is None and not is_embedded(task):
         return
     unread = [name for name in HUB if parameters.get(name)]
     unread += [name for name in ("dev", "test") if not isinstance(parameters.get(name), str | Path | None)]
@@ -292,7 +288,7 @@ def check_files(parameters: Mapping[str, Any]) -> None:
         from acclimate.data.published import check_published
 
         check_published(name, data)
-    elif name not in EMBEDDED_TASKS:
+    else:
         if not Path(name).exists():
             from acclimate.data.published import unplaced
 

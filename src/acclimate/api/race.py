@@ -13,7 +13,7 @@ from acclimate.core.door import option
 if TYPE_CHECKING:
     from acclimate.core.types import Watch
     from acclimate.data.examination import Examination
-    from acclimate.data.sources import Inputs
+    from acclimate.data.inputs import Inputs
     from acclimate.jobs.where import Where
     from acclimate.races.dry_run import DryRun
     from acclimate.races.outcome import StudyEnd

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from acclimate.api.checks import EMBEDDED_TASKS, check_ready
+from acclimate.api.checks import check_ready
+from acclimate.data.embedded import ABSTRACTS, embedded_files, is_embedded
 from acclimate.tasks.labels import Stated
 
 if TYPE_CHECKING:
@@ -56,21 +57,27 @@ class TaskOptions:
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}
         about = LabelledFiles(train=Path(), seed=self.split_seed, **{name: getattr(self, name) for name in names})
-        if self.data is not None or (isinstance(task, str) and task in EMBEDDED_TASKS):
+        if self.data is not None or is_embedded(task):
             splits: dict[str, Any] = {
                 name: Path(split) for name in ("dev", "test") if isinstance(split := getattr(self, name), str | Path)
             }
-            return replace(about, train=Path(task), **splits)
+            named = replace(about, train=Path(task), **splits)
+            return named if self.data is not None else embedded_files(named)
         choice = HubChoice(self.config, self.split, self.revision)
         files = labelled_files(task, about, dev=self.dev, test=self.test, choice=choice)
         check_labelled_files(files)
         return files
 
-    def raw_text(self, corpus: Any, general: Any, separated: Separated) -> Raw:
-        """Return the raw text that a user's corpora become. separated: what ends a document in .txt files"""
+    def raw_text(self, task: Any, corpus: Any, general: Any, separated: Separated) -> Raw:
+        """Return the raw text that a user's corpora become, or that of the embedded dataset.
+
+        separated: what ends a document in .txt files
+        """
         from acclimate.data.as_files import raw_text
         from acclimate.data.inputs import Raw
 
+        if corpus is None and self.data is None and is_embedded(task):
+            corpus = ABSTRACTS
         domain, general = (None if held is None else raw_text(held, column=self.text) for held in (corpus, general))
         return Raw(domain, general, separated)
 
@@ -79,12 +86,10 @@ class TaskOptions:
 class EvaluationOptions(TaskOptions):
     """Options of an evaluation: those of its task, and which rows to train on.
 
-    rows               number of training rows to sample, every class among them; 0: all
-    labels_per_class   of the embedded tasks, 32; 0: all
+    rows   number of training rows to sample, every class among them; 0: all
     """
 
     rows: int = 0
-    labels_per_class: int | None = None
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def race(
 
     task         a labelled file; a pandas, polars or Arrow table; a list of dicts; a `datasets.Dataset` or
                  `DatasetDict`, or a folder that one was saved to; a dataset of the hub, as "owner/name"; several splits
-                 of these as {"train": ..., "dev": ..., "test": ...}; "docstrings" or "sections", embedded tasks
+                 of these as {"train": ..., "dev": ..., "test": ...}; "arxiv", which comes along
     corpus       raw text of the domain: a file, a folder, texts, or what `task` takes
     general      general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
@@ -94,7 +94,7 @@ def race(
     >>> print(study)
     """
     from acclimate.data.examination import grave
-    from acclimate.data.sources import Inputs
+    from acclimate.data.inputs import Inputs
     from acclimate.models.loading import UNSTATED, start_of
     from acclimate.races.budget import check_budget
     from acclimate.races.recipe import LearningCurveRecipe
@@ -116,12 +116,11 @@ def race(
         inputs = Inputs(
             place,
             task=options.labelled_files(task),
-            raw=options.raw_text(corpus, general, options.separated),
+            raw=options.raw_text(task, corpus, general, options.separated),
             models=() if start is None else (start,),
             data=None if options.data is None else Path(options.data),
             leaks=options.leaks,
             rows=options.rows,
-            labels_per_class=options.labels_per_class,
             watch=outlet,
         )
         order = order_race(
@@ -219,7 +218,7 @@ def doctor(
 
     >>> found = acclimate.doctor(frame, text="abstract", label="topic", corpus="abstracts")
     """
-    from acclimate.data.inputs import examined
+    from acclimate.data.doctor import examine
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
@@ -235,11 +234,12 @@ def doctor(
     with watched(progress, watch) as outlet:
         if task_options.data is not None:
             return count_catalogue(str(task), Path(task_options.data), watch=outlet)
-        labelled, raw = read_files(task_options.labelled_files(task)), task_options.raw_text(corpus, general, separated)
+        labelled = read_files(task_options.labelled_files(task))
+        raw = task_options.raw_text(task, corpus, general, separated)
         spread = None if run is None else spread_of(Path(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        return examined(labelled, raw, model=start, **planned, watch=outlet)
+        return examine(labelled, raw, model=start, **planned, watch=outlet)
 
 
 @python_function()

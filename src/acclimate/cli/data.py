@@ -30,27 +30,24 @@ def prepare(
     task: options.ToPrepareArgument,
     labelled: LabelledFiles,
     leaks: options.LeaksOption = "keep",
-    labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
     out: options.OutOption = Path("runs/task"),
 ) -> None:
     """Read, split and check labelled files, and seal the test labels: OUT/data, a task for `adapt`. Trains nothing."""
     from acclimate.core import ranks
-    from acclimate.data.sources import Inputs, prepared_task
+    from acclimate.data.gather import prepare_task
+    from acclimate.data.inputs import Inputs
     from acclimate.reports.page import escaped
 
     with session.watched() as watch:
-        inputs = Inputs(
-            out, labelled, data=data, leaks=leaks, rows=rows, labels_per_class=labels_per_class, watch=watch
-        )
-        prepared, notes, examination = prepared_task(inputs)
-    if examination is not None:
-        session.tell_findings(examination)
+        inputs = Inputs(out, labelled, data=data, leaks=leaks, rows=rows, watch=watch)
+        prepared, ready, examination = prepare_task(inputs)
+    session.tell_findings(examination)
     if ranks.is_first():
         sizes = ", ".join(f"{split} {size:,}" for split, size in prepared.sizes.items())
         sentences = (
-            *notes,
+            *ready.notes,
             f"{prepared.name}: {sizes}; scored by {prepared.metric.name}",
             f"Task: {prepared.path}",
         )

@@ -42,16 +42,16 @@ TaskName = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), docstrings or sections, or with --data a "
-        "benchmark's dataset.",
+        help="A labelled file to train on, a dataset of the hub (owner/name), arxiv, which comes along, or with "
+        "--data a benchmark's dataset.",
     ),
 ]
 TaskAfterModel = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), docstrings or sections, or with --data a "
-        "benchmark's dataset.",
+        help="A labelled file to train on, a dataset of the hub (owner/name), arxiv, which comes along, or with "
+        "--data a benchmark's dataset.",
         show_default=False,
     ),
 ]
@@ -62,7 +62,7 @@ ToPrepareArgument = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A labelled file to train on, a dataset of the hub, docstrings or sections.",
+        help="A labelled file to train on, a dataset of the hub, or arxiv, which comes along.",
     ),
 ]
 ModelName = Annotated[
@@ -146,15 +146,6 @@ SeparatedOption = Annotated[
 ]
 RowsOption = Annotated[
     int, typer.Option("--rows", help="Number of training rows to sample; 0: all.", min=0, rich_help_panel=FILES)
-]
-PerClassOption = Annotated[
-    int | None,
-    typer.Option(
-        "--labels-per-class",
-        help="Of docstrings and sections: labels for each class (32); 0: all.",
-        min=0,
-        rich_help_panel=FILES,
-    ),
 ]
 ColumnOption = Annotated[str, typer.Option("--text", help="Column of the text, if the file has columns.")]
 SampleOption = Annotated[int, typer.Option("--sample", help="Number of texts to sample.", min=1)]

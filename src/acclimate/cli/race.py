@@ -64,7 +64,7 @@ def doctor(
         _count_splits(session, str(task), data)
         return
     from acclimate.api.settings import stand_in_of
-    from acclimate.data.inputs import examined
+    from acclimate.data.doctor import examine
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
     from acclimate.tasks.labelled import read_files
@@ -74,7 +74,7 @@ def doctor(
     with session.watched() as watch:
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
-        examination = examined(read, raw, model=model or EMBEDDED, **planned, watch=watch)
+        examination = examine(read, raw, model=model or EMBEDDED, **planned, watch=watch)
     if not json:
         session.say(examination.as_text())
     if json:
@@ -154,7 +154,6 @@ def race(
             rich_help_panel=options.COMPARED,
         ),
     ] = False,
-    labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
     folds: Annotated[
@@ -183,7 +182,7 @@ def race(
     from dataclasses import replace
 
     from acclimate.data.checkpoints import parse_checkpoints
-    from acclimate.data.sources import Inputs
+    from acclimate.data.inputs import Inputs
     from acclimate.models.loading import start_of
     from acclimate.races import race
     from acclimate.races.recipe import ALL, heeded, stated_methods
@@ -196,9 +195,7 @@ def race(
         usual = replace(usual, contestants=(ALL,))
     recipe = session.note(heeded(session.recipe, usual))
     models = () if start is None else (start,)
-    inputs = Inputs(
-        out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, rows=rows, labels_per_class=labels_per_class
-    )
+    inputs = Inputs(out, task=labelled, raw=raw, models=models, data=data, leaks=leaks, rows=rows)
     order = order_race(
         recipe,
         usual,
@@ -272,7 +269,6 @@ def evaluate(
     model: options.ModelName,
     labelled: LabelledFiles,
     task: options.TaskAfterModel = None,
-    labels_per_class: options.PerClassOption = None,
     rows: options.RowsOption = 0,
     data: options.DataOption = None,
     out: options.OutOption = Path("runs/evaluate"),
@@ -282,12 +278,12 @@ def evaluate(
     """Fine-tune one model on a task with several seeds, choose on dev, test once; mean score and interval."""
     from dataclasses import replace
 
-    from acclimate.data.sources import Inputs
+    from acclimate.data.inputs import Inputs
     from acclimate.races.recipe import for_model, heeded
 
     recipe = session.note(replace(heeded(session.recipe, for_model()), contestants=()))
     models = (session.model_or_embedded(model),)
-    inputs = Inputs(out, task=labelled, models=models, data=data, rows=rows, labels_per_class=labels_per_class)
+    inputs = Inputs(out, task=labelled, models=models, data=data, rows=rows)
     _run(session, order_race(recipe, recipe, inputs, command=command(), budget="none"))
 
 

@@ -39,13 +39,12 @@ def _task_command(named: Study, out: Path) -> Callable[..., None]:
         raw: Raw,
         model: options.ModelOption = None,
         leaks: options.LeaksOption = "keep",
-        labels_per_class: options.PerClassOption = None,
         data: options.DataOption = None,
         out: options.OutOption = out,
         dry_run: options.DryRunOption = False,
         json: options.JsonOption = False,
     ) -> None:
-        inputs = {"task": labelled, "raw": raw, "leaks": leaks, "labels_per_class": labels_per_class, "data": data}
+        inputs = {"task": labelled, "raw": raw, "leaks": leaks, "data": data}
         _run(session, named, models=() if model is None else (model,), **inputs)
 
     return command
@@ -87,7 +86,7 @@ def _texts_command(named: Study, out: Path) -> Callable[..., None]:
 
 def _run(session: Session, named: Study, **inputs: Any) -> None:
     """Run a study, or say what it would still do and cost."""
-    from acclimate.data.sources import Inputs
+    from acclimate.data.inputs import Inputs
     from acclimate.studies import FAILED, documents_of, dry_run_study, run_study
 
     out = session.parameters["out"]

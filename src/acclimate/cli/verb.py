@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 import typer
 
 from acclimate.api.checks import (
-    EMBEDDED_TASKS,
     LISTED,
     apart,
     assignments_in,
@@ -227,6 +226,7 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
     if not parameters.keys() & {"task", "corpus", "general"}:
         return parameters
     from acclimate.data.as_files import HubChoice, labelled_files, raw_text
+    from acclimate.data.embedded import ABSTRACTS, embedded_files, is_embedded
 
     result = dict(parameters)
     check_ready(parameters)
@@ -234,7 +234,13 @@ def _replace_datasets(parameters: dict[str, Any]) -> dict[str, Any]:
         str(parameters.get("task") or ""),
         {name: parameters[name] for name in HUB if name in parameters},
     )
-    if task and hub_options and parameters.get("data") is None and task not in EMBEDDED_TASKS:
+    if "dev" in parameters and parameters.get("data") is None and is_embedded(task):
+        files = embedded_files(labelled_files_of(parameters))
+        names = ("dev", "test", "text", "label", "id")
+        result |= {"task": str(files.train), **{name: getattr(files, name) for name in names}}
+        if "corpus" in parameters and parameters["corpus"] is None:
+            result["corpus"] = ABSTRACTS
+    elif task and hub_options and parameters.get("data") is None:
         files = labelled_files(
             task,
             labelled_files_of(parameters),

@@ -11,7 +11,7 @@ import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from acclimate.data.examination import (
     ModelFacts,
     Pieces,
 )
+from acclimate.data.inputs import Raw
 from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.data.model import check_checkpoint, check_rows, model_facts
+from acclimate.models.loading import resolved
 from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
@@ -79,10 +81,9 @@ MOST_LABELS = 2_000  # test labels, drawn evenly, on which the spread over items
 
 def examine(
     labelled: Labelled,
+    raw: Raw | None = None,
     *,
     model: str | None = None,
-    corpora: Mapping[str, Path] | None = None,
-    separated: Literal["line", "blank"] = "line",
     seeds: int = SEEDS,
     comparisons: int = 1,
     spread: PowerDesign | None = None,
@@ -91,7 +92,7 @@ def examine(
     near: float = NEAR,
     watch: Watch = unwatched,
 ) -> Examination:
-    """Return the findings on a labelled task, a model (directory or hub id) and corpora ("domain", "general").
+    """Return the findings on a labelled task, raw text and a model (directory or hub id).
 
     seeds, comparisons   of the planned race, for the smallest detectable difference; 0: nothing is compared on test
     spread               of scores over items and seeds, from a race on this task (statistics/power.py); None:
@@ -102,6 +103,7 @@ def examine(
 
     A fault becomes a finding of level "error" and raises nothing.
     """
+    raw, model = raw or Raw(), resolved(model) if model else None
     splits = labelled.splits
     sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
@@ -114,8 +116,8 @@ def examine(
         every = tuple(row for split in SPLITS for row in splits[split])
         sealed = Sealed({"dev": (), "test": every}, near=near)
     scans = [
-        corpus_scan.scan_corpus(name, path, sealed, separated=separated, watch=watch)
-        for name, path in (corpora or {}).items()
+        corpus_scan.scan_corpus(name, path, sealed, separated=raw.separated, watch=watch)
+        for name, path in raw.places().items()
     ]
     watch(Progress("examining lengths and pieces", 0, 0, "texts"))
     measured, broken, checkpoint, on_model = _measured(labelled, model, scans)

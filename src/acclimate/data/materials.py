@@ -1,37 +1,24 @@
-"""The materials of a race: a prepared task, raw text and a model.
-
-This file makes those of the embedded default, data/inputs.py those of a user's files.
-"""
+"""The materials of a race: a prepared task, raw text and a model; and how corpora are made of raw text."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.files import cache
 from acclimate.core.types import Document, Split, Watch, counted, unwatched
 from acclimate.data.as_files import raw_text
-from acclimate.models.loading import identity, resolved
-from acclimate.tasks.datasets.docstrings import Docstrings, build_docstrings
-from acclimate.tasks.datasets.sections import build_sections
-from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.models.loading import identity
+from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import files_of, read_documents
 
 if TYPE_CHECKING:
     from acclimate.data.examination import Examination
-
-DOCSTRINGS = "docstrings"  # folder of the cache, and the first of EMBEDDED_TASKS
-MEASURED = (
-    130  # documents of the embedded tasks on which losses are measured, at least: 5 seconds of a core for a model
-)
-EMBEDDED_TASKS = {DOCSTRINGS: build_docstrings, "sections": build_sections}
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,7 @@ class Materials:
     general_heldout  general text that is neither trained on nor retrieved, to measure forgetting
     notes            sentences on changes to the files
     unread           True if there is raw text that was not read, because that takes too long
-    examination      the doctor's findings; None for the embedded default
+    examination      the doctor's findings; None where nothing was examined
     fold             which fold of a cross-validation the task tests; None: it is no fold
     checkpoints      name -> directory or hub id of an encoder that races as it is
     folds            the materials of every fold, repeat after repeat (data/folds.py); () without cross-validation
@@ -85,62 +72,9 @@ class Materials:
                 "none. Give model or general"
             )
 
-    def with_checkpoints(self, checkpoints: Mapping[str, str]) -> Materials:
-        """Return the materials, and those of every fold, with these checkpoints."""
-        folds = tuple(fold.with_checkpoints(checkpoints) for fold in self.folds)
-        return replace(self, checkpoints=checkpoints, folds=folds)
-
     def identity(self) -> str:
         """Return the identity of the given model (models.loading.identity); "" if no model was given."""
         return identity(self.model) if self.model else ""
-
-
-def embedded_task(
-    name: str, run: Path, *, labels_per_class: int | None, max_tokens: int | None = None, watch: Watch = unwatched
-) -> tuple[Docstrings, Prepared]:
-    """Return the embedded task of this name with its corpora, and the same task prepared in `run/data`.
-
-    max_tokens: where examples are cut, if earlier than the task does
-    """
-    built = ranks.first_then_all(
-        lambda: EMBEDDED_TASKS[name](cache() / DOCSTRINGS, labels_per_class=labels_per_class, watch=watch)
-    )
-    task = built.task if max_tokens is None else replace(built.task, max_tokens=min(max_tokens, built.task.max_tokens))
-    return built, ranks.first_then_all(lambda: prepare(task, built.path, run / "data"))
-
-
-def embedded_materials(
-    name: str,
-    run: Path,
-    *,
-    labels_per_class: int | None,
-    max_tokens: int | None = None,
-    model: str | None,
-    watch: Watch = unwatched,
-) -> Materials:
-    """Return the embedded task of this name (tasks/datasets/docstrings.py, sections.py).
-
-    max_tokens: where examples are cut, if earlier than the task does. Its general corpus serves for retrieval, and for
-    pretraining with --model scratch.
-    """
-    built, task = embedded_task(name, run, labels_per_class=labels_per_class, max_tokens=max_tokens, watch=watch)
-    return Materials(
-        task=task,
-        task_text=built.task_text,
-        model=resolved(model) if model else None,
-        general=built.general,
-        domain=built.domain,
-        heldout=_measured(built.heldout, run, watch),
-        general_heldout=_measured(built.general_heldout, run, watch),
-    )
-
-
-def _measured(heldout: Corpus, run: Path, watch: Watch) -> Corpus:
-    """Return MEASURED documents of held-out text, evenly spaced: every model of a race reads them."""
-    every = max(1, len(heldout) // MEASURED)
-    documents = islice(heldout.documents(), 0, None, every)
-    path = run / "corpora" / f"{heldout.path.name}-{heldout.hash[:12]}"
-    return ranks.first_then_all(lambda: built_corpus(path, documents, watch))
 
 
 def corpus_at(

@@ -24,9 +24,9 @@ from acclimate.core.door import option
 from acclimate.core.figures import duration, percent
 from acclimate.core.types import Progress, Watch, unwatched
 from acclimate.data.checkpoints import check_unchanged, notes_on
-from acclimate.data.inputs import COLUMNS, Raw
+from acclimate.data.gather import COLUMNS, gather
+from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
-from acclimate.data.sources import Inputs, materials_of
 from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import WALL, Job, decided, first_line, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
@@ -82,7 +82,7 @@ def hold_first(out: Path) -> Iterator[None]:
 
 
 def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None, trains: bool = True) -> Materials:
-    """Return what the race runs on. Raises ValueError as `materials_of` does.
+    """Return what the race runs on. Raises ValueError as `gather` does.
 
     Raw text may take as much of a budget of time as adapting to it: text that is not read by then is left out. A model
     that is pretrained here needs it in any case.
@@ -99,16 +99,16 @@ def materials_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = No
         seconds = ADAPTING * limit.amount
     try:
         with deadline(time.monotonic() + seconds, inputs.watch) as watch:
-            materials = materials_of(replace(inputs, watch=watch), **about)
+            materials = gather(replace(inputs, watch=watch), **about)
     except TimeUpError:
-        materials = materials_of(replace(inputs, raw=Raw()), **about)
+        materials = gather(replace(inputs, raw=Raw()), **about)
         note = (
             f"The raw text was not read within {duration(seconds)}, {percent(ADAPTING)} of the budget, so nothing "
             f"adapts to it. Give a larger {option('budget')} or less text."
         )
         inputs.watch(Progress("budget", 0, 0, "steps", {"note": note}))
         materials = replace(materials, notes=(*materials.notes, note), unread=True)
-    return materials.with_checkpoints(checkpoints) if checkpoints else materials
+    return materials
 
 
 def _reading_less(recipe: RaceRecipe, materials: Materials) -> RaceRecipe:

@@ -23,8 +23,8 @@ from typing import Annotated, ClassVar, Literal
 
 from acclimate.core.settings import Count, Range, check_ranges
 from acclimate.core.types import SPLITS
+from acclimate.data.inputs import Inputs
 from acclimate.data.materials import Materials
-from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
 from acclimate.methods import baselines
 from acclimate.methods.recipes import finetune

@@ -12,9 +12,9 @@ from typing import Annotated, Protocol, TypeVar
 from acclimate.core import ranks, settings
 from acclimate.core.settings import Range
 from acclimate.core.types import Example, Split
+from acclimate.data.inputs import Inputs, read_dataset
 from acclimate.data.leaks import Sealed, found_in_rows
 from acclimate.data.published import CATALOGUES
-from acclimate.data.sources import Inputs, dataset_of
 from acclimate.methods.recipes.finetune import PAPERS, FinetuneRecipe, without_idle_settings
 from acclimate.races.compare import Mean
 from acclimate.tasks.datasets import blurb
@@ -108,7 +108,7 @@ def read_datasets(
 
     named  files, or datasets in the folder `data`; none: those of `usual` whose files are in `data`
 
-    Raises ValueError where neither names a dataset, where `data` is no folder, and as `dataset_of` does.
+    Raises ValueError where neither names a dataset, where `data` is no folder, and as `read_dataset` does.
     """
     check_data(data, named)
     names, absent = [*named], dict[str, str]()
@@ -120,7 +120,7 @@ def read_datasets(
 
 def labelled(named: str | LabelledFiles, data: Path | None, limits: Limits) -> tuple[Labelled, str]:
     """Return a labelled file, or a dataset in the folder `data`, within the limits; and its type."""
-    dataset = dataset_of(named, data)
+    dataset = read_dataset(named, data)
     unlimited = not dataset.source and dataset.max_tokens == LabelledFiles(train=Path()).max_tokens
     longest = limits.max_tokens or dataset.max_tokens
     dataset = replace(dataset, max_tokens=longest if unlimited else min(dataset.max_tokens, longest))

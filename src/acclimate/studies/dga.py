@@ -28,9 +28,9 @@ import numpy as np
 
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
-from acclimate.data.inputs import gather
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs, read_labelled
 from acclimate.data.materials import Materials
-from acclimate.data.sources import Inputs, labelled_of
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga
 from acclimate.methods.recipes import distil, finetune, light, mlm, sequence_contrast, token_contrast
@@ -39,7 +39,6 @@ from acclimate.methods.recipes.domain import DomainRecipe
 from acclimate.models.configuration import configuration_of
 from acclimate.models.families import PLACES
 from acclimate.models.gates import heads_known
-from acclimate.models.loading import resolved
 from acclimate.races import work
 from acclimate.races.compare import Against, Key
 from acclimate.races.contestants import Adapting, check_adaptations, domain_job, looks_at, starts, tested, with_model
@@ -56,7 +55,7 @@ from acclimate.races.recipe import (
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files
+from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan
@@ -365,19 +364,14 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
         raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
-    read = labelled_of(inputs.task, inputs.data)
-    labelled = fewer(read if isinstance(read, Labelled) else read_files(read), recipe.rows, recipe.rows_seed)
-    _check(recipe, labelled, resolved(inputs.model))
+    labelled = fewer(read_labelled(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
+    _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     return gather(
-        inputs.out,
+        inputs,
         labelled,
-        inputs.raw,
-        model=inputs.model,
-        leaks=inputs.leaks,
         seeds=recipe.seeds,
         comparisons=pairs,
-        watch=inputs.watch,
     )
 
 

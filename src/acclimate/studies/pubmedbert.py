@@ -37,9 +37,9 @@ from acclimate.core import files, ranks, settings
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import SUB_WORDS, Watch
 from acclimate.data.corpus_scan import leave_out
+from acclimate.data.inputs import Inputs
 from acclimate.data.leaks import SEALED, Sealed
 from acclimate.data.materials import Materials, corpus_at
-from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job, Result, Work
 from acclimate.methods import extend, scratch
 from acclimate.methods.recipes import finetune

@@ -30,9 +30,9 @@ from acclimate.core.figures import listed, points
 from acclimate.core.settings import Count, check_ranges
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import SPLITS, Example, Progress, Split, counted
+from acclimate.data.inputs import Inputs
 from acclimate.data.leaks import Sealed, leak_kind, text_and_pair
 from acclimate.data.materials import Materials
-from acclimate.data.sources import Inputs
 from acclimate.jobs.job import Job
 from acclimate.methods.recipes import finetune
 from acclimate.methods.recipes.finetune import FinetuneRecipe, without_idle_settings

@@ -27,9 +27,9 @@ from typing import Any, Literal
 from acclimate.core import ranks
 from acclimate.core.settings import Count, Positive, check_no_more, check_ranges
 from acclimate.core.types import Example, Watch
-from acclimate.data.inputs import gather
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs, read_dataset
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split
-from acclimate.data.sources import Inputs, dataset_of
 from acclimate.jobs.job import Job
 from acclimate.methods.recipes import finetune, mlm, tapter
 from acclimate.models.configuration import longest_input
@@ -188,17 +188,16 @@ def _materials(recipe: TapterStudyRecipe, inputs: Inputs) -> tuple[Materials, Ma
         raise ValueError(f"first = {recipe.first!r}: there is no such file; to name a dataset give --data DIR")
     if inputs.data is not None and all(source.train.is_file() for source in (labelled, before) if source):
         raise ValueError(f"--data {inputs.data}: names the folder of a dataset, but files are given. Leave it out")
-    target = fewer(dataset_of(labelled, inputs.data), recipe.rows, recipe.rows_seed)
+    target = fewer(read_dataset(labelled, inputs.data), recipe.rows, recipe.rows_seed)
     first = None
     if before:
-        first = fewer(dataset_of(before, inputs.data), recipe.first_rows, recipe.rows_seed)
+        first = fewer(read_dataset(before, inputs.data), recipe.first_rows, recipe.rows_seed)
         _check_first(first, target)
         if recipe.first_stage.choose == "last":  # then its dev set decides nothing
             first = replace(first, splits={**first.splits, "dev": first.splits["dev"][:GLANCED]})
     pairs = len(recipe.contestants) * (len(recipe.contestants) + 1) // 2
-    counts: dict[str, Any] = {"seeds": recipe.seeds, "comparisons": pairs}
     out, watch = inputs.out, inputs.watch
-    materials = gather(out, target, inputs.raw, model=inputs.model, leaks=inputs.leaks, **counts, watch=watch)
+    materials = gather(inputs, target, seeds=recipe.seeds, comparisons=pairs)
     heldout = corpus_of_split(materials.task, "dev", out / "corpora", watch)
     domain = materials.heldout
     notes = [*materials.notes]

@@ -34,8 +34,9 @@ from acclimate.core.figures import si
 from acclimate.core.settings import RECIPES, Count, Positive, Range, check_no_more, check_ranges
 from acclimate.core.types import SUB_WORDS, Split, Watch
 from acclimate.data import retrieve
-from acclimate.data.materials import EMBEDDED_TASKS, Materials, corpus_at
-from acclimate.data.sources import Inputs, materials_of
+from acclimate.data.gather import gather
+from acclimate.data.inputs import Inputs
+from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job, Result, Work, is_done
 from acclimate.methods import finetune, tlm
 from acclimate.methods.recipes.finetune import FinetuneRecipe
@@ -394,14 +395,10 @@ def _materials(recipe: TlmStudyRecipe, varied: Sequence[TlmVariant], race: RaceR
     """Return what the variants train on. Raises ValueError where general text is missing, or TLM cannot do the task."""
     joint = [variant.tlm for variant in varied if variant.tlm is not None]
     assert inputs.task is not None
-    if (
-        inputs.raw.general is None
-        and str(inputs.task.train) not in EMBEDDED_TASKS
-        and any(tlm_recipe.reads_corpus for tlm_recipe in joint)
-    ):
+    if inputs.raw.general is None and any(tlm_recipe.reads_corpus for tlm_recipe in joint):
         raise ValueError("TLM retrieves from general text: give --general")
     on_test = len(varied) - 1 if _split(recipe) == "test" else 0
-    materials = materials_of(inputs, seeds=race.seeds, comparisons=on_test)
+    materials = gather(inputs, seeds=race.seeds, comparisons=on_test)
     if joint and (why := unsuited(materials.task.kind, None)):
         raise ValueError(f"TLM {why}. Take another method for this task")
     return materials

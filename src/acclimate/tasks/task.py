@@ -203,31 +203,6 @@ def classes_in(label: Label) -> tuple[str, ...]:
     return label if isinstance(label, tuple) else ()
 
 
-def labels_per_class(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
-    """Return `count` examples of each label, sampled without replacement, in their original order.
-
-    A label's sample depends only on the seed, the label and its examples; the sample for a smaller count is part of
-    that for a larger one. Raises ValueError if a label has fewer than `count` examples.
-    """
-    if count < 1:
-        raise ValueError(f"{count} labels per class: ask for at least 1")
-    positions: dict[Label, list[int]] = {}
-    for position, example in enumerate(examples):
-        positions.setdefault(example.label, []).append(position)
-    few = {label: len(places) for label, places in positions.items() if len(places) < count}
-    if few:
-        listed = ", ".join(f"{label!r} ({size})" for label, size in sorted(few.items(), key=str))
-        raise ValueError(
-            f"{count} labels per class asked for, but too few examples of {listed}; lower it to {min(few.values())}"
-        )
-    chosen: list[int] = []
-    for label in sorted(positions, key=str):
-        order = positions[label]
-        random.Random(f"{seed} {label}").shuffle(order)
-        chosen += order[:count]
-    return [examples[position] for position in sorted(chosen)]
-
-
 def sampled(examples: Sequence[Example], count: int, seed: int) -> list[Example]:
     """Return `count` random examples with at least one of each class (or tag), in their original order.
 

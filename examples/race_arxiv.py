@@ -1,6 +1,6 @@
-"""The demo from Python: race adaptation methods on the docstrings installed here, from the encoder that comes along.
+"""The demo from Python: race adaptation methods on titles of papers, from the encoder that comes along.
 
-python examples/race_docstrings.py [DIRECTORY] [KEY=VALUE ...]
+python examples/race_arxiv.py [DIRECTORY] [KEY=VALUE ...]
 """
 
 import sys
@@ -12,5 +12,5 @@ from acclimate.races.recipe import for_model
 
 run = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/example-race")
 recipe = settings.override(for_model(), sys.argv[2:])
-report = acclimate.race("docstrings", recipe=recipe, out=run)
+report = acclimate.race("arxiv", recipe=recipe, out=run)
 print(report.verdict)

@@ -13,10 +13,11 @@ import pytest
 import squad_files
 import toys
 from acclimate.core.files import cache, read_json
-from acclimate.data import inputs as gathering
+from acclimate.data import gather as gathering
 from acclimate.data.doctor import check_model
 from acclimate.data.examination import Examination
-from acclimate.data.inputs import HELD_OUT, Leaks, Raw, gather
+from acclimate.data.gather import HELD_OUT, gather
+from acclimate.data.inputs import Inputs, Leaks, Raw
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
@@ -37,7 +38,7 @@ def made(run: Path, inputs: Path, *, leaks: Leaks = "keep", **changes: Any) -> M
     labelled, raw = toys.files_in(inputs)
     of_labelled = {name: value for name, value in changes.items() if hasattr(labelled, name)}
     other = {name: value for name, value in changes.items() if hasattr(raw, name)}
-    return gather(run, replace(labelled, **of_labelled), replace(raw, **other), model=None, leaks=leaks)
+    return gather(Inputs(run, replace(labelled, **of_labelled), replace(raw, **other), leaks=leaks))
 
 
 def test_the_domain_is_parted_into_what_adapts_and_what_measures(inputs, tmp_path):
@@ -143,13 +144,15 @@ def asked(place: Path, *, pairs: bool) -> LabelledFiles:
 
 
 def test_of_questions_tapt_sees_each_training_context_once_and_no_question(inputs, tmp_path):
-    materials = gather(tmp_path / "run", asked(tmp_path, pairs=False), Raw(general=inputs / "general.txt"), model=None)
+    raw = Raw(general=inputs / "general.txt")
+    materials = gather(Inputs(tmp_path / "run", asked(tmp_path, pairs=False), raw))
     assert len(materials.task.examples("train")) == 15
     assert texts(materials.task_text) == [squad_files.context(f"train {number}") for number in range(5)]
 
 
 def test_contexts_of_a_question_that_has_several_are_documents_of_their_own(inputs, tmp_path):
-    task = gather(tmp_path / "run", asked(tmp_path, pairs=True), Raw(general=inputs / "general.txt"), model=None).task
+    raw = Raw(general=inputs / "general.txt")
+    task = gather(Inputs(tmp_path / "run", asked(tmp_path, pairs=True), raw)).task
     assert len(task.examples("dev")) == 2
     contexts = [squad_files.context(f"dev{number} {at}") for number in range(2) for at in range(2)]
     assert texts(corpus_of_split(task, "dev", tmp_path / "corpora")) == contexts
@@ -165,7 +168,7 @@ def test_a_context_of_a_question_that_has_several_never_measures(inputs, tmp_pat
     lines = [*known, *(squad_files.context(f"domain {number}") for number in range(80))]
     (tmp_path / "domain.txt").write_text("\n".join(lines) + "\n")
     raw = Raw(domain=tmp_path / "domain.txt", general=inputs / "general.txt")
-    materials = gather(tmp_path / "run", stated, raw, model=None)
+    materials = gather(Inputs(tmp_path / "run", stated, raw))
     assert materials.heldout is not None
     assert not set(texts(materials.heldout)) & set(known)
 
@@ -202,7 +205,7 @@ def test_other_labelled_data_in_the_same_run_is_refused(inputs, tmp_path):
 def test_neither_a_model_nor_general_text_is_refused(inputs, tmp_path):
     labelled, raw = toys.files_in(inputs)
     with pytest.raises(ValueError, match="on general text, and there is none"):
-        gather(tmp_path / "run", labelled, replace(raw, general=None), model=None)
+        gather(Inputs(tmp_path / "run", labelled, replace(raw, general=None)))
 
 
 def test_what_is_not_there_is_named(inputs, tmp_path):

@@ -1,0 +1,39 @@
+"""The dataset that comes with acclimate: titles of arXiv papers with their fields, and abstracts of other papers.
+
+`data/arxiv/README.md` has its origin and licence; recipes/arxiv.py builds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from acclimate.core.door import option
+
+if TYPE_CHECKING:
+    from acclimate.tasks.labelled import LabelledFiles
+
+NAME = "arxiv"  # by which a user names it as a task
+FOLDER = Path(__file__).with_name(NAME)
+ABSTRACTS = FOLDER / "abstracts.parquet"  # its raw text, where a user states none
+
+
+def is_embedded(task: object) -> bool:
+    """Return True for the name of the dataset; a file or folder of this name is the user's own."""
+    return str(task) == NAME and not Path(NAME).exists()
+
+
+def embedded_files(labelled: LabelledFiles) -> LabelledFiles:
+    """Return the files of the dataset, with the longest example and the metric as stated.
+
+    Raises ValueError for other options of labelled files.
+    """
+    usual = type(labelled)(train=labelled.train, max_tokens=labelled.max_tokens, metric=labelled.metric)
+    if labelled != usual:
+        raise ValueError(
+            f"the dataset '{NAME}' has splits, columns and kind already: leave out the options for labelled files; "
+            f"{option('max_tokens')} and {option('metric')} may stay"
+        )
+    dev, test = FOLDER / "dev.csv", FOLDER / "test.csv"
+    return replace(usual, train=FOLDER / "arxiv.csv", dev=dev, test=test, text="title", label="field", id="id")

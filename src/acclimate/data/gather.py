@@ -1,0 +1,257 @@
+"""Turn what a user names into the materials of a study: read, examined, split if necessary, and without leaks."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files, ranks, settings
+from acclimate.core.door import option
+from acclimate.core.settings import SEEDS
+from acclimate.core.types import SPLITS, Document, Example, Split, Watch
+from acclimate.data.corpus_scan import raw_documents
+from acclimate.data.doctor import check_model, examine, folded_splits, note_removal, removed
+from acclimate.data.examination import Examination
+from acclimate.data.folds import with_folds
+from acclimate.data.inputs import Inputs, Raw
+from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
+from acclimate.reports.page import amount
+from acclimate.tasks.labelled import Labelled
+from acclimate.tasks.prepared import Prepared, prepare
+from acclimate.tasks.spans import PASSAGE
+from acclimate.text.corpus import Corpus
+from acclimate.text.overlap.words import normalised_words
+from acclimate.text.untrusted import printable
+
+EXAMINATION = "examination.json"
+COLUMNS = "columns.json"  # in the directory of a run: which columns of the user's files were read
+SEALED: tuple[Split, ...] = ("dev", "test")
+HELD_OUT = 20  # of this many documents of raw text, one is held out to measure the loss
+MOST_HELD_OUT = 2_000  # documents of general text that are held out; from a large corpus a smaller share
+HELDOUT = {"domain": "heldout", "general": "general-heldout"}  # raw text -> folder of its held-out documents
+
+
+def gather(
+    inputs: Inputs,
+    labelled: Labelled | None = None,
+    *,
+    seeds: int = SEEDS,
+    comparisons: int = 4,
+    folds: int = 0,
+    finetune: Any = None,
+) -> Materials:
+    """Return the materials of a study of one task, and write the doctor's examination to `inputs.out/examination.json`.
+
+    labelled  the rows, if they have been read
+    seeds, comparisons  of the study, from which the doctor estimates what it could detect
+    folds     of a cross-validation that is repeated `seeds` times; 0: none
+    finetune  the recipe of the fine-tunings, of whose steps the doctor speaks
+
+    Documents of raw text that contain a dev or test text are left out. One in HELD_OUT documents of the domain, and at
+    most the same share of the general text, are held out of all training and retrieval, to measure the loss on.
+
+    Raises ValueError for faults of the files, before anything is trained.
+    """
+    assert inputs.task is not None
+    if inputs.rows and folds:
+        raise ValueError(
+            f"{option('rows')} samples rows of train alone, and {option('folds')} divides train, dev and test "
+            f"together: leave one out"
+        )
+    labelled = inputs.labelled() if labelled is None else labelled
+    if inputs.raw.general is None and inputs.model is None:
+        raise ValueError(
+            f"{option('model', 'scratch')} pretrains a small encoder on general text, and there is none. Add "
+            f"{option('general', 'TEXT')}, or leave {option('model')} out to start from the embedded encoder"
+        )
+    planned: dict[str, Any] = {"seeds": seeds, "comparisons": comparisons, "folds": folds, "finetune": finetune}
+    task, labelled, examination = prepare_task(inputs, labelled, **planned)
+    place, watch = inputs.out / "corpora", inputs.watch
+    task_text = corpus_of_split(task, "train", place, watch)
+    making = _Making(inputs.raw, place, task, examination, watch)
+    domain, heldout, on_domain = making.domain()
+    general, general_heldout, on_general = making.general()
+    materials = Materials(
+        task=task,
+        task_text=task_text,
+        model=inputs.model,
+        general=general,
+        domain=domain,
+        heldout=heldout,
+        general_heldout=general_heldout,
+        notes=(*labelled.notes, *on_domain, *on_general),
+        examination=examination,
+        checkpoints=inputs.checkpoints,
+    )
+    if not folds:
+        return materials
+    rows = [row for split in folded_splits(labelled) for row in labelled.splits[split]]
+    division: dict[str, Any] = {"articles": labelled.articles, "folds": folds, "repeats": seeds}
+    division["seed"] = inputs.task.seed
+    return with_folds(materials, labelled.task(), rows, inputs.out, **division, watch=watch)
+
+
+def prepare_task(
+    inputs: Inputs, labelled: Labelled | None = None, **planned: Any
+) -> tuple[Prepared, Labelled, Examination]:
+    """Return the task, prepared in `inputs.out/data`, its rows, and what the doctor finds in them and in the raw text.
+
+    labelled  the rows, if they have been read
+    planned   of the study, as `doctor.examine` takes it
+
+    Writes the examination to `inputs.out/examination.json`. Raises ValueError for faults of the files.
+    """
+    labelled = inputs.labelled() if labelled is None else labelled
+    # an examination may take a minute of all cores: the first of several processes does it and sends the result
+    plain: dict[str, Any] = {}
+    if ranks.is_first():
+        plain = examine(labelled, inputs.raw, model=inputs.model, **planned, watch=inputs.watch).to_json()
+    examination = Examination.from_json(ranks.agree(plain))
+    if examination.errors:
+        raise ValueError("\n".join(f"{error.what} {error.way_out}".strip() for error in examination.errors))
+    if inputs.leaks == "drop":
+        labelled = removed(labelled, examination)
+        examination = note_removal(examination, labelled)
+    read_task, source = labelled.task(), labelled.files[0].path
+    task = ranks.first_then_all(lambda: prepare(read_task, source, inputs.out / "data"))
+    if (learnt := check_model(inputs.model, task.hashes)) is not None:
+        examination = replace(examination, findings=(learnt, *examination.findings))
+    if ranks.is_first():
+        files.write_json(inputs.out / EXAMINATION, examination.to_json())
+        read = labelled.columns
+        columns = {"text": read.text, "pair": read.pair, "id": read.id, "separator": labelled.separator}
+        files.write_json(inputs.out / COLUMNS, columns)
+    return task, labelled, examination
+
+
+@dataclass(frozen=True)
+class _Making:
+    """Makes corpora from raw text, each once for these files and this task."""
+
+    raw: Raw
+    place: Path
+    task: Prepared
+    examination: Examination
+    watch: Watch
+
+    def domain(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
+        """Return the documents for adaptation, those that measure the loss (None if there are none), and a note."""
+        if self.raw.domain is None:
+            return None, None, []
+        adapting, heldout, counts = self._parted("domain", self.raw.domain, HELD_OUT)
+        note = (
+            f"Of the domain's {amount(counts.documents, 'document')} {len(adapting):,} adapt, {len(heldout or ()):,} "
+            f"measure the loss; {counts.left_out(len(adapting) + len(heldout or ()))}"
+        )
+        return adapting, heldout, [note]
+
+    def general(self) -> tuple[Corpus | None, Corpus | None, list[str]]:
+        """Return the documents to pretrain on or to retrieve from, those that measure forgetting, and a note.
+
+        One document in `one_in` is held out, which is at least one in HELD_OUT and about MOST_HELD_OUT documents at
+        most. `one_in` is a multiple of HELD_OUT, so the domain's text holds out the same document if it has it too:
+        no model adapts on a document that measures forgetting.
+        """
+        if self.raw.general is None:
+            return None, None, []
+        one_in = HELD_OUT * math.ceil(self._counts("general").documents / (HELD_OUT * MOST_HELD_OUT))
+        used, heldout, counts = self._parted("general", self.raw.general, one_in)
+        if heldout is None and not counts.leaked and not counts.empty and len(used) == counts.documents:
+            return used, None, []
+        note = (
+            f"Of the general text's {amount(counts.documents, 'document')} {len(used):,} are used, "
+            f"{len(heldout or ()):,} measure forgetting; {counts.left_out(len(used) + len(heldout or ()))}"
+        )
+        return used, heldout, [note]
+
+    def _parted(self, name: str, source: Path, one_in: int) -> tuple[Corpus, Corpus | None, _Counts]:
+        """Return the documents to train on or to retrieve from, one in `one_in` held out (None if there are none), and
+        counts.
+
+        Two kinds of documents are in neither corpus: a held-out document that is also a text of the task, because
+        methods that adapt on the task's texts train on it; and a document that would be held out at one in HELD_OUT
+        but is not at one in `one_in`, because the domain's text may hold the same document out.
+        """
+        task_texts = {text for split in SPLITS for row in self.task.examples(split) for text in _texts(row)}
+
+        def trains(document: Document) -> bool:
+            return not _held(document, HELD_OUT)
+
+        def measures(document: Document) -> bool:
+            return _held(document, one_in) and normalised_words(document.text) not in task_texts
+
+        self._check_some(name, source, trains)
+        training = self._kept(name, name, source, trains, one_in)
+        heldout = None
+        if any(True for _ in self._left(name, source, measures)):
+            heldout = self._kept(name, HELDOUT[name], source, measures, one_in)
+        return training, heldout, self._counts(name)
+
+    def _left(self, name: str, source: Path, keep: Callable[[Document], bool]) -> Iterator[Document]:
+        """Yield the documents that have text, contain no dev or test text, and for which `keep` is True."""
+        leaked = self.examination.leaked.get(name, frozenset())
+        for number, document in enumerate(raw_documents(source, separated=self.raw.separated), 1):
+            if str(number) not in leaked and document.text.strip() and keep(document):
+                yield document
+
+    def _kept(self, name: str, part: str, source: Path, keep: Callable[[Document], bool], one_in: int) -> Corpus:
+        hashes = {split: self.task.hashes[split] for split in SPLITS}
+        leaked = sorted(self.examination.leaked.get(name, ()))
+        made_of = [listing(source), self.raw.separated, hashes, leaked, one_in]
+        path = self.place / f"{part}-{settings.digest(made_of)[:12]}"
+        return ranks.first_then_all(lambda: built_corpus(path, self._left(name, source, keep), self.watch))
+
+    def _check_some(self, name: str, source: Path, keep: Callable[[Document], bool]) -> None:
+        if any(True for _ in self._left(name, source, keep)):
+            return
+        facts = self._counts(name)
+        others = facts.documents - facts.leaked - facts.empty
+        parts = [
+            (facts.leaked, "hold a dev or test text"),
+            (others, "are held out to measure the loss"),
+            (facts.empty, "hold no text"),
+        ]
+        why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
+        raise ValueError(
+            f"{printable(str(source))}: nothing of the {name} corpus is left to train on: of "
+            f"{amount(facts.documents, 'document')} {why}. Add {name} text that does not stand in dev or test"
+        )
+
+    def _counts(self, name: str) -> _Counts:
+        facts = next(facts for facts in self.examination.corpora if facts.name == name)
+        return _Counts(facts.documents, facts.empty, len(self.examination.leaked.get(name, ())))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Numbers of a corpus's documents: all, those without text, and those with a dev or test text."""
+
+    documents: int
+    empty: int
+    leaked: int
+
+    def left_out(self, number: int) -> str:
+        """Return why no more than this number of documents are left, as the end of a sentence."""
+        unmeasured = self.documents - self.empty - self.leaked - number
+        sentence = f"{self.leaked:,} that hold a dev or test text were left out"
+        sentence += f", {unmeasured:,} are left out of training and not measured either" if unmeasured else ""
+        return f"{sentence}, and {self.empty:,} without text." if self.empty else f"{sentence}."
+
+
+def _held(document: Document, one_in: int) -> bool:
+    """Return True if the document is held out; its text decides, so that copies stay together."""
+    return int(hashlib.sha256(normalised_words(document.text).encode()).hexdigest(), 16) % one_in == 0
+
+
+def _texts(row: Example) -> set[str]:
+    """Return the texts of an example, normalised, that held-out documents must not repeat.
+
+    These are its text, its pair, and both joined, as methods that adapt on the task's texts read them; for a question
+    each of its contexts too.
+    """
+    parts = (*row.text.split(PASSAGE), row.text, row.pair or row.text, f"{row.text} {row.pair or ''}")
+    return {normalised_words(text) for text in parts}
