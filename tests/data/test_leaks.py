@@ -166,6 +166,21 @@ def test_a_question_that_is_like_hundreds_of_others_hides_no_pair():
     assert found.leaked_ids("test") == {item.id for item in items}
 
 
+def test_rows_made_from_a_template_find_nearly_all_texts_like_them_and_a_warning_says_nearly():
+    sentence = text("a template of some thirty words", 30)
+    rows = [Example(f"row {number}", f"{sentence} {number:05}", "ab"[number % 2]) for number in range(600)]
+    given = labelled(rows[:400], examples("dev", 20), rows[400:])
+    examination = examine(given)
+    assert len(examination.leaked["train"]) == 400
+    [leak] = [leak for leak in examination.leaks if (leak.within, leak.kind) == ("test", "near")]
+    assert leak.references >= 195
+    assert leak.same_label >= 190
+    [finding] = [finding for finding in examination.findings if "made from templates" in finding.what]
+    assert (finding.level, "--group" in finding.way_out) == ("warning", True)
+    few = labelled([*rows[:10], *examples("train", 60)], examples("dev", 20), rows[400:410])
+    assert not any("made from templates" in finding.what for finding in examine(few).findings)
+
+
 def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():
     item = pair("item", text("passage"), "?!")
     train = [pair("same", item.text, "?"), pair("another", item.text, text("words")), pair("other", text("other"), "?")]

@@ -34,7 +34,7 @@ from acclimate.data.examination import (
     Pieces,
 )
 from acclimate.data.inputs import Raw
-from acclimate.data.leaks import NEAR, SEALED, Sealed, SourceLeaks, Splits
+from acclimate.data.leaks import MOST_ROWS, NEAR, SEALED, Sealed, SourceLeaks, Splits
 from acclimate.data.model import check_checkpoint, check_rows, model_facts
 from acclimate.models.loading import resolved
 from acclimate.reports.page import amount, share
@@ -391,6 +391,15 @@ def check_leaks(
     for source, split in () if folds else pairs:  # texts that are nearly the same stand in one fold
         if items := in_rows[source].leaked(split):
             findings.append(_report_rows(in_rows[source], split, len(items), sizes[split]))
+    if not folds and (crowded := in_rows["train"].crowded):
+        what = (
+            f"{amount(crowded, 'row')} of train {'resembles' if crowded == 1 else 'resemble'} {MOST_ROWS} or more "
+            f"texts of dev and test each, as rows made from templates do. Only some of these pairs were compared, so "
+            f"more texts may leak than are counted."
+        )
+        findings.append(
+            Finding("warning", what, f"If a column says which rows belong together, name it with {option('group')}.")
+        )
     for scan in scans:
         name, scanned = scan.facts.name, scan.leaks
         numbers = {split: len(scanned.leaked(split)) for split in SEALED}

@@ -23,14 +23,15 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
-from acclimate.text.overlap.references import Item, Match, References
+from acclimate.text.overlap.references import Match, References
 from acclimate.text.overlap.words import GRAM, normalised_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
 NEAR = 0.8  # least Jaccard similarity of character 5-grams of near-duplicates
 MOST_OF_IT = 0.5  # least share of an item's runs of 13 words that leaks it
-MOST_PARTS = 1000  # matches of one part of a row that are compared: only some belong to a pair with the other part
+MOST_ROWS = 25  # matches of a row that are looked for; each further row of those alike has others
+MOST_PARTS = 1000  # of one part of a row with a pair: only some belong to a pair with the other part
 EXAMPLES = 5  # kept of each kind of leak
 _FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before the shared passage
 Splits = Mapping[Split, Sequence[Example]]
@@ -40,7 +41,7 @@ Met = dict[int, Match]  # indexed text -> how a text matches it
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
     source_leaks = SourceLeaks(source, sealed)
-    for row, matches in sealed.match_rows(rows, besides=source):
+    for row, matches in sealed.match_rows(rows):
         if matches:
             source_leaks.take(row.id, text_and_pair(row), matches, label=row.label)
     return source_leaks
@@ -60,12 +61,14 @@ class SourceLeaks:
     texts: Counter[tuple[Split, LeakKind]] = field(default_factory=Counter)
     examples: dict[tuple[Split, LeakKind], dict[int, Sighting]] = field(default_factory=dict)  # by item
     leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
+    crowded: int = 0  # texts with so many matches that not all were looked for
 
     def take(
         self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
     ) -> None:
         """Count the matches of one scanned text. label: of a row; number: of a document, in the order of reading."""
         strongest: dict[Split, LeakKind] = {}
+        self.crowded += len(matches) >= MOST_ROWS
         for match in sorted(matches, key=_weakness):
             place, kind = int(match.reference), leak_kind(match)
             split, item = self.sealed.items[place]
@@ -151,39 +154,19 @@ class Sealed:
         for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
-    def match_rows(self, rows: Sequence[Example], *, besides: Split) -> Iterator[tuple[Example, list[Match]]]:
+    def match_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
         """Yield each row with matches of the items that it contains, in order.
 
-        A row without a pair has only matches that are news (`References.cover`), and none of a split `besides`, in
-        which the rows themselves stand. What `SourceLeaks` counts is what all matches would give. A row with a pair has
-        all matches of its two texts, up to 1,000 of each.
+        A row has MOST_ROWS matches at most; if rows have pairs, each of its texts has MOST_PARTS.
         """
-        labels = {label: number for number, label in enumerate(dict.fromkeys(row.label for row in rows))}
-        groups = {split: 1 << place for place, split in enumerate(SEALED)}
-        sought: dict[str, list[Item]] = {}
-        for number, items in self._alone.items():
-            for item in items:
-                split, example = self.items[item]
-                if split != besides:
-                    label = labels.get(example.label, -1)
-                    sought.setdefault(str(number), []).append((item, groups[split], label))
-        alone = ((row.id, row.text, labels[row.label]) for row in rows if not row.pair)
-        parts = ((row.id, text) for row in rows if row.pair for text in (row.text, row.pair))
-        covered = self._references.cover(alone, sought, share=MOST_OF_IT)
-        scanned = self._references.scan(parts, most=MOST_PARTS)
+        texts = ((row.id, text) for row in rows for text in ((row.text, row.pair) if row.pair else (row.text,)))
+        scanned = self._references.scan(texts, most=MOST_PARTS if any(row.pair for row in rows) else MOST_ROWS)
         for row in rows:
+            first = self._met(row.text, next(scanned))
             if row.pair:
-                first, second = (self._met(text, next(scanned)) for text in (row.text, row.pair))
-                yield row, _strongest(self._paired(first, second))
+                yield row, _strongest(self._paired(first, self._met(row.pair, next(scanned))))
             else:
-                yield row, next(covered) or self._without_words(row.text, sought)
-
-    def _without_words(self, text: str, sought: Mapping[str, Sequence[Item]]) -> list[Match]:
-        """Return the items without words if the text has none either."""
-        number = self._numbers.get("")
-        if number is None or normalised_words(text):
-            return []
-        return [Match("exact", "", str(item), 1.0, "") for item, _, _ in sought.get(str(number), ())]
+                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
 
     def _number(self, text: str, item: int) -> int:
         number = self._numbers.setdefault(normalised_words(text), len(self._holders))

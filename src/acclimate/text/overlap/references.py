@@ -18,31 +18,25 @@ language models better (ACL 2022); Brown et al., Language models are few-shot le
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.words import normalised_words
 
-if TYPE_CHECKING:
-    from acclimate.text.overlap.search import Holders, Shingles
-
 MOST = 100  # different reference texts that are reported for one scanned text
+HOLDERS = 1000  # texts with one run of words that are looked at
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
 _KEPT = 8192  # references whose shingles are cached, some 8 bytes a character
 NamedTexts = Sequence[tuple[str, str]]
-Scanned = TypeVar("Scanned", tuple[str, str], tuple[str, str, int])
-Item = tuple[int, int, int]  # number, bit of its group, label
-GROUPS = tuple(1 << bit for bit in range(8))
 MatchKind = Literal["exact", "near", "13-gram"]
 KINDS: tuple[MatchKind, ...] = ("exact", "near", "13-gram")  # from the strongest on
-_KINDS_OF_COVER: tuple[MatchKind, ...] = (*KINDS, "13-gram")  # as overlap/search.py numbers them
 Evidence = tuple[int, float, int]  # number of the kind, similarity, first shared run or -1
 
 
@@ -69,8 +63,7 @@ class References:
     """Texts to look for in others, indexed once.
 
     Memory: some 20 bytes a character of the references and 3 KB a reference; while scanning, some 20 MB a thread,
-    however much is scanned (a text of more than a million characters takes 20 bytes a character). A cover takes 8 bytes
-    a character of the references more, and for each thread up to 2 KB a reference.
+    however much is scanned (a text of more than a million characters takes 20 bytes a character).
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, near: float = 0.8) -> None:
@@ -109,105 +102,14 @@ class References:
         falling similarity, then in the references' order. References with the same words are always reported together.
         If more than `most` different references match a text, the strongest is reported, and then those that matched
         no earlier text: so a paragraph that all texts share costs little, and yet every reference is reported for some
-        text. At most 1,000 candidates of a text are compared.
+        text. Of a text `most` candidates for near-duplicates are compared, and of a run of words 1,000 holders are
+        looked at, others for other texts. So of thousands of texts that are nearly alike some pairs are missed.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, result in map_threads(self._look, _batches(texts), threads or processors()):
+        for batch, result in map_threads(partial(self._look, most=most), _batches(texts), threads or processors()):
             yield from self._matches(batch, result, reported, most)
 
-    def cover(
-        self,
-        texts: Iterable[tuple[str, str, int]],
-        items: Mapping[str, Sequence[Item]],
-        *,
-        share: float,
-        threads: int | None = None,
-    ) -> Iterator[list[Match]]:
-        """Yield matches of each scanned text with items, a cover of all its matches, in the order of the texts.
-
-        texts    (id, text, label) triples, read ahead by a few million characters. A label is an integer of at least 0.
-        items    id of a reference text -> the items that hold it. A label below 0 is one that no text has.
-        share    of an item's runs of 13 words: matches with less count as a kind of their own, the weakest
-        threads  None: as many as this process may use. The result does not depend on it.
-
-        A match is left out if it is no news: if the text has one as strong with another item of the group, and an
-        earlier text has one as strong with the item, and one with the item's label if this text has it. So what these
-        matches say of the strongest kind of a text in a group, and of an item, with texts of its label and with all, is
-        what all matches would say, and thousands of texts that are nearly alike take seconds. Time grows faster than
-        the texts where few of them settle what is known of the items: where an item finds no text of its label among
-        those alike, and where thousands share runs of words.
-
-        Of a text at most 1,000 candidates are compared that prove not to be nearly the same; shared runs of the others
-        are found even so.
-
-        The reference of a match is the number of its item. The order of a text's matches is that of `scan`, with those
-        that share less than `share` last. Raises ValueError for an item of an unknown reference, and for a group that
-        is no single bit.
-        """
-        from acclimate.text.overlap.search import ALL_KINDS, SAME_LABEL, Shingles, different_shingles_of_texts
-
-        holders, numbers = self._holders(items)
-        known = np.zeros(len(numbers), np.uint8)
-        hashes, begins = different_shingles_of_texts(self._index.symbols, self._index.text_begins)
-        look = partial(self._look_for, shingles=Shingles(hashes, begins, self._least), holders=holders, share=share)
-        for batch, every, similar in map_threads(look, _batches(texts), threads or processors()):
-            labels = np.array([label for _, _, label in batch], np.int64)
-            # a batch knows nothing of those before it: what is known of an item from them is no news
-            bits_F = ALL_KINDS << every[:, 2] & ALL_KINDS  # as `reported.items` has them
-            bits_F |= (labels[every[:, 0]] == holders.labels[every[:, 1]]) * bits_F << SAME_LABEL
-            news_F = (every[:, 4] > 0) | (known[every[:, 1]] & bits_F != bits_F)
-            np.bitwise_or.at(known, every[:, 1], bits_F.astype(np.uint8))
-            matches, similarities = every[news_F], similar[news_F]
-            order = np.lexsort((numbers[matches[:, 1]], -similarities, matches[:, 2], matches[:, 0]))
-            ordered = zip(matches[order].tolist(), similarities[order].tolist(), strict=True)
-            of_texts = {text: list(those) for text, those in itertools.groupby(ordered, key=lambda match: match[0][0])}
-            for place, (name, scanned, _) in enumerate(batch):
-                those = of_texts.get(place, ())
-                beginning = _beginning(scanned) if those else ""
-                yield [
-                    Match(
-                        _KINDS_OF_COVER[kind],
-                        name,
-                        str(numbers[item]),
-                        similarity,
-                        beginning if gram < 0 else self._run(gram),
-                    )
-                    for (_, item, kind, gram, _), similarity in those
-                ]
-
-    def _holders(self, items: Mapping[str, Sequence[Item]]) -> tuple[Holders, np.ndarray]:
-        """Return the items of each indexed text, and their numbers."""
-        from acclimate.text.overlap.search import Holders
-
-        if unknown := items.keys() - set(self._ids):
-            raise ValueError(f"no reference has the id {min(unknown)!r}. An item is held by a reference.")
-        for _, group, _ in itertools.chain.from_iterable(items.values()):
-            if group not in GROUPS:
-                raise ValueError(f"{group} is no group. Give a single bit, one of {', '.join(map(str, GROUPS))}.")
-        held = [[item for owner in owners for item in items.get(self._ids[owner], ())] for owners in self._owners]
-        every = np.array([item for of_text in held for item in of_text], np.int64).reshape(-1, 3)
-        begins, groups = np.cumsum([0, *map(len, held)]), every[:, 1].astype(np.uint8)
-        of_texts, bands = np.zeros(len(held), np.uint8), np.zeros(0, np.uint8)
-        np.bitwise_or.at(of_texts, np.repeat(np.arange(len(held)), np.diff(begins)), groups)
-        if len(self._index.band_texts):
-            bands = np.bitwise_or.reduceat(of_texts[self._index.band_texts], self._index.band_begins[:-1])
-        numbers, _, labels = every.T.copy()
-        return Holders(begins, groups, labels, bands), numbers
-
-    def _look_for(
-        self, batch: Sequence[tuple[str, str, int]], *, shingles: Shingles, holders: Holders, share: float
-    ) -> tuple[Sequence[tuple[str, str, int]], np.ndarray, np.ndarray]:
-        """Return the batch and what `cover_texts` finds in it. Several threads run this at a time."""
-        from acclimate.text.overlap.search import cover_texts, folding_table, pack_texts
-
-        packed = pack_texts([text for _, text, _ in batch])
-        labels = np.array([label for _, _, label in batch], np.int64)
-        matches, similarities = cover_texts(
-            *packed, folding_table(), labels, self._index, self._grams, shingles, holders, share
-        )
-        return batch, matches, similarities
-
-    def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
+    def _look(self, batch: NamedTexts, *, most: int) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import folding_table, pack_texts, scan_texts
 
@@ -216,7 +118,7 @@ class References:
         hit_room, pair_room = 1 << 12, 1 << 10
         while True:
             hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
-            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, exact, hits, pairs)
+            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, most, exact, hits, pairs)
             if hit_count <= hit_room and pair_count <= pair_room:
                 return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
@@ -235,7 +137,7 @@ class References:
             near = result.pairs[pair_ends[number] : pair_ends[number + 1], 1]
             runs = result.hits[hit_ends[number] : hit_ends[number + 1], 1]
             # a stronger kind replaces a weaker one
-            evidence = self._shared_runs(runs) | self._near_duplicates(text, near[near != exact]) | evidence
+            evidence = self._shared_runs(text, runs) | self._near_duplicates(text, near[near != exact]) | evidence
             yield self._ordered(name, text, evidence, reported, most)
 
     def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
@@ -247,12 +149,19 @@ class References:
         similar = {reference: similarity(pieces, self._shingles(reference)) for reference in candidates.tolist()}
         return {reference: (1, share, -1) for reference, share in similar.items() if share >= self._least}
 
-    def _shared_runs(self, grams: np.ndarray) -> dict[int, Evidence]:
+    def _shared_runs(self, text: str, grams: np.ndarray) -> dict[int, Evidence]:
         """Return the indexed texts that share runs with one text. grams: its shared runs, in order of place."""
         if not len(grams):
             return {}
         different = np.array(list(dict.fromkeys(grams.tolist())))
         begins, ends = self._grams.begins[different], self._grams.begins[different + 1]
+        if (crowded := np.flatnonzero(ends - begins > HOLDERS)).size:
+            # of each crowded run the holders from the same text on, so that what share it has of them is counted right
+            pivot = zlib.crc32(text.encode(errors="replace")) % len(self._texts)
+            for run in crowded:
+                place = np.searchsorted(self._grams.texts[begins[run] : ends[run]], pivot)
+                begins[run] = min(begins[run] + place, ends[run] - HOLDERS)
+                ends[run] = begins[run] + HOLDERS
         counts = ends - begins
         # the places from begins[i] to ends[i], for one i after the other
         holders = self._grams.texts[np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)]
@@ -322,8 +231,8 @@ def _beginning(text: str) -> str:
     return normalised_words(text[: 4 * _EXCERPT])[:_EXCERPT]
 
 
-def _batches(texts: Iterable[Scanned]) -> Iterator[list[Scanned]]:
-    batch: list[Scanned] = []
+def _batches(texts: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    batch: list[tuple[str, str]] = []
     size = 0
     for scanned in texts:
         batch.append(scanned)

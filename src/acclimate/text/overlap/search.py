@@ -1,7 +1,7 @@
-"""The index of reference texts: `build` makes it, and two compiled loops look for its texts in others.
+"""The index of reference texts: `build` makes it, and a compiled loop looks for its texts in others.
 
-`scan_texts` finds all; the caller verifies the pairs whose sketches agree. `cover_texts` verifies them itself, and only
-those that are news. Hashes only find candidates; code points decide what is equal.
+`scan_texts` finds them; the caller verifies the pairs whose sketches agree. Hashes only find candidates; code points
+decide what is equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from acclimate.text.overlap.kernels import (
     ZERO,
     agreeing,
     band_key,
-    distinct,
     find_slot,
     hash_of_text,
     longest_text,
@@ -37,13 +36,6 @@ from acclimate.text.overlap.kernels import (
 )
 from acclimate.text.overlap.words import GRAM, SHINGLE
 
-CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
-DISSIMILAR = 1000  # pairs of one text that a cover compares and finds not to be nearly the same, to bound the time
-# kinds of matches, FEW_RUNS with less than a given share of the runs; a Python number would be compiled for each value
-EXACT, NEAR, RUNS, FEW_RUNS = np.arange(4)
-NO_RUN = np.int64(-1)
-ALL_KINDS = 15  # a bit for each kind; an item or text that has a match has the bits of its kind and of all weaker ones
-SAME_LABEL = 4  # places by which these bits are shifted where both have the same label
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 _CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
@@ -89,37 +81,12 @@ class ReferenceIndex(NamedTuple):
     least: int
 
 
-class Shingles(NamedTuple):
-    """U texts as sets of runs of SHINGLE characters: that of text u is hashes[begins[u] : begins[u + 1]], each once.
-
-    near  least Jaccard similarity of near-duplicates
-    """
-
-    hashes: np.ndarray
-    begins: np.ndarray
-    near: float
-
-
 class Grams(NamedTuple):
     """Which of U texts have a run of words: those of run g are texts[begins[g] : begins[g + 1]], each once."""
 
     begins: np.ndarray
     texts: np.ndarray
     counts: np.ndarray  # (U,) different runs of a text
-
-
-class Holders(NamedTuple):
-    """The N items that hold the index's U texts: those of text u are begins[u] to begins[u + 1] (U + 1).
-
-    groups   (N,) uint8: the bit of the item's group
-    labels   (N,) int64; below 0: no scanned text has the item's label
-    bands    (bands,) uint8: the bits of the groups whose items hold a text of the band
-    """
-
-    begins: np.ndarray
-    groups: np.ndarray
-    labels: np.ndarray
-    bands: np.ndarray
 
 
 def build(texts: Sequence[str], near: float) -> tuple[ReferenceIndex, Grams]:
@@ -213,19 +180,6 @@ def _table(entries: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compiled
-def different_shingles_of_texts(symbols: Any, text_begins: Any) -> Any:
-    """Return the arrays of `Shingles` for texts of normalised code points."""
-    hashes, begins = np.empty(len(symbols), np.uint64), np.zeros(len(text_begins), np.int64)
-    values = np.empty(longest_text(text_begins), np.uint64)
-    for text in range(len(text_begins) - 1):
-        count, _ = distinct(values, shingle_hashes(symbols, text_begins[text], text_begins[text + 1], values))
-        begins[text + 1] = begins[text] + count
-        for place in range(count):
-            hashes[begins[text] + place] = values[place]
-    return hashes[: begins[-1]].copy(), begins
-
-
-@compiled
 def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
     """Put each entry into the hash table with its number; equal entries follow one another."""
     for number in range(len(entries)):
@@ -236,10 +190,11 @@ def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
 
 
 @compiled
-def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
+def scan_texts(data: Any, begins: Any, fold: Any, index: Any, most: int, exact: Any, hits: Any, pairs: Any) -> Any:
     """Look for the index's texts in D texts; return the numbers of hits and pairs, of which the arrays hold the first.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
+    most           pairs of one text, to bound the time where thousands of texts are alike
     exact          (D,) the text of the index with the same words, or -1
     hits           (H, 2) text, run of the index; in order of their places
     pairs          (P, 2) text, text of the index whose sketches agree
@@ -254,11 +209,12 @@ def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: 
     for text in range(len(exact)):
         length = normalise(data, begins[text], begins[text + 1], fold, symbols)
         words = read_words(symbols, 0, length, values, word_begins)
-        exact[text] = find_exact(symbols, length, hash_of_text(values, words), index) if words else -1
+        key = hash_of_text(values, words)
+        exact[text] = find_exact(symbols, length, key, index) if words else -1
         hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, hit_count)
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
-            pair_count = find_near(text, signature, index, last_texts, pairs, pair_count)
+            pair_count = find_near(text, key, signature, index, most, last_texts, pairs, pair_count)
     return hit_count, pair_count
 
 
@@ -305,15 +261,22 @@ def find_grams(
 
 
 @part
-def find_near(text: int, signature: Any, index: Any, last_texts: Any, pairs: Any, pair_count: Any) -> Any:
+def find_near(
+    text: int, key: Any, signature: Any, index: Any, most: int, last_texts: Any, pairs: Any, pair_count: Any
+) -> Any:
+    """Note the candidates of one text. Which texts of a band come first depends on the text's hash,
+    so where thousands are alike, each text of the index is a candidate of some.
+    """
     lowest, candidates = np.empty(BINS, np.uint8), 0
     lowest_bytes(signature, lowest)
     for band in range(BINS // index.rows):
         number = number_of_band(signature, band, index)
         if number < 0:
             continue
-        for place in range(index.band_begins[number], index.band_begins[number + 1]):
-            other = index.band_texts[place]
+        begin, size = index.band_begins[number], index.band_begins[number + 1] - index.band_begins[number]
+        first = np.int64(key % np.uint64(size))
+        for step in range(size):
+            other = index.band_texts[begin + (first + step) % size]
             if last_texts[other] == text + 1:
                 continue
             last_texts[other] = text + 1
@@ -322,7 +285,7 @@ def find_near(text: int, signature: Any, index: Any, last_texts: Any, pairs: Any
                     pairs[pair_count, 0], pairs[pair_count, 1] = text, other
                 pair_count += 1
                 candidates += 1
-                if candidates == CANDIDATES:
+                if candidates == most:
                     return pair_count
     return pair_count
 
@@ -332,301 +295,6 @@ def number_of_band(signature: Any, band: int, index: Any) -> Any:
     """Return the number of a sketch's band, -1 if none of the index's texts has it."""
     slot = find_slot(index.band_keys, band_key(signature, band, index.rows))
     return index.band_numbers[slot] if index.band_keys[slot] != ZERO else np.int64(-1)
-
-
-class Reported(NamedTuple):
-    """The strongest matches so far, as bits of ALL_KINDS.
-
-    items   (N,) uint8: of an item; above SAME_LABEL those with texts of its label
-    groups  (4,) uint8: by kind, the groups with which the text at hand has a match of this kind or a stronger one
-    """
-
-    items: np.ndarray
-    groups: np.ndarray
-
-
-class Marks(NamedTuple):
-    """What `cover_texts` notes of the index's U texts for the text at hand, (U,) int64 each.
-
-    last_texts  the last text, counted from 1, of which it was a candidate
-    near        the last text to which it is equal or nearly so, or would be no news if it were
-    shared      runs that both share; first: the first of them
-    sharing     the texts that share runs; candidates: those to be compared
-    """
-
-    last_texts: np.ndarray
-    near: np.ndarray
-    shared: np.ndarray
-    first: np.ndarray
-    sharing: np.ndarray
-    candidates: np.ndarray
-
-
-class Bands(NamedTuple):
-    """The texts of each band, reordered: before its end in `open_ends` stand those whose items may still be matched by
-    something stronger than before.
-
-    numbers   (bands,) the bands of the text at hand, -1 where no text of the index has it
-    """
-
-    numbers: np.ndarray
-    texts: np.ndarray
-    open_ends: np.ndarray
-
-
-@compiled
-def cover_texts(
-    data: Any, begins: Any, fold: Any, labels: Any, index: Any, grams: Any, shingles: Any, holders: Any, share: float
-) -> Any:
-    """Return matches of D texts with the items of `holders`: only those that are news, a cover of them all.
-
-    A match is news if it is the text's strongest so far with an item of that group, or the item's strongest so far, or
-    the item's strongest so far with a text of its label. Of a thousand items alike a text is compared with those that
-    no earlier text matched, and with few others. Of those that share runs with the text, each is looked at.
-
-    labels    (D,)
-    shingles  of the index's texts
-    share     least share of an item's runs of words for the kind RUNS; with less it is FEW_RUNS
-
-    Returns matches (F, 5), text, item, kind, first run, 1 if it is the text's first of that group and kind; and (F,)
-    the similarities.
-    """
-    longest = longest_text(begins)
-    symbols, values = np.empty(longest + 2, np.uint32), np.empty(longest + 2, np.uint64)
-    word_begins, signature = np.empty(longest // 2 + 2, np.int64), np.empty(BINS, np.uint64)
-    hits, size = np.empty((longest // 2 + 2, 2), np.int64), len(index.text_begins)
-    marks = Marks(
-        np.zeros(size, np.int64),
-        np.zeros(size, np.int64),
-        np.zeros(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(size, np.int64),
-    )
-    bands = Bands(np.empty(BINS // index.rows, np.int64), index.band_texts.copy(), index.band_begins[1:].copy())
-    reported = Reported(np.zeros(len(holders.groups), np.uint8), np.zeros(4, np.uint8))
-    for item in range(len(holders.labels)):
-        if holders.labels[item] < 0:
-            reported.items[item] = ALL_KINDS << SAME_LABEL  # nothing is to be found out about its label
-    matches, similarities, count = np.empty((1 << 10, 5), np.int64), np.empty(1 << 10, np.float64), np.int64(0)
-    for text in range(len(labels)):
-        for weakest in range(4):
-            reported.groups[weakest] = 0
-        length = normalise(data, begins[text], begins[text + 1], fold, symbols)
-        words = read_words(symbols, 0, length, values, word_begins)
-        exact = find_exact(symbols, length, hash_of_text(values, words), index) if words else np.int64(-1)
-        hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, 0)
-        sharers = share_runs(hits, hit_count, grams, marks)
-        if exact >= 0:
-            marks.near[exact] = text + 1
-            matches, similarities, count = report(
-                text, exact, EXACT, NO_RUN, 1.0, labels[text], holders, reported, matches, similarities, count
-            )
-        if index.least and length >= SHINGLE:
-            sketch(values, shingle_hashes(symbols, 0, length, values), signature)
-            for band in range(len(bands.numbers)):
-                bands.numbers[band] = number_of_band(signature, band, index)
-            matches, similarities, count = compare(
-                text,
-                symbols[:length],
-                signature,
-                labels[text],
-                sharers,
-                index,
-                shingles,
-                holders,
-                marks,
-                bands,
-                reported,
-                matches,
-                similarities,
-                count,
-            )
-        for other in marks.sharing[:sharers]:
-            if marks.near[other] != text + 1:
-                runs, gram = marks.shared[other] / grams.counts[other], marks.first[other]
-                kind = RUNS if runs >= share else FEW_RUNS
-                matches, similarities, count = report(
-                    text, other, kind, gram, runs, labels[text], holders, reported, matches, similarities, count
-                )
-            marks.shared[other] = 0
-    return matches[:count].copy(), similarities[:count].copy()
-
-
-@part
-def compare(
-    text: int,
-    symbols: Any,
-    signature: Any,
-    label: int,
-    sharers: int,
-    index: Any,
-    shingles: Any,
-    holders: Any,
-    marks: Any,
-    bands: Any,
-    reported: Any,
-    matches: Any,
-    similarities: Any,
-    count: Any,
-) -> Any:
-    """Report the near-duplicates of one text that are news, and mark them as near; return the arrays, grown.
-
-    sharers  number of the index's texts in `marks.sharing`; count: of matches in `matches` and `similarities`
-    """
-    lowest, table, size, dissimilar = np.empty(BINS, np.uint8), np.empty(0, np.uint64), 0, 0
-    lowest_bytes(signature, lowest)
-    for turn in range(-1, len(bands.numbers)):
-        if turn < 0:
-            candidates = open_candidates(text, sharers, index, holders, marks, bands, reported)
-        else:  # only groups are sought now, with which the text has no match yet
-            number = bands.numbers[turn]
-            if number < 0 or not holders.bands[number] & ~reported.groups[NEAR]:
-                continue
-            candidates = closed_candidates(text, number, index, marks, bands)
-        for other in marks.candidates[:candidates]:
-            if marks.near[other] == text + 1:  # the same words
-                continue
-            if not is_news(other, NEAR, label, holders, reported):
-                marks.near[other] = text + 1  # perhaps; as a sharer of runs it would be no news either
-                continue
-            if dissimilar == DISSIMILAR:
-                return matches, similarities, count
-            if agreeing(lowest, index.signatures[other]) < index.least:
-                continue
-            if not size:
-                values = np.empty(len(symbols), np.uint64)
-                size, table = distinct(values, shingle_hashes(symbols, 0, len(symbols), values))
-            jaccard = similarity_to(table, size, other, shingles)
-            if jaccard < shingles.near:
-                dissimilar += 1
-                continue
-            marks.near[other] = text + 1
-            matches, similarities, count = report(
-                text, other, NEAR, NO_RUN, jaccard, label, holders, reported, matches, similarities, count
-            )
-    return matches, similarities, count
-
-
-@part
-def similarity_to(table: Any, size: int, other: int, shingles: Any) -> Any:
-    """Return the Jaccard similarity of a set of `size` hashes, in a table, to that of the index's text `other`."""
-    begin, end, intersection = shingles.begins[other], shingles.begins[other + 1], 0
-    for place in range(begin, end):
-        intersection += table[find_slot(table, shingles.hashes[place])] != ZERO
-    return intersection / (size + end - begin - intersection)
-
-
-@part
-def open_candidates(text: int, sharers: int, index: Any, holders: Any, marks: Any, bands: Any, reported: Any) -> Any:
-    """Note as candidates the texts of the bands whose items a near-duplicate may match better, and the sharers of runs.
-
-    Moves the others to the end of their band. Returns the number of candidates.
-    """
-    count, known = 0, 1 << NEAR | 1 << NEAR + SAME_LABEL
-    for number in bands.numbers:
-        place = index.band_begins[number] if number >= 0 else 0
-        while number >= 0 and place < bands.open_ends[number]:
-            other, opens = bands.texts[place], False
-            for item in range(holders.begins[other], holders.begins[other + 1]):
-                opens |= reported.items[item] & known != known
-            if opens:
-                count, place = note_candidate(text, other, marks, count), place + 1
-            else:
-                bands.open_ends[number] -= 1
-                bands.texts[place] = bands.texts[bands.open_ends[number]]
-                bands.texts[bands.open_ends[number]] = other
-    for other in marks.sharing[:sharers]:
-        count = note_candidate(text, other, marks, count)
-    return count
-
-
-@part
-def closed_candidates(text: int, number: int, index: Any, marks: Any, bands: Any) -> Any:
-    """Note as candidates the other texts of a band; return their number."""
-    count = 0
-    for place in range(bands.open_ends[number], index.band_begins[number + 1]):
-        count = note_candidate(text, bands.texts[place], marks, count)
-    return count
-
-
-@part
-def note_candidate(text: int, other: Any, marks: Any, count: Any) -> Any:
-    """Add one of the index's texts to the candidates, unless it was among them before; return their number."""
-    if marks.last_texts[other] == text + 1:
-        return count
-    marks.last_texts[other], marks.candidates[count] = text + 1, other
-    return count + 1
-
-
-@part
-def share_runs(hits: Any, hit_count: int, grams: Any, marks: Any) -> Any:
-    """Note which of the index's texts share runs with one text, how many and the first; return their number."""
-    size, sharers = 2, 0
-    while size < 2 * hit_count:
-        size *= 2
-    table = np.zeros(size, np.uint64)  # of the runs, since a text may have one more than once
-    for hit in range(hit_count):
-        gram = hits[hit, 1]
-        slot = find_slot(table, np.uint64(gram + 1))
-        for place in range(grams.begins[gram], grams.begins[gram + 1] if table[slot] == ZERO else 0):
-            other = grams.texts[place]
-            if not marks.shared[other]:
-                marks.first[other], marks.sharing[sharers] = gram, other
-                sharers += 1
-            marks.shared[other] += 1
-        table[slot] = np.uint64(gram + 1)
-    return sharers
-
-
-@part
-def is_news(other: Any, kind: Any, label: Any, holders: Any, reported: Any) -> bool:
-    """Return True if a match of this kind with the index's text is stronger than any before of an item, or of a text
-    of the item's label with it, or of the text at hand with the item's group.
-    """
-    for item in range(holders.begins[other], holders.begins[other + 1]):
-        bits = 1 << kind | 1 << kind + SAME_LABEL if label == holders.labels[item] else 1 << kind
-        if reported.items[item] & bits != bits or not reported.groups[kind] & holders.groups[item]:
-            return True
-    return False
-
-
-@part
-def report(
-    text: int,
-    other: Any,
-    kind: Any,
-    gram: Any,
-    similarity: float,
-    label: Any,
-    holders: Any,
-    reported: Any,
-    matches: Any,
-    similarities: Any,
-    count: Any,
-) -> Any:
-    """Add a match for each item of the index's text of which it is news; return the arrays, grown, and their length."""
-    for item in range(holders.begins[other], holders.begins[other + 1]):
-        first = not reported.groups[kind] & holders.groups[item]
-        bits = ALL_KINDS << kind & ALL_KINDS
-        if label == holders.labels[item]:
-            bits |= bits << SAME_LABEL
-        if reported.items[item] & bits == bits and not first:
-            continue
-        if count == len(matches):
-            more, more_similarities = np.empty((2 * count, 5), np.int64), np.empty(2 * count, np.float64)
-            for place in range(count):  # a slice takes three seconds to compile
-                for column in range(5):
-                    more[place, column] = matches[place, column]
-                more_similarities[place] = similarities[place]
-            matches, similarities = more, more_similarities
-        matches[count, 0], matches[count, 1], matches[count, 2], matches[count, 3] = text, item, kind, gram
-        matches[count, 4], similarities[count] = first, similarity
-        count += 1
-        for weaker in range(kind, 4):
-            reported.groups[weaker] |= holders.groups[item]
-        reported.items[item] |= bits
-    return matches, similarities, count
 
 
 def character_sketches(texts: Sequence[str], near: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
