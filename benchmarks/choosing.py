@@ -25,7 +25,8 @@ from page import head, table, write
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import FinetuneRecipe, Look
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.tuning.looks import Look, trained
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.rows import SPANS
 
@@ -79,7 +80,7 @@ class Weights:
         self.run.model.train(False)
 
     def _keep(self, step: int, look: Look) -> None:
-        weights = {name: value.detach().clone() for name, value in finetune.trained(self.run.model)}
+        weights = {name: value.detach().clone() for name, value in trained(self.run.model)}
         self.weights.append(weights)
         self.looks.append((step, look.score, look.loss))
 
@@ -92,7 +93,7 @@ class Weights:
         """Return the scores on dev and on test of the mean of these looks' weights."""
         key = tuple(sorted(looks))
         if key not in self.scored:
-            for name, value in finetune.trained(self.run.model):
+            for name, value in trained(self.run.model):
                 value.copy_(torch.stack([self.weights[look][name] for look in key]).mean(0))
             dev = self._look().score
             with finetune.folded(self.run.model, self.run.scale):

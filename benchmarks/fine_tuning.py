@@ -38,6 +38,7 @@ from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.tuning.looks import DEV, LEARNT, last_attempt
 from acclimate.models.loading import identity
 from acclimate.tasks.prepared import Prepared, open_prepared
 
@@ -70,8 +71,8 @@ def fine_tune(name: str, model: Path, task: Path, seed: int, *, retrain: bool = 
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
         score = finetune.evaluate(recipe, out)
-        dev = files.read_record(finetune.last_attempt(out) / finetune.DEV)
-        learnt = files.read_record(out / finetune.LEARNT)
+        dev = files.read_record(last_attempt(out) / DEV)
+        learnt = files.read_record(out / LEARNT)
         seconds = round(time.process_time() - seconds, 1)
         if retrain:
             last, prepared = finetune.retrain(recipe, out, Path(place) / "last"), open_prepared(task)

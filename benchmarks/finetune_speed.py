@@ -23,8 +23,9 @@ from transformers import DataCollatorForTokenClassification, DataCollatorWithPad
 from turns import ladder
 
 from acclimate.core.types import TAGS, Batch
-from acclimate.methods.finetune import FinetuneRecipe, training_rows
+from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.methods.task_loss import TaskLoss, predict
+from acclimate.methods.tuning.head import training_rows
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.datasets import blurb

@@ -19,8 +19,8 @@ import torch
 from page import head, table, write
 
 from acclimate.core.types import Document, Stream
-from acclimate.methods.finetune import training_rows
 from acclimate.methods.task_loss import TaskLoss
+from acclimate.methods.tuning.head import training_rows
 from acclimate.models.classifier import load_classifier
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import load_tokenizer, resolved

@@ -19,7 +19,7 @@ from acclimate.core import files
 from acclimate.core.types import Document
 from acclimate.jobs.job import Job
 from acclimate.jobs.run import done
-from acclimate.methods.finetune import BEST
+from acclimate.methods.tuning.looks import BEST
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
 from acclimate.tasks.metrics import METRICS

@@ -25,6 +25,7 @@ from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.task_loss import TaskLoss
+from acclimate.methods.tuning.looks import BEST, DEV, dev_score, predicted_dev
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.prepared import Prepared, with_fewer
@@ -73,16 +74,16 @@ def test_the_score_is_of_the_checkpoint_that_was_handed_over(tuned):
     task, score, out = tuned
     again = finetune.test(Checkpoint(out / "checkpoint"), task, by="again", watch=unwatched)
     assert (again["predicted"], again["test"]) == (score.predicted, score.test)
-    best = max(look for _, look in files.read_record(out / finetune.DEV))
+    best = max(look for _, look in files.read_record(out / DEV))
     assert score.dev == pytest.approx(best, abs=0.05), "looks are in the precision of training"
-    assert not [*out.glob(finetune.BEST.format("*", "*"))]
+    assert not [*out.glob(BEST.format("*", "*"))]
 
 
 def test_dev_predictions_are_those_of_the_checkpoint(tuned):
     task, score, out = tuned
     dev, model = task.examples("dev"), load_finetuned(out / "checkpoint")
     rows = encode_rows(dev, load_tokenizer(out / "checkpoint"), task.max_tokens, task.kind)
-    predicted = finetune.predicted_dev(out)
+    predicted = predicted_dev(out)
     assert predicted == task_loss.predict(model, rows, task.labels, texts=[example.text for example in dev])
     assert task.score([example.label for example in dev], predicted) == score.dev
 
@@ -111,7 +112,7 @@ def test_looks_read_a_sample_of_a_dev_set_that_is_larger_than_train(kind, encode
     assert looked_at(replace(recipe, dev_sample=few), task) == task.sizes["dev"], "a fifth is not worth it"
     assert looked_at(replace(recipe, dev_sample=few - 10), task) == few - 10
     finetune.adapt(recipe, tmp_path / "run")
-    assert len(finetune.predicted_dev(tmp_path / "run")) == task.sizes["dev"]
+    assert len(predicted_dev(tmp_path / "run")) == task.sizes["dev"]
 
 
 def test_plain_transformers_predicts_the_same(tuned):
@@ -219,11 +220,11 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
         short = replace(recipe, choose=choose, looks=3, plan=replace(recipe.plan, steps=3))
         checkpoint = finetune.adapt(short, tmp_path / choose, watch=watch)
         assert seen == {1: -0.1, 2: 0.9, 3: 0.9}
-        assert finetune.dev_score(tmp_path / choose) == 0.8
+        assert dev_score(tmp_path / choose) == 0.8
         kept.append(load_file(checkpoint.path / "model.safetensors"))
         rows = encode_rows(toy_task(kind).examples("dev"), load_tokenizer(checkpoint.path), 32)
         predicted = task_loss.predict(load_finetuned(checkpoint.path), rows, toy_task(kind).labels)
-        assert finetune.predicted_dev(tmp_path / choose) == predicted
+        assert predicted_dev(tmp_path / choose) == predicted
     monkeypatch.undo()
     stopped_at_two = replace(recipe, choose="last", looks=1, plan=replace(recipe.plan, steps=3))
     whole = load_file(finetune.adapt(stopped_at_two, tmp_path / "whole").path / "model.safetensors")
@@ -264,7 +265,7 @@ def test_looks_are_evenly_spaced_and_the_last_is_at_the_end(recipe, tmp_path):
     for steps, count, expected in ((10, 4, [2, 5, 8, 10]), (2, 10, [1, 2])):
         short = replace(recipe, looks=count, plan=replace(recipe.plan, steps=steps))
         finetune.adapt(short, tmp_path / str(steps))
-        assert [step for step, _ in files.read_record(tmp_path / str(steps) / finetune.DEV)] == expected
+        assert [step for step, _ in files.read_record(tmp_path / str(steps) / DEV)] == expected
 
 
 def test_a_part_of_an_epoch_is_at_least_one_step(recipe, tmp_path):

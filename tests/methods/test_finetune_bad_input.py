@@ -17,6 +17,8 @@ from acclimate.core.types import Example, Split
 from acclimate.data.gather import prepare_task
 from acclimate.data.inputs import Inputs
 from acclimate.methods import finetune, probe
+from acclimate.methods.tuning import head as initial_head
+from acclimate.methods.tuning.looks import predicted_dev
 from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
@@ -147,13 +149,13 @@ def test_what_leaves_little_is_done_under_both_presets_and_told(case, encoder, t
     task, on_page = ready(train, dev, encoder, tmp_path)
     assert re.search(told, "\n".join(on_page)), on_page
     notes: list[str] = []
-    finetune._starts.clear()
+    initial_head._starts.clear()
     for preset, short in (("papers", {}), ("robust", {"least_steps": 3, "most_epochs": 0.5})):
         base = finetune.FinetuneRecipe.presets[preset]
         recipe = replace(base, model=str(encoder), task=task.path, epochs=0.5, looks=1, **short)
         out = tmp_path / preset
         finetune.adapt(recipe, out, watch=lambda told: notes.append(str(told.values.get("note", ""))))
-        assert len(finetune.predicted_dev(out)) == len(dev)
+        assert len(predicted_dev(out)) == len(dev)
     assert len(probe.probe(str(encoder), task).predicted_dev) == len(dev)
     rare = any("fewer training rows than the probe's 5 folds, so not every fold judges them" in note for note in notes)
     assert rare is case.startswith(("a class", "every class", "a label once", "a tag"))

@@ -14,6 +14,7 @@ from acclimate.core import files
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, task_loss
 from acclimate.methods.finetune import FinetuneRecipe, Tuning
+from acclimate.methods.tuning.looks import predicted_dev
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.formats import weight_files
 from acclimate.models.loading import load_tokenizer
@@ -62,7 +63,7 @@ def test_only_low_rank_differences_and_plain_transformers_predicts_what_was_scor
     assert tuple(model.config.id2label[code] for code in codes) == score.predicted
     rows = encode_rows(task.examples("dev"), load_tokenizer(tmp_path / "checkpoint"), task.max_tokens)
     predicted = task_loss.predict(load_finetuned(tmp_path / "checkpoint"), rows, task.labels)
-    assert predicted == finetune.predicted_dev(tmp_path)
+    assert predicted == predicted_dev(tmp_path)
     assert task.score([example.label for example in task.examples("dev")], predicted) == score.dev
 
 

@@ -16,6 +16,7 @@ from acclimate.core import files
 from acclimate.core.types import Example
 from acclimate.methods import baselines, finetune, probe
 from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.tuning.looks import dev_score, predicted_dev
 from acclimate.models.loading import load_tokenizer
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import Prepared, prepare
@@ -64,7 +65,7 @@ def test_plain_transformers_predicts_what_was_scored(task, encoder, tmp_path):
             rows = [model(**tokenizer(each.text, return_tensors="pt")).logits[0] for each in examples]
         return [model.config.id2label[int(row.argmax())] for row in rows]
 
-    assert said(task.examples("dev")) == finetune.predicted_dev(tmp_path / "dev")
+    assert said(task.examples("dev")) == predicted_dev(tmp_path / "dev")
     assert tuple(said(task.examples("test"))) == score.predicted
 
 
@@ -102,7 +103,7 @@ def test_a_last_loss_above_that_of_constant_outputs_counts_only_where_dev_does_n
     task = toy_task("sequence")
     recipe = toys.papers(str(encoder), task.path, epochs=0.0, looks=2, head="probe", plan=plan)
     finetune.adapt(recipe, tmp_path / "far")
-    assert finetune.dev_score(tmp_path / "far") > 0.7
+    assert dev_score(tmp_path / "far") > 0.7
     assert files.read_record(tmp_path / "far" / "learnt.json")["learnt"]
     monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
     finetune.adapt(recipe, tmp_path / "near")

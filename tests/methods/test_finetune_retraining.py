@@ -11,7 +11,8 @@ import torch
 import toys
 from acclimate.core import files
 from acclimate.methods import finetune
-from acclimate.methods.finetune import CHOSEN, FinetuneRecipe
+from acclimate.methods.finetune import FinetuneRecipe
+from acclimate.methods.tuning.looks import CHOSEN
 from acclimate.models.classifier import load_finetuned
 from acclimate.tasks.prepared import with_dev_rows
 from acclimate.training.checkpoint import read_log

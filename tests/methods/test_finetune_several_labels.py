@@ -16,6 +16,8 @@ from acclimate.methods import finetune
 from acclimate.methods.finetune import FinetuneRecipe, Tuning
 from acclimate.methods.recipes.finetune import check_heeded, without_idle_settings
 from acclimate.methods.task_loss import outputs_and_loss
+from acclimate.methods.tuning.head import start_at_base_rates
+from acclimate.methods.tuning.looks import predicted_dev
 from acclimate.models.scale import output_layer
 from acclimate.training.plan import Plan
 
@@ -47,7 +49,7 @@ def test_a_label_that_no_row_or_every_row_has_starts_at_a_finite_bias(encoder, t
     assert output_layer(tuning.model).bias.tolist() == [0.0, 0.0, 0.0], "unless it is asked for"
     label_RC = tuning.rows.rows["label"].copy()
     label_RC[:, 0], label_RC[:, 1] = 0, 1
-    finetune.start_at_base_rates(tuning.model, replace(tuning.rows, rows={**tuning.rows.rows, "label": label_RC}))
+    start_at_base_rates(tuning.model, replace(tuning.rows, rows={**tuning.rows.rows, "label": label_RC}))
     half = 1 / (2 * len(label_RC))
     expected = logit([half, 1 - half, label_RC[:, 2].mean()])
     assert output_layer(tuning.model).bias.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
@@ -79,7 +81,7 @@ def test_with_a_threshold_of_dev_plain_transformers_predicts_at_a_half_what_was_
             ]
         return [tuple(sorted(model.config.id2label[int(code)] for code in row.nonzero())) for row in chosen]
 
-    assert said(dev) == finetune.predicted_dev(tmp_path / "dev")
+    assert said(dev) == predicted_dev(tmp_path / "dev")
     assert task.score(gold, said(dev)) == score.dev
     assert tuple(said(task.examples("test"))) == score.predicted
     again = finetune.test(Checkpoint(tmp_path / "dev" / "checkpoint"), task, by="me", watch=unwatched)

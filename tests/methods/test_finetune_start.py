@@ -18,6 +18,9 @@ from acclimate.methods import finetune, probe
 from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss, predict, restore_labels
+from acclimate.methods.tuning import head as initial_head
+from acclimate.methods.tuning.head import training_rows
+from acclimate.methods.tuning.looks import DEV, LEARNT, DevLooks, Look, dev_score, last_attempt, predicted_dev
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
@@ -57,7 +60,7 @@ def test_before_the_first_step_it_predicts_what_the_probe_does(kind, encoder, to
 def test_after_a_probe_no_seed_fits_its_head_again(kind, encoder, toy_task, tmp_path, monkeypatch):
     task, fits = toy_task(kind), []
     monkeypatch.setattr(probe, "_fits", OrderedDict())
-    monkeypatch.setattr(finetune, "_starts", OrderedDict())
+    monkeypatch.setattr(initial_head, "_starts", OrderedDict())
     fit = probe.fit
     monkeypatch.setattr(probe, "fit", lambda *args, **kwargs: fits.append(kind) or fit(*args, **kwargs))
     probe.probe(str(encoder), task)
@@ -88,7 +91,7 @@ def test_what_the_preset_robust_leaves_predicts_what_was_scored_and_its_encoder_
     dev = task.examples("dev")
     rows = encoded(task, "dev", dev, tokenizer)
     predicted = restore_labels(predict(model, rows, labels, texts=[example.text for example in dev]), labels, task)
-    expected = finetune.predicted_dev(tmp_path / "run")
+    expected = predicted_dev(tmp_path / "run")
     assert predicted == (pytest.approx(expected, rel=1e-4) if kind == "score" else expected)
     ids = torch.tensor([[2, 7, 8, 3]])
     with torch.no_grad():
@@ -247,7 +250,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
     monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")  # whose answers are made up too
     monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
-    monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(next(made_up), 1.0, ["x"]))
+    monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
     assert files.read_record(tmp_path / "dev.json") == [[2, 0.3], [4, 0.5], [6, 0.5], [8, 0.4], [10, 0.45]]
@@ -260,7 +263,7 @@ def test_a_record_that_a_fine_tuning_left_and_that_is_gone_is_named_with_the_way
     finetune.adapt(recipe_for(encoder, toy_task("sequence")), out)
     (out / "predicted_dev.json").unlink()
     with pytest.raises(files.DamagedError, match=r"predicted_dev\.json is missing\. Remove .*run: the same command"):
-        finetune.predicted_dev(out)
+        predicted_dev(out)
 
 
 def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant_answer(
@@ -270,7 +273,7 @@ def test_patience_waits_while_the_loss_falls_and_no_look_has_beaten_the_constant
     task = toy_task("sequence")
     monkeypatch.setattr("acclimate.methods.recipes.finetune.constant_on_dev", lambda task, examples=None: 0.4)
     made_up = iter([(0.3, 2.0), (0.0, 1.9), (0.1, 1.8), (0.0, 1.7), (0.0, 1.6), (0.5, 1.7), (0.4, 1.5), (0.45, 1.4)])
-    monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": finetune.Look(*next(made_up), ["x"]))
+    monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": Look(*next(made_up), ["x"]))
     recipe = recipe_for(encoder, task, looks=10, patience=2, plan=replace(PLAN, steps=20), retry=False)
     with pytest.raises(StopIteration):  # at the look at the chosen weights
         finetune.adapt(recipe, tmp_path)
@@ -283,7 +286,7 @@ def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeyp
 
     def look(self, dev, precision="float32"):
         weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
-        return finetune.Look([0.1, 0.6, 0.7, 0.2, 0.65][len(weights) - 1], 1.0, [f"look {len(weights)}"])
+        return Look([0.1, 0.6, 0.7, 0.2, 0.65][len(weights) - 1], 1.0, [f"look {len(weights)}"])
 
     monkeypatch.setattr(Tuning, "look", look)
     monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
@@ -293,8 +296,8 @@ def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeyp
     for name, value in weights[1].items():
         assert torch.allclose(kept[name], (value + weights[2][name]) / 2, atol=1e-7), name
     assert files.read_record(tmp_path / "chosen.json")["averaged"] == [9, 6]
-    assert finetune.dev_score(tmp_path) == 0.65, "that of the mean in float32, also if it is below the best look"
-    assert finetune.predicted_dev(tmp_path) == ["look 5"]
+    assert dev_score(tmp_path) == 0.65, "that of the mean in float32, also if it is below the best look"
+    assert predicted_dev(tmp_path) == ["look 5"]
     assert not [*tmp_path.glob("best-*")]
 
 
@@ -318,20 +321,20 @@ def test_a_look_that_is_made_again_with_another_score_replaces_the_first(tmp_pat
 
     def look(looks, step, score):
         torch.nn.init.constant_(model.weight, score)
-        looks.add(step, finetune.Look(score, 1.0, [str(score)]), model)
+        looks.add(step, Look(score, 1.0, [str(score)]), model)
 
-    killed = finetune.DevLooks(tmp_path, keep=1)
+    killed = DevLooks(tmp_path, keep=1)
     look(killed, 110, 0.88)
     look(killed, 120, 0.9)
-    resumed = finetune.DevLooks(tmp_path, keep=1)
+    resumed = DevLooks(tmp_path, keep=1)
     look(resumed, 120, 0.87)
     assert len([*tmp_path.glob("best-120-*")]) == 1
-    assert finetune.DevLooks(tmp_path, keep=1).load(model) == [120]
+    assert DevLooks(tmp_path, keep=1).load(model) == [120]
     assert model.weight.item() == pytest.approx(0.87)
     [weights] = tmp_path.glob("best-*")
     weights.unlink()
     with pytest.raises(files.DamagedError, match="has the weights of 0 looks at dev, but 1 were kept"):
-        finetune.DevLooks(tmp_path, keep=1).load(model)
+        DevLooks(tmp_path, keep=1).load(model)
 
 
 @pytest.mark.parametrize(
@@ -391,7 +394,7 @@ def test_a_run_that_gives_one_answer_is_made_once_more_and_says_so(kind, encoder
     assert max(line["rate"] for line in again) == pytest.approx(3e-9)
     assert spent(tmp_path).tokens == sum(line["tokens"] for line in [*read_log(tmp_path), *again])
     best = max(each for _, each in files.read_record(tmp_path / "again" / "dev.json"))
-    assert finetune.dev_score(tmp_path) == pytest.approx(best, abs=0.02)
+    assert dev_score(tmp_path) == pytest.approx(best, abs=0.02)
 
 
 @pytest.mark.parametrize("run", [("probe", "auto", 0.1, 1 / 3), ("fresh", "pooler", 1.7e-4, 3.0)])
@@ -452,9 +455,9 @@ def test_a_run_killed_in_its_second_attempt_ends_with_the_same_bytes(encoder, to
     finetune.adapt(recipe, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         finetune.adapt(recipe, tmp_path / "killed", watch=killed)
-    assert not (tmp_path / "killed" / finetune.LEARNT).exists()
+    assert not (tmp_path / "killed" / LEARNT).exists()
     finetune.adapt(recipe, tmp_path / "killed")
-    for name in (finetune.LEARNT, "checkpoint/model.safetensors", f"again/{finetune.DEV}", "again/predicted_dev.json"):
+    for name in (LEARNT, "checkpoint/model.safetensors", f"again/{DEV}", "again/predicted_dev.json"):
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
@@ -476,13 +479,13 @@ def test_where_the_second_attempt_diverges_the_first_one_counts(encoder, toy_tas
     assert found == about
     found = finetune.load_tested(done, toy_task("sequence"))
     assert found[2]
-    assert len(finetune.predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
+    assert len(predicted_dev(tmp_path)) == toy_task("sequence").sizes["dev"]
 
 
 def test_a_record_that_does_not_say_which_attempt_counts_is_refused(tmp_path):
-    files.write_record(tmp_path / finetune.LEARNT, {"learnt": True, "again": True})
+    files.write_record(tmp_path / LEARNT, {"learnt": True, "again": True})
     with pytest.raises(ValueError, match="'counts' is missing: another release wrote this"):
-        finetune.last_attempt(tmp_path)
+        last_attempt(tmp_path)
 
 
 def test_a_run_whose_looks_only_guess_has_learnt_nothing_though_it_beats_the_constant_answer(
@@ -500,8 +503,8 @@ def test_a_run_whose_looks_only_guess_has_learnt_nothing_though_it_beats_the_con
     plan = replace(PLAN, steps=60, rate=1e-2)
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=plan, retry=False, looks=10)
     finetune.adapt(recipe, tmp_path)
-    assert max(score for _, score in files.read_record(tmp_path / finetune.DEV)) > constant_on_dev(task)
-    found = files.read_record(tmp_path / finetune.LEARNT)
+    assert max(score for _, score in files.read_record(tmp_path / DEV)) > constant_on_dev(task)
+    found = files.read_record(tmp_path / LEARNT)
     assert found["learnt"] is False
     assert "which guesses reach too" in found["why"]
 
@@ -511,12 +514,12 @@ def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
     monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: 1.0)
     finetune.adapt(recipe, tmp_path)
-    assert files.read_record(tmp_path / finetune.LEARNT)["learnt"] is True
+    assert files.read_record(tmp_path / LEARNT)["learnt"] is True
 
 
 def test_the_constant_loss_is_that_of_the_label_frequencies(encoder, toy_task):
     task = toy_task("sequence")
-    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
+    rows, _ = training_rows(task, load_tokenizer(encoder))
     gold = rows.rows["label"]
     logits = torch.log(torch.tensor([(gold == code).mean() for code in range(len(task.labels))]))
     expected = torch.nn.functional.cross_entropy(logits.expand(len(gold), -1), torch.from_numpy(gold)).item()

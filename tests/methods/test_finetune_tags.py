@@ -21,6 +21,7 @@ from acclimate.methods.task_loss import (
     restore_labels,
     trained_labels,
 )
+from acclimate.methods.tuning.head import training_rows
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.configuration import configuration_of
 from acclimate.models.encoder import load_masked_language_model, save_model
@@ -149,7 +150,7 @@ def test_the_loss_of_a_sentence_is_that_of_its_words_whatever_stands_between_and
     task = toy_task("tokens")
     model = tagger(encoder, task, layer="crf")
     objective = TaskLoss(model).eval()
-    rows, _ = finetune.training_rows(task, load_tokenizer(encoder))
+    rows, _ = training_rows(task, load_tokenizer(encoder))
     some = rows.take(np.arange(12))
     whole = objective(pad(some, together(some.lengths), CPU))["task"].item()
     total = 0.0

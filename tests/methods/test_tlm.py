@@ -16,10 +16,10 @@ from acclimate.core import files, settings
 from acclimate.core.types import NOT_PREDICTED, Checkpoint, Document, Example, Split
 from acclimate.data.retrieve import CLAIM
 from acclimate.methods import finetune, mlm, tlm
-from acclimate.methods.finetune import dev_score, predicted_dev
 from acclimate.methods.recipes.tlm import raced
 from acclimate.methods.task_loss import predict
 from acclimate.methods.tlm import JointLoss, StageInputs
+from acclimate.methods.tuning.looks import dev_score, predicted_dev
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.joint_head import ALIKE, as_classifier, new_joint_head
 from acclimate.models.loading import load_tokenizer

@@ -59,25 +59,20 @@ Deviations
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from safetensors import safe_open
-from safetensors.torch import save
 from scipy.special import entr
 
-from acclimate.core import files, ranks, settings
+from acclimate.core import files, ranks
 from acclimate.core.figures import points
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import (
-    DEV_SCORES,
     NOT_PREDICTED,
     TAGS,
     Batch,
@@ -91,7 +86,6 @@ from acclimate.core.types import (
     Split,
     Stream,
     Watch,
-    label_of,
     unwatched,
 )
 from acclimate.methods import probe
@@ -101,7 +95,6 @@ from acclimate.methods.perturbation import with_noise
 from acclimate.methods.recipes.finetune import (
     PAPERS,  # noqa: F401  users find it here
     FinetuneRecipe,
-    Tagging,
     dev_sample_of,
     plan_of,
     without_reading,
@@ -113,12 +106,21 @@ from acclimate.methods.task_loss import (
     learnable,
     merged,
     outputs_and_loss,
-    outputs_of,
     predict,
     predictions_of,
     probabilities,
     restore_labels,
     trained_labels,
+)
+from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
+from acclimate.methods.tuning.looks import (
+    CHOSEN,
+    LEARNT,
+    DevLooks,
+    Look,
+    dev_score,
+    drop_best,
+    left_by,
 )
 from acclimate.models.classifier import (
     classifier_kind,
@@ -132,37 +134,23 @@ from acclimate.models.configuration import configuration_of, dropout_known, long
 from acclimate.models.formats import OF_MENTIONS, Pooling
 from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.lora import LoraAdapters, require_peft
-from acclimate.models.scale import Scale, fold, folded, output_layer, scale_of, shift
+from acclimate.models.scale import fold, folded, output_layer, shift
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.chance import exceeds_chance, guesses
 from acclimate.tasks.prepared import Prepared, open_prepared, with_dev_rows
-from acclimate.tasks.rows import SPANS, WORD, cut_off, emptied, encode_rows, encoded, read_at_places, with_labels
-from acclimate.tasks.task import PROBED
-from acclimate.tasks.thresholds import Decision, decide, has_threshold
+from acclimate.tasks.rows import SPANS, cut_off, emptied, encode_rows, encoded, with_labels
+from acclimate.tasks.thresholds import decide, has_threshold
 from acclimate.text.streams import rows_stream
 from acclimate.training.checkpoint import AGAIN, finish, read_log, spent
 from acclimate.training.kernels import arithmetic
 from acclimate.training.loop import Step
 from acclimate.training.objective import Objective
-from acclimate.training.pieces import pad, together
 from acclimate.training.plan import Plan, Precision, device
 from acclimate.training.run import finished, run, write_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# the weights of a look, by its step and 16 digits of the file's hash; while it runs
-BEST = "best-{}-{}.safetensors"
-# steps of the looks that were chosen, what their weights score on dev in float32, and the shift of the outputs by which
-# dev moved rare classes; null if it moved none
-CHOSEN = "chosen.json"
-DEV = DEV_SCORES  # [[step, score], ...] of the looks at dev
-LOOKED = "tried-{}.json"  # all predictions among which a look chose, by its step; while it runs
-DEV_LOSS = "dev_loss.json"  # [[step, loss], ...] of the same looks
-PREDICTED_DEV = "predicted_dev.json"  # the predictions of the checkpoint for dev, in its order
-LEARNT = "learnt.json"  # {learnt: whether the run learnt anything, why: if not, the reason, again: whether it had a
-# second attempt, and if so, attempt_rate: its rate in multiples of the first one's, and counts: "" if that first
-# attempt counts all the same}
 LAST = 10  # steps at least whose loss says whether anything was learnt
 RETRY_RATE, RETRY_STEPS = 3.0, 2  # of a second attempt: multiple, or divisor, of the rate, and multiple of the steps
 RISE = 0.1  # of the loss at the start, by which a tenth of the steps lies above it where the rate was too high
@@ -175,9 +163,6 @@ EMPTIED = {"texts": "a model reads them as empty", "words": "they are not traine
 NO_PROBE_RATE = 10.0  # multiples of the rate at which a drawn head learns where head = "probe" finds no probe
 DEEP = 12  # layers from which on layer_decay = 0 decays
 DECAY = 0.9
-PROBE_ROUNDING = 1e-3  # of the largest output
-STARTS_KEPT = 16
-RARE_SHOWN = 5
 
 
 def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
@@ -235,7 +220,7 @@ def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = un
     if checkpoint := finished(out, recipe, sources):
         _clear(out)
         return checkpoint
-    chosen = _left_by(tuned, CHOSEN)
+    chosen = left_by(tuned, CHOSEN)
     if "shift" not in chosen:
         raise ValueError(f"{tuned / CHOSEN}: 'shift' is missing: another release wrote this")
     if (learnt := files.read_record(tuned / LEARNT))["again"] and learnt["counts"]:
@@ -279,19 +264,6 @@ def once_more(recipe: FinetuneRecipe, rate: float) -> FinetuneRecipe:
     plan = replace(recipe.plan, rate=rate * recipe.plan.rate, steps=steps)
     longer = {name: RETRY_STEPS * getattr(recipe, name) for name in ("epochs", "least_steps", "most_epochs")}
     return replace(recipe, plan=plan, **longer)
-
-
-def last_attempt(out: Path) -> Path:
-    """Return where the looks at dev lie that count: in `out`, or in `out/again`.
-
-    Raises ValueError where `out/learnt.json` does not say which of two attempts counts.
-    """
-    if not (out / LEARNT).exists():
-        return out
-    about = files.read_record(out / LEARNT)
-    if about["again"] and "counts" not in about:
-        raise ValueError(f"{out / LEARNT}: 'counts' is missing: another release wrote this")
-    return out / about["counts"] if about["again"] else out
 
 
 def evaluate(recipe: FinetuneRecipe, out: Path, *, by: str = "", watch: Watch = unwatched) -> Score:
@@ -350,23 +322,6 @@ def load_tested(
         )
     model.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     return model, tokenizer, labels
-
-
-class Look(NamedTuple):
-    """A look at dev: score, mean task loss (of a number in the task's unit), and predictions in the order of dev.
-
-    decision  how dev decided what is predicted from the outputs; None where it did not
-    """
-
-    score: float
-    loss: float
-    predicted: list[Label]
-    decision: Decision | None = None
-
-    @property
-    def tried(self) -> list[list[Label]]:
-        """All predictions among which dev chose."""
-        return self.decision.tried if self.decision else [self.predicted]
 
 
 class LabelledRows(NamedTuple):
@@ -628,59 +583,6 @@ class Retraining(Tuning):
             self.adapters.merge()
 
 
-@torch.no_grad()
-def start_at_base_rates(model: PreTrainedModel, rows: Batch) -> None:
-    """Set the biases of the output layer to the log odds of the labels' frequencies in the rows: log r / (1 - r).
-
-    A label that no row has, or every row, counts as in half a row more, or less.
-    """
-    label_RC = rows.rows["label"]
-    half = 1 / (2 * len(label_RC))
-    rates_C = np.clip(label_RC.mean(0, dtype=np.float64), half, 1 - half)
-    output_layer(model).bias.copy_(torch.from_numpy(np.log(rates_C / (1 - rates_C))))
-
-
-@dataclass(frozen=True, eq=False)
-class HeadStart:
-    """How the head begins.
-
-    layer      that of a probe; None where the head is drawn or kept
-    states_RD  what the layer reads of the first training rows, or of their words
-    """
-
-    pooling: Pooling
-    layer: probe.ProbeLayer | None = None
-    states_RD: np.ndarray | None = None
-
-    @torch.no_grad()
-    def put_into(self, model: PreTrainedModel, rows: Batch) -> bool:
-        """Set the model's head to the layer, and return True. Return False, and leave the head as it was drawn, if
-        there is no layer, or if the family's head has more between the encoder's states and its outputs.
-        """
-        if self.layer is None or self.states_RD is None:
-            return False
-        head = output_layer(model)
-        drawn = head.weight.detach().clone(), head.bias.detach().clone()
-        if head.weight.shape != self.layer.weight_CD.shape:
-            return False
-        head.weight.copy_(torch.from_numpy(self.layer.weight_CD))
-        head.bias.copy_(torch.from_numpy(self.layer.bias_C))
-        first = rows.take(np.arange(min(probe.CHECKED, len(rows))))
-        model.train(False)
-        outputs = outputs_of(model, pad(first, together(first.lengths), model.device)).cpu().numpy()
-        if WORD in first.tokens:
-            begins_N = first.tokens[WORD] != NOT_PREDICTED
-            of_row = np.split(begins_N, first.offsets[1:-1])
-            words = [output[: len(begins)][begins] for output, begins in zip(outputs, of_row, strict=True)]
-            outputs = np.concatenate(words)
-        expected_RC = self.layer(self.states_RD[: len(outputs)])
-        if np.allclose(outputs, expected_RC, atol=PROBE_ROUNDING * max(1.0, float(np.abs(expected_RC).max()))):
-            return True
-        head.weight.copy_(drawn[0])
-        head.bias.copy_(drawn[1])
-        return False
-
-
 def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
     """Write the encoder as it is, with a probe's layer as its head, to `out/checkpoint`.
 
@@ -704,71 +606,6 @@ def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, 
     return write_checkpoint(out, classifier, tokenizer, recipe, sources)
 
 
-_starts: OrderedDict[str, HeadStart] = OrderedDict()  # those made last, for the seeds and settings that begin alike
-
-
-def start_of(
-    recipe: FinetuneRecipe, task: Prepared, tokenizer: PreTrainedTokenizerBase, labels: Sequence[str], watch: Watch
-) -> HeadStart:
-    """Return the head's pooling and the layer that it begins as: those of a probe where the recipe asks for either.
-
-    Under sequence_layer = "mlp" a probe may choose the pooling, the pooler excepted, but no head begins as one.
-    """
-    recipe_pooling: Pooling = "pooler" if recipe.pooling == "auto" else recipe.pooling
-    if recipe.head == "kept" and recipe.pooling == "auto":
-        return HeadStart(pooling_of(configuration_of(recipe.model)))
-    linear = recipe.tag_layer == "linear" and recipe.sequence_layer == "linear"
-    begins_as_probe = recipe.head == "probe" and linear
-    chosen = recipe.pooling == "auto" and (linear or (recipe.sequence_layer == "mlp" and task.kind != "tokens"))
-    if not (begins_as_probe or chosen) or task.kind not in PROBED:
-        return HeadStart(recipe_pooling)
-    special = [*recipe.special_tokens, recipe.plan.seed] if recipe.special_tokens else []
-    about = [identity(recipe.model), task.hashes["train"], task.max_tokens, list(labels), recipe.pooling, special]
-    key = settings.digest([*about, recipe.pooler, recipe.head, recipe.sequence_layer])
-    if key in _starts:
-        _starts.move_to_end(key)
-        return _starts[key]
-
-    def watch_head(progress: Progress) -> None:
-        watch(replace(progress, unit=f"{progress.unit} (initial head)"))
-
-    encoder, trained_pooler = probe.load_encoder(recipe.model)
-    register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
-    has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
-    has_pooler &= linear  # an MLP stands in its place
-    read_outs = probe.read_outs_of(task, tokenizer, has_pooler=has_pooler)
-    read: Pooling = read_at_places(task, tokenizer) or recipe_pooling
-    if recipe.pooling != "auto" and task.kind != "tokens":
-        if recipe.pooling == "pooler" and not has_pooler:
-            return HeadStart(recipe_pooling)
-        read_outs, read = (recipe.pooling,), recipe.pooling
-    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
-    rows, _ = training_rows(task, tokenizer, read, recipe.tag_scheme)
-    target_R = probe.probe_targets(rows)
-    layer, losses, first_states_RD = probe.fit_encoder(
-        encoder, rows, read_outs, task, max(1, len(labels)), model=recipe.model, watch=watch_head, registered=special
-    )
-    if few := probe.rows_of_rare_labels(target_R, task.kind, labels):
-        label_list = ", ".join(f"{label} ({count})" for label, count in list(few.items())[:RARE_SHOWN])
-        note = (
-            f"of {len(few)} labels there are fewer training rows than the probe's {probe.FOLDS} folds, so not every "
-            f"fold judges them: {label_list}{', ...' if len(few) > RARE_SHOWN else ''}"
-        )
-        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-    if len(losses) > 1:
-        loss_list = ", ".join(f"{name} {loss:.3f}" for name, loss in losses.items())
-        note = f"read-out {layer.read_out}: its probe has the least loss on training rows left out ({loss_list})"
-        watch(Progress("fine-tune", 0, 0, "steps", {"note": note}))
-    pooling: Pooling = "pooler" if layer.read_out == "pieces" else layer.read_out
-    start = HeadStart(pooling)
-    if begins_as_probe:
-        start = HeadStart(pooling, layer, first_states_RD)
-    _starts[key] = start
-    while len(_starts) > STARTS_KEPT:
-        _starts.popitem(last=False)
-    return start
-
-
 def _loaded(
     recipe: FinetuneRecipe, pooling: Pooling, task: Prepared, labels: Sequence[str], watch: Watch
 ) -> PreTrainedModel:
@@ -790,176 +627,6 @@ def _loaded(
         transitions=recipe.tag_transitions,
         transitions_rate=recipe.tag_transitions_rate,
     )
-
-
-def training_rows(
-    task: Prepared,
-    tokenizer: PreTrainedTokenizerBase,
-    pooling: Pooling = "pooler",
-    scheme: Tagging = "given",
-) -> tuple[Batch, Scale | None]:
-    """Return the training rows with labels (tags in the scheme, numbers standardised), and the scale of the numbers.
-
-    Raises ValueError if all numbers are equal, or the tokenizer leaves nothing of any text.
-    """
-    train = task.examples("train")
-    inputs = encoded(task, "train", train, tokenizer, spans=SPANS[pooling])
-    if task.kind != "span":
-        emptied(inputs, train, tokenizer)
-    rows = with_labels(inputs, convert_tags(train, scheme), task.kind, trained_labels(task, scheme))
-    if task.kind != "score":
-        return rows, None
-    scale = scale_of(rows.rows["label"])
-    numbers = scale.standardised(rows.rows["label"]).astype(np.float32)
-    return replace(rows, rows={**rows.rows, "label": numbers}), scale
-
-
-class DevLooks:
-    """The looks at dev so far, and the best weights, in files beside the run's states.
-
-    A run that resumes from an earlier state looks again. If the killed run left its best weights at a later step, they
-    are kept until the look at that step is made again, and replaces them. Its score may differ, on a GPU or with
-    another number of threads, so the best of the looks whose weights are kept need not be the best of all scores.
-
-    keep      number of best looks whose weights are kept; 0: the last weights are chosen
-    constant  score on what a look reads without reading a text (`without_reading`)
-    """
-
-    def __init__(self, out: Path, *, keep: int, constant: float = -math.inf) -> None:
-        self.out, self.keep, self.constant = out, keep, constant
-        self.scores: dict[int, float] = dict(files.read_record(out / DEV)) if (out / DEV).exists() else {}
-        self.losses: dict[int, float] = dict(files.read_record(out / DEV_LOSS)) if (out / DEV_LOSS).exists() else {}
-        self.now = 0  # the step of the last look
-        self.predicted = {  # step -> all predictions for what a look reads, among which dev chose
-            int(file.stem.partition("-")[2]): [[*map(label_of, tried)] for tried in files.read_record(file)]
-            for file in out.glob(LOOKED.format("*"))
-        }
-        self.kept: dict[int, float] = {}  # step -> score of the looks whose weights are there
-        for file in self._places("*")[::-1]:
-            if files.sha256_of(file)[:16] != file.stem.rpartition("-")[2]:
-                raise files.DamagedError(f"{file} is damaged: its hash is not that of its name. {self._way_out()}")
-            with safe_open(file, framework="pt") as opened:
-                self.kept[int(opened.metadata()["step"])] = float(opened.metadata()["score"])
-
-    def add(self, step: int, look: Look, model: PreTrainedModel) -> None:
-        if not ranks.is_first():
-            return
-        score, self.now = look.score, step
-        self.losses[step] = look.loss
-        files.write_record(self.out / DEV_LOSS, sorted(self.losses.items()))
-        self.scores[step], self.predicted[step] = score, look.tried
-        files.write_record(self.out / LOOKED.format(step), look.tried)
-        if self.keep:
-            ranked = self._ranked({**self.kept, step: score})[: self.keep]
-            if step in ranked:
-                tensors = {name: value.detach().cpu().contiguous() for name, value in trained(model)}
-                content = save(tensors, metadata={"score": repr(score), "step": str(step)})
-                path = self.out / BEST.format(step, files.sha256_of_bytes(content)[:16])
-                files.write_bytes(path, content)
-                self.kept[step] = score
-                for file in set(self._places(step)) - {path}:  # the killed run's look at this step
-                    file.unlink()
-            for beaten in set(self.kept) - set(ranked):
-                for file in self._places(beaten):
-                    file.unlink()
-                del self.kept[beaten]
-        files.write_record(self.out / DEV, sorted(self.scores.items()))
-
-    def idle(self) -> int:
-        """Looks in a row, up to the last one, without a better score than before them. Where none has beaten the
-        constant answer yet, a lower loss is better: it falls before any answer changes.
-        """
-        steps = [step for step in sorted(self.scores) if step <= self.now]
-
-        def standing(step: int) -> tuple[float, float]:
-            score = self.scores[step]
-            return (score, 0.0) if score > self.constant else (self.constant, -self.losses[step])
-
-        best = max(steps, key=standing) if steps else 0  # the first of equals
-        return int(ranks.agree(sum(step > best for step in steps)))
-
-    def chosen_from(self, choose: Literal["best", "last"]) -> list[list[Label]]:
-        """Return the predictions that were chosen from: of all looks, or of the last one."""
-        if not self.predicted:
-            raise files.DamagedError(f"{self.out} has no predictions of its looks at dev. {self._way_out()}")
-        steps = sorted(self.predicted)
-        return [tried for step in (steps if choose == "best" else steps[-1:]) for tried in self.predicted[step]]
-
-    @torch.no_grad()
-    def load(self, model: PreTrainedModel) -> list[int]:
-        """Put the mean weights of the best looks into the model. Return the steps of these looks, the best first.
-
-        The mean counts even if it scores lower on dev than the best look: the largest of many scores is too high.
-        """
-        looks = min(self.keep, len(self.scores))
-        if ranks.is_first() and len(self.kept) < looks:
-            raise files.DamagedError(
-                f"{self.out} has the weights of {len(self.kept)} looks at dev, but {looks} were kept. {self._way_out()}"
-            )
-        steps: list[int] = ranks.agree(self._ranked(self.kept)[: self.keep])
-        for _, parameter in trained(model):
-            parameter.zero_()
-        for step in steps:
-            with safe_open(self._places(step)[0], framework="pt") as file:
-                for name, parameter in trained(model):
-                    parameter.add_(file.get_tensor(name).to(parameter.device), alpha=1 / len(steps))
-        return steps
-
-    def _places(self, step: int | str) -> list[Path]:
-        """Return the files of the look's weights, the newest first; more than one if a run was killed between them."""
-        files_of_step = self.out.glob(BEST.format(step, "*"))
-        return sorted(files_of_step, key=lambda file: (file.stat().st_mtime_ns, file.name), reverse=True)
-
-    def _way_out(self) -> str:
-        return f"Remove {self.out}: the same command does this run again"
-
-    def _ranked(self, scores: dict[int, float]) -> list[int]:
-        """Steps, the best first; of equals the earliest."""
-        return sorted(scores, key=lambda step: (-scores[step], step))
-
-    def write_chosen(self, steps: Sequence[int], look: Look) -> None:
-        """Write the look at dev of the chosen weights. steps: those of the looks that they are the mean of"""
-        if ranks.is_first():
-            files.write_record(self.out / PREDICTED_DEV, look.predicted)
-            shift_C = look.decision.shift_C.tolist() if look.decision and look.decision.note else None
-            record = {"averaged": steps, "dev": look.score, "loss": look.loss, "shift": shift_C}
-            files.write_record(self.out / CHOSEN, record)
-
-
-def trained(model: PreTrainedModel) -> list[tuple[str, torch.nn.Parameter]]:
-    """Return the weights that are trained, by name: all of them but those that adapters stand beside."""
-    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-
-
-def drop_best(out: Path) -> None:
-    """Remove the weights and the predictions of looks."""
-    if ranks.is_first():
-        for file in [*out.glob(BEST.format("*", "*")), *out.glob(LOOKED.format("*"))]:
-            file.unlink()
-
-
-def dev_score(out: Path) -> float:
-    """Return the dev score of the checkpoint that was chosen."""
-    return float(_left_by(out, CHOSEN)["dev"])
-
-
-def predicted_dev(out: Path) -> list[Label]:
-    """Return the predictions of the checkpoint for dev, in its order."""
-    return [label_of(label) for label in _left_by(out, PREDICTED_DEV)]
-
-
-def _left_by(out: Path, name: str) -> Any:
-    """Return the record that the fine-tuning in `out` left at its end."""
-    path = last_attempt(out) / name
-    if not path.exists():
-        raise files.DamagedError(f"{path} is missing. Remove {out}: the same command does this run again")
-    return files.read_record(path)
-
-
-def least_dev_loss(out: Path) -> float:
-    """Return the least loss among the looks at dev of the attempt that counts."""
-    losses: list[tuple[int, float]] = _left_by(out, DEV_LOSS)
-    return min(loss for _, loss in losses)
 
 
 def _inputs(recipe: FinetuneRecipe) -> tuple[Prepared, dict[str, str]]:

@@ -47,10 +47,11 @@ from acclimate.core import files, ranks
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch, Checkpoint, Document, Progress, Stream, Watch, unwatched
 from acclimate.methods import finetune
-from acclimate.methods.finetune import DevLooks, Look, training_rows
 from acclimate.methods.recipes.tlm import TlmRecipe
 from acclimate.methods.scratch import learned_tokenizer, note_frequencies
 from acclimate.methods.task_loss import LOSSES, TaskLoss, loss_targets, predict_and_measure, targets
+from acclimate.methods.tuning.head import training_rows
+from acclimate.methods.tuning.looks import DevLooks, Look
 from acclimate.models.classifier import TOKENS, load_finetuned
 from acclimate.models.configuration import dropout_known, longest_input
 from acclimate.models.encoder import load_masked_language_model, new_encoder, training_flops

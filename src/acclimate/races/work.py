@@ -20,6 +20,7 @@ from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, method_called
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.scratch import ScratchRecipe
+from acclimate.methods.tuning.looks import DEV, LEARNT, PREDICTED_DEV, dev_score, last_attempt, least_dev_loss
 from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import open_prepared
@@ -168,9 +169,9 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
 
     inputs = {"task": str(task), "model": checkpoint_of(model)}
     checkpoint = finetune.adapt(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
-    chosen = {"dev": finetune.dev_score(out), "loss": finetune.least_dev_loss(out)}
+    chosen = {"dev": dev_score(out), "loss": least_dev_loss(out)}
     chosen["width"] = configuration_of(checkpoint.path).hidden_size
-    learnt: Result = files.read_record(out / finetune.LEARNT)
+    learnt: Result = files.read_record(out / LEARNT)
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 
 
@@ -191,11 +192,10 @@ def retrain(
 
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
-    from acclimate.methods import finetune
 
     return {
-        "looks": files.read_record(finetune.last_attempt(out) / finetune.DEV),
-        "predicted_dev": files.read_record(finetune.last_attempt(out) / finetune.PREDICTED_DEV),
+        "looks": files.read_record(last_attempt(out) / DEV),
+        "predicted_dev": files.read_record(last_attempt(out) / PREDICTED_DEV),
     }
 
 

@@ -38,9 +38,10 @@ from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs
 from acclimate.data.materials import Materials, corpus_at
 from acclimate.jobs.job import Job, Result, Work, is_done
-from acclimate.methods import finetune, tlm
+from acclimate.methods import tlm
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.tlm import METHOD, TlmRecipe, unsuited
+from acclimate.methods.tuning.looks import dev_score
 from acclimate.races import work
 from acclimate.races.compare import Against
 from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
@@ -413,7 +414,7 @@ def _handed_over(label: str, joint: Job, materials: Materials) -> Job:
 def hand_over(*, out: Path, watch: Watch, task: Path, joint: Path) -> Result:
     """Write the model of TLM without its second stage (Table 7): encoder and classifier of the first one."""
     checkpoint = tlm.without_stage_2(joint, open_prepared(task), out)
-    dev = finetune.dev_score(out)
+    dev = dev_score(out)
     return {"dev": dev, "checkpoint": files.sha256_of(checkpoint.path / files.MANIFEST)} | work.seen_on_dev(out)
 
 
