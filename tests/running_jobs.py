@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import files
+from acclimate.core.door import option
 from acclimate.core.types import Progress
 from acclimate.jobs.job import Job, Work, read_result
 
@@ -39,6 +40,10 @@ def _count(
 
 def _fail(*, out: Path, watch: Any, words: str) -> dict[str, Any]:
     raise ValueError(words)
+
+
+def _name_option(*, out: Path, watch: Any) -> dict[str, Any]:
+    raise ValueError(option("max_tokens", "64"))
 
 
 def _meet_damage(*, out: Path, watch: Any) -> dict[str, Any]:
@@ -108,6 +113,7 @@ def _threads(*, out: Path, watch: Any) -> dict[str, Any]:
 
 count = Work("count", _count)
 fail = Work("fail", _fail)
+name_option = Work("name an option", _name_option)
 meet_damage = Work("meet damage", _meet_damage)
 diverge = Work("diverge", _diverge)
 fail_oddly = Work("fail oddly", _fail_oddly)

@@ -20,6 +20,7 @@ import torch
 
 import running_jobs as work
 from acclimate.core import files
+from acclimate.core.door import python_call
 from acclimate.core.types import Progress
 from acclimate.jobs import job as calls
 from acclimate.jobs import job as named
@@ -127,6 +128,13 @@ def test_the_first_error_is_raised_once_the_others_are_done(placed, tmp_path):
     if placed == 2:
         assert isinstance(raised.value.__cause__, RemoteError)
         assert "in _fail" in str(raised.value.__cause__)
+
+
+def test_a_job_writes_options_as_who_started_it_does(placed, tmp_path):
+    job = Job("named", work.name_option)
+    assert failures([job], tmp_path) == {job.name: "--max-tokens 64"}
+    with python_call():
+        assert failures([job], tmp_path) == {job.name: "max_tokens=64"}
 
 
 def test_a_damaged_file_is_no_failure_of_the_job_that_meets_it(placed, tmp_path):

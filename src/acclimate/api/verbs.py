@@ -135,9 +135,9 @@ def race(
         )
         _tell(outlet, "model", *([UNSTATED] if model is None else []))
         _tell(outlet, "budget", *order.notes)
-        if dry_run:
-            return Study(place, plan_race(order).as_text())
-        with run_jobs(place, where, command=order.command, recipe=lambda: chosen):
+        with run_jobs(place, where, command=order.command, recipe=lambda: chosen, dry_run=dry_run):
+            if dry_run:
+                return Study(place, plan_race(order).as_text())
             end = run_race(order, examine=lambda examination: _tell(outlet, "doctor", *grave(examination)))
         _tell(outlet, "report", str(place / PAGE))
     text = (place / TEXT).read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from filelock import FileLock, Timeout
 
 from acclimate.core import files, ranks, settings
-from acclimate.core.door import option
+from acclimate.core.door import is_python, option, python_call
 from acclimate.core.types import Progress, Split, Watch
 
 DIRECTORY = "jobs"
@@ -317,8 +317,9 @@ def _plan_lines(run: Path) -> Iterator[dict[str, Any]]:
 class Call:
     """A job whose needs are done, as plain data that another process or machine can be sent.
 
-    about  what `job.json` says
-    needs  directories of finished jobs that the work reads
+    about   what `job.json` says
+    needs   directories of finished jobs that the work reads
+    python  True if a Python function started it, so that its messages write options as keywords
     """
 
     name: str
@@ -330,6 +331,7 @@ class Call:
     arguments: Mapping[str, Any]
     needs: tuple[Path, ...] = ()
     alone: bool = False
+    python: bool = field(default_factory=is_python)
 
 
 def do_call(call: Call, *, watch: Watch) -> Result:
@@ -365,7 +367,8 @@ def do_call(call: Call, *, watch: Watch) -> Result:
 def try_call(call: Call, *, watch: Watch) -> Exception | None:
     """Run the call. Return None, or the error with which it failed, which is then also written to its directory."""
     try:
-        do_call(call, watch=watch)
+        with python_call() if call.python else contextlib.nullcontext():
+            do_call(call, watch=watch)
     except Exception as error:
         note_failure(call, error)
         return error
