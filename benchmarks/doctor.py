@@ -223,7 +223,7 @@ def examine_files(directory: Path, corpus: Path) -> dict[str, Any]:
     from acclimate.core.types import Progress
     from acclimate.data.doctor import examine
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import LabelledFiles, read_files
+    from acclimate.reading.labelled import LabelledFiles, read_files
 
     note("import")
     files = {split: directory / f"{split}.csv" for split in SPLITS}

@@ -29,9 +29,9 @@ from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
+from acclimate.reading.tables import delimited_task
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan

@@ -28,8 +28,8 @@ from acclimate.methods.task_loss import TaskLoss, predict
 from acclimate.methods.tuning.head import training_rows
 from acclimate.models.classifier import labels_of, load_classifier
 from acclimate.models.loading import load_tokenizer
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import dataset_named
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import dataset_named
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.rows import encode_rows
 from acclimate.tasks.task import sampled

@@ -17,7 +17,7 @@ from acclimate.races.dry_run import dry_run
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write
-from acclimate.tasks.labelled import LabelledFiles
+from acclimate.reading.labelled import LabelledFiles
 
 
 @dataclass(frozen=True)

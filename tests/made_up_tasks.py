@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from acclimate.core.types import Example, Label, Rejected
-from acclimate.tasks.labelled import Labelled
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.tables import FileRead
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.tables import FileRead
 from acclimate.tasks.task import Kind
 
 generator = random.Random(0)

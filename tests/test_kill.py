@@ -22,9 +22,9 @@ from acclimate.jobs.run import done
 from acclimate.methods.tuning.looks import BEST
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
+from acclimate.reading.tables import delimited_task
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
 from acclimate.training.plan import Plan

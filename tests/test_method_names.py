@@ -11,8 +11,8 @@ from acclimate.races.recipe import chains_of, contestants_of
 from acclimate.studies import STUDIES
 
 SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
-# The studies of the papers compare named methods; tasks/datasets/ has the datasets of a paper under the paper's name.
-PAPERS = ("methods", "studies", "tasks/datasets")
+# The studies of the papers compare named methods; reading/datasets/ has the datasets of a paper under the paper's name.
+PAPERS = ("methods", "studies", "reading/datasets")
 # What every race does, whichever methods take part:
 STAGES = {
     "finetune",  # every contestant is fine-tuned and tested

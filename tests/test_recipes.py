@@ -9,9 +9,9 @@ import pytest
 from acclimate.core import settings
 from acclimate.core.types import Document
 from acclimate.methods import METHODS, scratch
+from acclimate.reading.tables import delimited_task
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.tables import delimited_task
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan

@@ -16,8 +16,8 @@ import toys
 from acclimate import cli
 from acclimate.api.settings import schema
 from acclimate.cli.settings import EVALUATION
+from acclimate.reading.labelled import read_files
 from acclimate.studies import STUDIES
-from acclimate.tasks.labelled import read_files
 from acclimate.tasks.prepared import prepare
 
 HEAVY = {"torch", "transformers", "tokenizers", "scipy", "sklearn", "pyarrow", "pandas", "matplotlib", "ray"}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from acclimate.data.materials import Materials
     from acclimate.methods.finetune import FinetuneRecipe
     from acclimate.races.report import RaceReport
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
 TOPICS = {
     "heart": ("artery", "valve", "pulse", "aorta", "cardiac"),
@@ -87,7 +87,7 @@ def materials_in(run: Path, inputs: Path) -> Materials:
 def files_in(inputs: Path) -> tuple[LabelledFiles, Raw]:
     """The labelled files and the raw text there."""
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
     labelled = LabelledFiles(**{split: inputs / f"{split}.jsonl" for split in SIZES}, max_tokens=32)
     return labelled, Raw(domain=inputs / "domain.txt", general=inputs / "general.txt")

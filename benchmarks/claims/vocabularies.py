@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from acclimate.data.inputs import read_dataset
 from acclimate.data.lengths import Reader, bounded_sample, pieces, tokenised
-from acclimate.tasks.datasets.blurb import DATASETS
+from acclimate.reading.datasets.blurb import DATASETS
 
 BIOMEDICAL, GENERAL = "biomedical", "general"
 

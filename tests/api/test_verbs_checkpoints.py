@@ -18,7 +18,7 @@ from acclimate.core.types import Checkpoint, Document
 from acclimate.data.inputs import Inputs
 from acclimate.models.encoder import load_masked_language_model
 from acclimate.models.loading import identity, load_tokenizer, resolved
-from acclimate.tasks.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 

@@ -25,9 +25,9 @@ import pytest
 import zstandard
 
 from acclimate.core.types import SPLITS, Document
-from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.tables import delimited_task
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.tables import delimited_task
 from acclimate.text.documents import Documents, read_documents
 from acclimate.text.untrusted import LIMITS
 

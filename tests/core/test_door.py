@@ -14,8 +14,8 @@ from acclimate.data.checkpoints import check_lengths, check_names
 from acclimate.data.doctor import findings_on_dev
 from acclimate.jobs.where import Where
 from acclimate.models.loading import FOLDER as EMBEDDED
+from acclimate.reading.labels import one_spelling
 from acclimate.shipping.writers import check_out
-from acclimate.tasks.labels import one_spelling
 
 
 def test_an_option_is_written_as_the_door_has_it():

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from acclimate.data.as_files import _cache_file, labelled_files, raw_text
 from acclimate.data.dataset import class_names, group_by_split
-from acclimate.tasks.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import LabelledFiles, read_files
 
 STATED = LabelledFiles(train=Path())
 FEATURES = {"text": {"dtype": "string", "_type": "Value"}, "label": {"names": ["neg", "pos"], "_type": "ClassLabel"}}

@@ -25,10 +25,10 @@ from acclimate.models.encoder import save_model
 from acclimate.races.outcome import path_of, read_outcome
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.verdict import next_race, spread
+from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.reading.tables import FileRead
 from acclimate.statistics.power import PowerDesign, guessed
-from acclimate.tasks.labelled import Labelled, LabelledFiles, read_files
 from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.tables import FileRead
 from families import FAMILIES
 from made_up_tasks import WORDS, examples, labelled, one_word_changed, text
 
@@ -188,7 +188,7 @@ def test_without_near_duplicates_only_exact_ones_are_looked_for(tmp_path):
 def test_it_loads_no_torch_for_a_model_directory(tmp_path, model):
     script = (
         "import sys; from pathlib import Path; from acclimate.data.doctor import examine;"
-        "from acclimate.tasks.labelled import LabelledFiles, read_files;"
+        "from acclimate.reading.labelled import LabelledFiles, read_files;"
         f"given = read_files(LabelledFiles(train=Path({str(tmp_path / 'train.jsonl')!r})));"
         f"print(examine(given, model={str(model)!r}).lengths.unit, {{'torch', 'transformers'}} & set(sys.modules))"
     )

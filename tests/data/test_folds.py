@@ -10,7 +10,7 @@ from acclimate.data.doctor import examine
 from acclimate.data.gather import gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
-from acclimate.tasks.labelled import LabelledFiles, read_files
+from acclimate.reading.labelled import LabelledFiles, read_files
 from toys import TOPICS, text
 
 

@@ -19,7 +19,7 @@ from acclimate.data.examination import Examination
 from acclimate.data.gather import HELD_OUT, gather
 from acclimate.data.inputs import Inputs, Leaks, Raw
 from acclimate.data.materials import Materials, corpus_at, corpus_of_split, listing, note_on
-from acclimate.tasks.labelled import LabelledFiles
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents
 

@@ -24,10 +24,10 @@ from acclimate.core.hub import UnreachableError, hub_errors
 from acclimate.data import as_files, hub
 from acclimate.data.as_files import HubChoice, labelled_files, raw_text
 from acclimate.data.inputs import read_dataset
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.shipping import predict
 from acclimate.shipping import texts as shipping
 from acclimate.shipping.writers import Predicted
-from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.corpus import Corpus
 
 DONE = Predicted("-", 1, (), 0)

@@ -19,10 +19,10 @@ from acclimate.data.published import CATALOGUES, published
 from acclimate.models.loading import load_tokenizer
 from acclimate.races.contestants import enter
 from acclimate.races.recipe import RaceRecipe
-from acclimate.tasks.datasets.catalogue import Dataset, split_form
-from acclimate.tasks.datasets.questions import BIOASQ
-from acclimate.tasks.formats.delimited import jsonl_examples
-from acclimate.tasks.labelled import LabelledFiles
+from acclimate.reading.datasets.catalogue import Dataset, split_form
+from acclimate.reading.datasets.questions import BIOASQ
+from acclimate.reading.formats.delimited import jsonl_examples
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task

@@ -12,11 +12,12 @@ from acclimate.methods import finetune
 from acclimate.models.classifier import load_finetuned
 from acclimate.models.configuration import configuration_of
 from acclimate.models.loading import load_tokenizer
+from acclimate.reading.formats.annotated import Annotated, Mention
+from acclimate.reading.relations import MentionPairs, relation_examples
 from acclimate.shipping import check
-from acclimate.tasks.formats.annotated import Annotated, Mention
+from acclimate.tasks.mention_marks import marked_spans, mention_spans
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.prepared import prepare
-from acclimate.tasks.relations import MentionPairs, marked_spans, mention_spans, relation_examples
 from acclimate.tasks.rows import cut_off, encode_rows
 from acclimate.tasks.task import Task
 from acclimate.training.plan import Plan

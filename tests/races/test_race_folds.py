@@ -30,10 +30,10 @@ from acclimate.races.outcome import Outcome, probe_row
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import RaceReport
 from acclimate.races.verdict import warnings
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.shipping.ship import ship
 from acclimate.statistics.folds import components_of_rows, row_interval
 from acclimate.statistics.variance import p_value, resample
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus

@@ -13,10 +13,10 @@ import pytest
 import toys
 from acclimate.data import published
 from acclimate.models.encoder import new_encoder, save_model
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import Dataset, split_form
+from acclimate.reading.formats.delimited import delimited_examples, iob_examples, number, one_of
 from acclimate.studies import datasets
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Dataset, split_form
-from acclimate.tasks.formats.delimited import delimited_examples, iob_examples, number, one_of
 from acclimate.tasks.metrics import METRICS
 from acclimate.text.corpus import write_corpus
 from acclimate.text.documents import read_documents

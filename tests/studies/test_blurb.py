@@ -25,12 +25,12 @@ from acclimate.races.dry_run import dry_run
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import Form
 from acclimate.statistics.means import mean_interval
 from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
 from acclimate.studies.datasets import fitted
 from acclimate.studies.models import models_of
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Form
 from acclimate.tasks.metrics import BLURB, METRICS, blurb_score, default_metric
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task

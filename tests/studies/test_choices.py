@@ -20,13 +20,13 @@ from acclimate.models.classifier import load_classifier
 from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import Dataset, Form
+from acclimate.reading.formats.annotated import Annotated, Mention
+from acclimate.reading.relations import MentionPairs, relation_examples
 from acclimate.studies import choices
 from acclimate.studies.choices import ChoicesRecipe, design
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Dataset, Form
-from acclimate.tasks.formats.annotated import Annotated, Mention
 from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.relations import MentionPairs, relation_examples
 from toys import PLAIN, TOPICS
 
 SIZES = {"train": 24, "dev": 16, "test": 12}

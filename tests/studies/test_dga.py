@@ -21,9 +21,9 @@ from acclimate.races.compare import MAIN
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.reports.table import HEADING
 from acclimate.studies.dga import ADAPTED, AVERAGE, AVERAGE_ACCURACY, ENSEMBLE, MLM, DgaStudyRecipe, design, reported
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.prepared import open_prepared
 from acclimate.training.plan import Plan

@@ -16,9 +16,9 @@ from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.methods import stilt
 from acclimate.races.design import Cell
+from acclimate.reading.datasets import blurb
 from acclimate.studies import stilt as study
 from acclimate.studies.stilt import BASELINE, MORE, STEPS, StiltStudyRecipe, design, members_of, settings_on
-from acclimate.tasks.datasets import blurb
 from toys import PLAIN, TOPICS, text
 
 SIZES = {"topics": 40, "numbers": 30}

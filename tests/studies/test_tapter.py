@@ -19,11 +19,11 @@ from acclimate.races.design import Design
 from acclimate.races.outcome import Outcome
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.reports.forgetting import TITLE
 from acclimate.reports.table import DOMAIN_HEADING, HEADING
 from acclimate.studies import write_tables
 from acclimate.studies.tapter import TapterStudyRecipe, design
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.text.corpus import Corpus, write_corpus
 from acclimate.text.documents import read_documents

@@ -21,10 +21,10 @@ from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write
+from acclimate.reading.datasets import tlm as datasets
 from acclimate.studies import write_tables
 from acclimate.studies.datasets import means_over_tasks
 from acclimate.studies.tlm import AVERAGE, FIGURE_1, TlmStudyRecipe, design, score_by_flop, table_b1_recipe, variants
-from acclimate.tasks.datasets import tlm as datasets
 from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import read_log
 from studies import recorded

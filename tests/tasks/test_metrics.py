@@ -18,8 +18,8 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precisi
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from acclimate.core.types import Example, Label
-from acclimate.tasks.datasets.blurb import DATASETS
-from acclimate.tasks.formats.squad import squad_examples
+from acclimate.reading.datasets.blurb import DATASETS
+from acclimate.reading.formats.squad import squad_examples
 from acclimate.tasks.metrics import (
     BLURB,
     METRICS,

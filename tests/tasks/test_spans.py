@@ -11,7 +11,7 @@ import pytest
 from transformers import BertTokenizer, PreTrainedTokenizerBase
 
 from acclimate.core.types import NOT_PREDICTED, Batch, Example
-from acclimate.tasks.formats.squad import squad_examples
+from acclimate.reading.formats.squad import squad_examples
 from acclimate.tasks.metrics import METRICS
 from acclimate.tasks.rows import encode_rows, with_labels
 from acclimate.tasks.spans import BEGIN, END, EXAMPLE, PASSAGE, best_answers

@@ -41,7 +41,7 @@ TAIL = """
 | A node of a Ray cluster or a task of it dies | `tests/jobs/test_workers_ray.py`, `tests/text/bm25/test_shards_ray.py` |
 | Processes of torchrun differ in settings, inputs or versions; one hangs or is lost, the one that keeps the store too; the launcher ends | `tests/training/test_loop_ranks.py`, `tests/core/test_ranks.py` |
 | A race is killed in each of its stages; a training at each of its writes, with a second attempt, a probe, an adaptation | `tests/test_kill.py` |
-| Names of archives that lead out of their folder, bombs | `tests/tasks/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
+| Names of archives that lead out of their folder, bombs | `tests/reading/formats/test_archives.py`, `tests/cli/test_bad_input.py` |
 
 ## What is not promised
 

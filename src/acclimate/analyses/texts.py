@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.models.configuration import longest_input
-from acclimate.tasks.tables import table_rows
+from acclimate.reading.tables import table_rows
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents
 from acclimate.text.untrusted import LIMITS, unpacked_name
@@ -21,7 +21,7 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
     """Return a uniform sample of `size` texts of a file, in the file's order; all if there are fewer. One pass.
 
     path  raw text (text/documents.py), a folder made by write_corpus, or a table with the texts in `column`
-          (tasks/tables.py)
+          (reading/tables.py)
 
     Raises ValueError if it holds no text.
     """

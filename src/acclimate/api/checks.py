@@ -16,9 +16,9 @@ from acclimate.models.loading import SCRATCH
 from acclimate.studies import Study
 
 if TYPE_CHECKING:
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
-# options of labelled files: fields of tasks.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
+# options of labelled files: fields of reading.labelled.LabelledFiles, where split_seed is `seed`, and of HubChoice
 LABELLED = (
     *("dev", "test", "text", "pair", "label", "group", "id", "kind", "separator", "fold_labels", "repair", "metric"),
     *("max_tokens", "split_seed"),
@@ -56,7 +56,7 @@ def check_raw_text(path: Path, field: str = "text") -> None:
 
 def check_texts(path: Path, column: str) -> None:
     """Raises ValueError unless the path is a table with this column, or raw text as `check_raw_text` takes it."""
-    from acclimate.tasks.tables import table_rows
+    from acclimate.reading.tables import table_rows
     from acclimate.text.untrusted import LIMITS, unpacked_name
 
     if Path(unpacked_name(path)).suffix in (".csv", ".tsv"):
@@ -198,8 +198,8 @@ def _check_dataset(named: Any, data: Path | None) -> None:
     """Raises ValueError unless this is a labelled file, with its columns if they are stated, or a dataset in `data`."""
     from acclimate.data.as_files import is_hub_id, labelled_files
     from acclimate.data.published import check_published, unplaced
-    from acclimate.tasks.labelled import LabelledFiles, check_labelled_files, with_way_out
-    from acclimate.tasks.tables import ColumnError
+    from acclimate.reading.labelled import LabelledFiles, check_labelled_files, with_way_out
+    from acclimate.reading.tables import ColumnError
 
     files = LabelledFiles(**({"train": Path(named)} if isinstance(named, str) else vars(named)))
     if data is None and is_hub_id(files.train):
@@ -260,7 +260,7 @@ def check_ready(parameters: Mapping[str, Any]) -> None:
 
 
 def labelled_files_of(parameters: Mapping[str, Any]) -> LabelledFiles:
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
     files = {name: parameters[name] for name in LABELLED if name != "split_seed"}
     return LabelledFiles(train=Path(parameters["task"] or ""), seed=parameters["split_seed"], **files)
@@ -280,7 +280,7 @@ def apart(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def check_files(parameters: Mapping[str, Any]) -> None:
     """Raises ValueError for labelled files and raw text that are not there, and for columns that the files lack."""
-    from acclimate.tasks.labelled import check_labelled_files
+    from acclimate.reading.labelled import check_labelled_files
     from acclimate.text.documents import check_documents
 
     name, data = str(parameters["task"]), parameters.get("data")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.api.checks import check_ready
 from acclimate.data.embedded import ABSTRACTS, embedded_files, is_embedded
-from acclimate.tasks.labels import Stated
+from acclimate.reading.labels import Stated
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Leaks, Raw
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
 Separated = Literal["line", "blank"]
 
@@ -24,7 +24,7 @@ class TaskOptions:
 
     dev, test    what `task` may be, or the name of a split; where one is missing, its rows are split off
     text, pair, label, group, id   names of columns
-    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `tasks.labelled.LabelledFiles`, which
+    kind, separator, fold_labels, repair, metric, max_tokens, split_seed   as of `reading.labelled.LabelledFiles`, which
                  calls the last one `seed`
     config, split, revision   of a dataset of the hub; split: to train on
     data         the folder of a benchmark; then `task` names one of its datasets, such as "SciERC"
@@ -52,7 +52,7 @@ class TaskOptions:
     def labelled_files(self, task: Any) -> LabelledFiles:
         """Return the labelled files that a user's task becomes, after the checks that need no reading of all."""
         from acclimate.data.as_files import HubChoice, labelled_files
-        from acclimate.tasks.labelled import LabelledFiles, check_labelled_files
+        from acclimate.reading.labelled import LabelledFiles, check_labelled_files
 
         check_ready({**vars(self), "task": task})
         names = {field.name for field in fields(LabelledFiles)} & vars(self).keys() - {"dev", "test"}

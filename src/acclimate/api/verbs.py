@@ -222,7 +222,7 @@ def doctor(
     from acclimate.data.published import count_catalogue
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
-    from acclimate.tasks.labelled import read_files
+    from acclimate.reading.labelled import read_files
 
     (known,), unknown = split_keywords(options, TaskOptions)
     if unknown:

@@ -28,7 +28,7 @@ INTERRUPTED_STATUS = 130  # of a process that ended at ctrl-C
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
 
 def _labelled_or_catalogue(parameters: Mapping[str, Any]) -> None:
@@ -67,7 +67,7 @@ def doctor(
     from acclimate.data.doctor import examine
     from acclimate.models.loading import EMBEDDED
     from acclimate.races.report import spread_of
-    from acclimate.tasks.labelled import read_files
+    from acclimate.reading.labelled import read_files
 
     read = read_files(labelled)
     spread = None if run is None else spread_of(run, read)

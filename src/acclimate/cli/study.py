@@ -20,7 +20,7 @@ from acclimate.studies import STUDIES, Study
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Raw
-    from acclimate.tasks.labelled import LabelledFiles
+    from acclimate.reading.labelled import LabelledFiles
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="--out of race, evaluate or a study.")]
 PAPERS, RUNS = "The papers' studies", "A study that runs or has run"

@@ -32,8 +32,8 @@ from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
 from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, class_names, group_by_split, parquet_table
-from acclimate.tasks.labelled import LabelledFiles
-from acclimate.tasks.tables import Columns, no_column
+from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.tables import Columns, no_column
 from acclimate.text.documents import dataset_files, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named, printable
 

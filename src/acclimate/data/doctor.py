@@ -43,9 +43,9 @@ from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.overlap.words import normalised_words
 
 if TYPE_CHECKING:
+    from acclimate.reading.labelled import Labelled
+    from acclimate.reading.tables import FileRead
     from acclimate.statistics.power import PowerDesign
-    from acclimate.tasks.labelled import Labelled
-    from acclimate.tasks.tables import FileRead
 
 FEW_TO_LEARN = 10  # fewer training examples of a class are a finding
 FEW_TO_CHOOSE = 10  # fewer rows of dev are a finding

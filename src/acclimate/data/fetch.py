@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from acclimate.core.files import new_file, settle, temporary_path
 from acclimate.core.types import Progress, Watch, unwatched
-from acclimate.tasks.datasets.catalogue import Dataset, Download, find_file
-from acclimate.tasks.formats.archives import ENDINGS, only_file
+from acclimate.reading.datasets.catalogue import Dataset, Download, find_file
+from acclimate.reading.formats.archives import ENDINGS, only_file
 from acclimate.text.untrusted import ReadLimits, named, read_blocks
 
 SCHEMES = ("https",)

@@ -1,6 +1,6 @@
 """A task in folds: the materials of a repeated cross-validation.
 
-The labelled rows are divided into folds anew for each repeat (tasks/splitting.py::fold_rows). Each fold is an ordinary
+The labelled rows are divided again for each repeat (reading/splitting.py::fold_rows). Each fold is an ordinary
 prepared task: the fold itself is the test set, and train and dev come from the other folds, a tenth of them dev. So
 whatever reads the task's texts or labels, such as adaptation on them, is done for each fold without its test rows.
 """
@@ -18,11 +18,11 @@ from acclimate.core.door import option
 from acclimate.core.figures import listed
 from acclimate.core.types import Example, Split, Watch, unwatched
 from acclimate.data.materials import Fold, Materials, corpus_of_split
+from acclimate.reading.labelled import FEWEST_ARTICLES, split_of
+from acclimate.reading.splitting import SHARES, STRATA, bonds_of, divide, fold_rows
 from acclimate.reports.page import amount
-from acclimate.tasks.labelled import FEWEST_ARTICLES, split_of
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.splitting import SHARES, STRATA, bonds_of, divide, fold_rows
 from acclimate.tasks.task import Task, as_read, classes_in
 
 FOLDER = "folds"  # in the directory of a race: a folder for each number of folds

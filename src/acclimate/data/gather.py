@@ -19,8 +19,8 @@ from acclimate.data.examination import Examination
 from acclimate.data.folds import with_folds
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials, built_corpus, corpus_of_split, listing
+from acclimate.reading.labelled import Labelled
 from acclimate.reports.page import amount
-from acclimate.tasks.labelled import Labelled
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.corpus import Corpus

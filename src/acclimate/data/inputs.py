@@ -14,8 +14,8 @@ from acclimate.core.types import Watch, unwatched
 from acclimate.data.as_files import is_hub_id, labelled_files
 from acclimate.data.published import published, unplaced
 from acclimate.models.loading import resolved
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
-from acclimate.tasks.tables import ColumnError
+from acclimate.reading.labelled import Labelled, LabelledFiles, fewer, read_files, with_way_out
+from acclimate.reading.tables import ColumnError
 
 Leaks = Literal["keep", "drop"]
 

@@ -15,10 +15,10 @@ from typing import Literal
 
 from acclimate.core.door import option
 from acclimate.core.types import SPLITS, Example, Progress, Rejected, Split, Watch, unwatched
-from acclimate.tasks.datasets import blurb, dga, glue, questions, tlm
-from acclimate.tasks.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
-from acclimate.tasks.labelled import Labelled
-from acclimate.tasks.tables import FileRead
+from acclimate.reading.datasets import blurb, dga, glue, questions, tlm
+from acclimate.reading.datasets.catalogue import Dataset, Form, dataset_named, other_folders, size_of
+from acclimate.reading.labelled import Labelled
+from acclimate.reading.tables import FileRead
 from acclimate.text.untrusted import named
 
 Verdict = Literal["equal", "known", "wrong"]

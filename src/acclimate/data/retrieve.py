@@ -41,8 +41,8 @@ from acclimate.data.retrieved import (
     examples_of_selection,
     shown_queries,
 )
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.reports.page import WIDTH
-from acclimate.tasks.labelled import LabelledFiles, read_files
 from acclimate.text.bm25.index import MOST
 from acclimate.text.bm25.selection import Query, Selection, open_selection, sample_like, select
 from acclimate.text.bm25.shards import ShardedIndex, build_shards

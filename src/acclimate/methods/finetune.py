@@ -30,7 +30,7 @@ Readings
   training and after it: every word is learnt and predicted once. So is a context of a question (tasks/spans.py), whose
   answers are the best of all its windows; a window that does not hold the whole answer has the first token for both
   ends, as in BERT's released code. An epoch has as many rows as there are sentences or questions.
-  For relations (tasks/relations.py), "mentions" and "starts" are the encodings of Gu et al., Table 12; "mentions" takes
+  For relations, "mentions" and "starts" are the encodings of Gu et al., Table 12; "mentions" takes
   the largest value in every dimension. Section 5.2 also names the average over a mention's tokens, "mentions-mean"; the
   choice of pooling="auto" leaves it out. The first token stands in for a mention that max_tokens cut off, and `watch`
   gets the number of such training rows. Special tokens are new rows of the embeddings, drawn with the seed.

@@ -41,6 +41,7 @@ from acclimate.races.verdict import (
     warnings,
     without_encoder,
 )
+from acclimate.reading.labelled import Labelled
 from acclimate.reports.labels import Confusion, LabelScore, confusion, label_scores, mean_predictions, type_scores
 from acclimate.reports.page import (
     ABSENT,
@@ -57,7 +58,6 @@ from acclimate.reports.page import (
 )
 from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, adaptations_note
 from acclimate.statistics.power import PowerDesign
-from acclimate.tasks.labelled import Labelled
 from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design

@@ -34,9 +34,8 @@ from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress, Rejected, Watch, unwatched
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, OUTCOME, USE
 from acclimate.models.loading import locate
-from acclimate.tasks.formats.squad import placed_questions
-from acclimate.tasks.spans import PASSAGE
-from acclimate.tasks.tables import (
+from acclimate.reading.formats.squad import placed_questions
+from acclimate.reading.tables import (
     WORD_LINES,
     ColumnError,
     form_of,
@@ -46,6 +45,7 @@ from acclimate.tasks.tables import (
     row_of,
     table_rows,
 )
+from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tags import split_words, text_of
 from acclimate.tasks.task import Kind
 from acclimate.text.untrusted import (

@@ -9,7 +9,7 @@ estimate is the number of labels with which the better model scores as the other
 Both curves end at N, so nothing is extrapolated. At one gain less than 0 adapting costs labels; at gain 1 it is worth
 as much as labelling twice as many rows.
 
-Estimate. Scores are measured at K sizes n_1 < ... < n_K = N, for R draws of nested subsets (tasks/splitting.py), the
+Estimate. Scores are measured at K sizes n_1 < ... < n_K = N, for R draws of nested subsets (reading/splitting.py), the
 same for both models. Their means over draws m_k are made monotone by isotonic regression,
 
     f(n_k) = max over i <= k of min over j >= k of the mean of m_i ... m_j

@@ -33,10 +33,10 @@ from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import enter, tested_baseline
 from acclimate.races.design import Cell, Design, Search
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import Dataset
 from acclimate.studies.datasets import Longest, check_data, fitted, form_of, length_of, prepared_task, task_of, there
 from acclimate.studies.models import CONSTANT, NO_ENCODER, called, check_lengths, models_of
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Dataset
 from acclimate.tasks.metrics import blurb_score
 from acclimate.tasks.prepared import Prepared
 

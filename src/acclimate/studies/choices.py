@@ -30,6 +30,10 @@ from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.races.compare import Against
 from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.recipe import Seeds
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import Dataset, Form
+from acclimate.reading.labelled import LabelledFiles
+from acclimate.reading.relations import Encoding
 from acclimate.studies.datasets import (
     Longest,
     check_by_dataset,
@@ -47,11 +51,7 @@ from acclimate.studies.datasets import (
     without_rows,
 )
 from acclimate.studies.models import Model, called, check_lengths, models_of
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import Dataset, Form
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.relations import Encoding
 from acclimate.tasks.tags import scheme_of
 
 CRF_RATE = 100.0  # times the encoder's rate, at which a CRF's weights stay near 0 and it equals the linear layer

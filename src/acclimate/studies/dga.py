@@ -52,10 +52,10 @@ from acclimate.races.recipe import (
     contestants_of,
     unread,
 )
+from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import METRICS, reported_with
 from acclimate.tasks.task import Metric
 from acclimate.training.plan import Plan

@@ -5,7 +5,7 @@ on dev, lets both learn from parts of the training rows and from all of them, an
 curves statistics/worth.py estimates how many labels the better model needs to score as the other one does with all.
 
 A part is drawn by seed, each label in proportion; of one draw the smaller parts lie in the larger ones, and both models
-have the same rows (tasks/splitting.py::nested_subsets). Dev and test are those of the race.
+have the same rows (reading/splitting.py::nested_subsets). Dev and test are those of the race.
 
 Probes (methods/probe.py) always learn: each encoder reads all texts once, then a layer is fitted for each part. With
 all rows every draw has the same layer. Where fine-tuning is asked for, seed s fine-tunes on the parts of draw s, with
@@ -73,6 +73,7 @@ from acclimate.races.rounds import RESERVE, as_raced
 from acclimate.races.run import run
 from acclimate.races.tables import page_of, write_page
 from acclimate.races.work import checkpoint_of
+from acclimate.reading.splitting import nested_subsets
 from acclimate.reports.page import Drawing, Page, Section, TableCell, sheet
 from acclimate.reports.plots import label_curves
 from acclimate.reports.table import UNTOUCHED
@@ -80,7 +81,6 @@ from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.statistics.worth import FEWEST_DRAWS, Range, Worth, worth_in_labels
 from acclimate.tasks.prepared import Prepared, open_prepared, shares_of, with_fewer
 from acclimate.tasks.rows import encoded, places_of, with_labels
-from acclimate.tasks.splitting import nested_subsets
 from acclimate.tasks.task import PROBED
 from acclimate.tasks.thresholds import Threshold
 from acclimate.training.checkpoint import CLOCK

@@ -51,11 +51,11 @@ from acclimate.races.compare import Against, Mean
 from acclimate.races.contestants import Entries, drawn_again, heldout_losses, job_of
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, SearchRecipe, Seeds, check_each_once
+from acclimate.reading.datasets import blurb
+from acclimate.reading.labelled import Labelled, LabelledFiles
 from acclimate.reports.table import DOMAIN_HEADING, HEADING, adaptations_note
 from acclimate.studies.datasets import Longest, folder_of, prepared_file, read_datasets
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.text.corpus import Corpus
 from acclimate.training.checkpoint import read_log
 from acclimate.training.plan import Plan

@@ -42,14 +42,14 @@ from acclimate.races.design import Cell, Design, fine_tunings, scored
 from acclimate.races.outcome import CellResult, Outcome
 from acclimate.races.recipe import Seeds
 from acclimate.races.tables import row_id
+from acclimate.reading import labelled as files
+from acclimate.reading.datasets import blurb
+from acclimate.reading.datasets.catalogue import dataset_named
+from acclimate.reading.labelled import Labelled, LabelledFiles
 from acclimate.reports import page
 from acclimate.reports.page import Section, amount
 from acclimate.studies.datasets import Longest, check_by_dataset, folder_of, prepared_file, read_datasets, settings_on
 from acclimate.studies.models import Model, called, check_lengths, models_of
-from acclimate.tasks import labelled as files
-from acclimate.tasks.datasets import blurb
-from acclimate.tasks.datasets.catalogue import dataset_named
-from acclimate.tasks.labelled import Labelled, LabelledFiles
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import classes_in
 from acclimate.text.overlap.words import normalised_words

@@ -38,10 +38,10 @@ from acclimate.races.contestants import enter, starts
 from acclimate.races.design import Cell, Design, adaptings_of, fine_tunings, heldout_columns, scored
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
+from acclimate.reading.labelled import Labelled, LabelledFiles, fewer
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
 from acclimate.studies.datasets import prepared_file
-from acclimate.tasks.labelled import Labelled, LabelledFiles, fewer
 from acclimate.tasks.metrics import reported_with
 from acclimate.text.corpus import Corpus
 from acclimate.text.overlap.words import normalised_words
@@ -244,7 +244,7 @@ def _check_first(first: Labelled, target: Labelled) -> None:
         )
     rows = [row for split in ("dev", "test") for row in target.splits[split]]
     sealed = {_content(row) for row in rows}
-    # a question that is scored with all of its contexts (tasks/formats/squad.py::join_questions) has its id as group;
+    # a question that is scored with all of its contexts (reading/formats/squad.py::join_questions) has its id as group;
     # in train they are separate rows, and with any other context it is the same question
     merged = [row for row in rows if target.kind == "span" and row.id == row.group]
     questions = {normalised_words(row.pair or "") for row in merged} - {""}

@@ -48,15 +48,15 @@ from acclimate.races.contestants import adapted, cut, heldout_loss, retrieved
 from acclimate.races.design import Cell, Design, HeldOutLosses, fine_tunings, scored
 from acclimate.races.outcome import Outcome
 from acclimate.races.recipe import HeldOutMasks, RaceRecipe, Seeds, check_each_once
+from acclimate.reading.datasets import glue
+from acclimate.reading.datasets import tlm as datasets
+from acclimate.reading.labelled import LabelledFiles
 from acclimate.reports.page import Drawing, Section
 from acclimate.reports.plots import means_against_flop
 from acclimate.reports.table import HEADING, MEANING, SUB_WORDS_MEANING, adaptations_note, interval_text
 from acclimate.statistics.significance import Interval
 from acclimate.studies.datasets import check_distinct, inputs_by_task, means_over_tasks
 from acclimate.studies.models import FINETUNING_OF_SMALL, little_learnt
-from acclimate.tasks.datasets import glue
-from acclimate.tasks.datasets import tlm as datasets
-from acclimate.tasks.labelled import LabelledFiles
 from acclimate.tasks.prepared import open_prepared
 from acclimate.text.corpus import Corpus
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import MENTIONS, NOT_PREDICTED, TAGS, Batch, Example, Split
+from acclimate.tasks.mention_marks import marked_spans, mention_spans
 from acclimate.tasks.prepared import Prepared
-from acclimate.tasks.relations import marked_spans, mention_spans
 from acclimate.tasks.spans import encode_spans, with_ends
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind

@@ -1,0 +1,239 @@
+"""Questions whose answers are spans of a context, in SQuAD's JSON, and BioASQ's golden answers.
+
+data -> articles (title, paragraphs) -> context, qas (id, question, answers) -> text, answer_start. A file may be packed
+(.gz, .zst) or be the one JSON file of a .zip.
+
+BioASQ's factoid questions in this form are pairs: a question occurs once for each of its contexts, with the id
+`<question>_<number>`. Test questions have no answers in it. Their answers are in the golden file (questions -> id,
+type, exact_answer), as synonyms that need not occur in a context. `join_questions` makes one example from the pairs of
+a question, because questions are scored.
+
+If one answer of a question cannot be used, the whole question is rejected, with its id; so is a question of SQuAD 2.0
+without an answer (`is_impossible`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from acclimate.core.door import is_python, option
+from acclimate.core.names import shown
+from acclimate.core.types import Example, Rejected
+from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, only_file
+from acclimate.tasks.spans import PASSAGE
+from acclimate.text.untrusted import named, printable, unsound
+
+IMPOSSIBLE = "is_impossible: no answer stands in the context"  # why SQuAD 2.0's questions without one are rejected
+FETCH = "Fetch it again"
+NEAR = 10  # characters that an answer may move where it stands more than once
+# what `mended` counts
+MOVED = "answers moved to where they stand in their context"
+TRIMMED = "answers freed of spaces at their ends"
+
+_Group = Callable[[str, str], str]
+
+
+def article_key(title: str, id: str) -> str:
+    """Return the group of a question of SQuAD: its article, all of which goes into one split."""
+    return title
+
+
+def question_key(title: str, id: str) -> str:
+    """Return the group of a pair of BioASQ: the question, whose id all its pairs begin with."""
+    return id.rpartition("_")[0] or id
+
+
+def squad_examples(
+    path: Path,
+    *,
+    group_of: _Group = article_key,
+    answers: Mapping[str, tuple[str, ...]] | None = None,
+    limits: ArchiveLimits = LIMITS,
+) -> Iterator[Example | Rejected]:
+    """Yield an Example of kind "span" or a Rejected for each question of the file, in its order.
+
+    The example's text is the context, its pair the question, its label the different answers, and its spans their
+    offsets in the context.
+
+    group_of  (title of the article, id) -> the group
+    answers   group -> acceptable answers, for a file without answers; spans are then ()
+
+    Raises ValueError if the file is not in SQuAD's form.
+    """
+    for _, row in placed_questions(path, group_of=group_of, answers=answers, limits=limits):
+        yield row
+
+
+def placed_questions(
+    path: Path,
+    *,
+    group_of: _Group = article_key,
+    answers: Mapping[str, tuple[str, ...]] | None = None,
+    limits: ArchiveLimits = LIMITS,
+    way_out: str = FETCH,
+    mended: Counter[str] | None = None,
+) -> Iterator[tuple[str, Example | Rejected]]:
+    """Yield the rows of `squad_examples`, each with its place.
+
+    way_out  end of the error for a file in another form
+    mended   counts what was mended: an answer that is not where it is said to be moves to where it stands, if it stands
+             once, or nearest and at most NEAR characters away; and an answer loses spaces at its ends. None: nothing is
+             mended, and a question whose answer is elsewhere is rejected
+    """
+    for place, title, context, question in _questions(path, limits, way_out):
+        id = question.get("id") if isinstance(question, dict) else None
+        id = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
+        if not isinstance(id, str) or not id.strip():
+            yield place, Rejected(place, f"{shown(question)} is no question with an id; correct it")
+            continue
+        where = f"{place}, question {printable(id)}"
+        example = _example(id, context, question, group_of(title, id), answers, mended=mended)
+        yield where, Rejected(where, example) if isinstance(example, str) else example
+
+
+def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, tuple[str, ...]]:
+    """Return question -> synonyms of its answer, for the factoid questions of BioASQ's golden file (task B, phase B).
+
+    A question with a blank answer (4b has one) has no synonym: it is scored, and every prediction is wrong.
+
+    Raises ValueError if the file is not a golden file, and for an answer that is no text.
+    """
+    name, content = _content(path, limits, "questions")
+    golden: dict[str, tuple[str, ...]] = {}
+    for number, question in enumerate(content["questions"], 1):
+        if not isinstance(question, dict) or not isinstance(question.get("id"), str):
+            raise ValueError(f"{name}, question {number}: has no id: {shown(question)}. Correct it")
+        if question.get("type") != "factoid":
+            continue
+        answer = question.get("exact_answer")
+        # by year, a list with one list for each synonym, a list of all synonyms, or one text
+        listed = [answer] if isinstance(answer, str) else answer if isinstance(answer, list) else []
+        synonyms = [text for synonym in listed for text in (synonym if isinstance(synonym, list) else [synonym])]
+        if not synonyms or not all(isinstance(text, str) for text in synonyms):
+            raise ValueError(
+                f"{name}, question {question['id']}: the exact_answer is {shown(answer)}, where texts are needed. "
+                f"Correct it, or leave the question out"
+            )
+        golden[question["id"]] = tuple(dict.fromkeys(filter(str.strip, synonyms)))
+    return golden
+
+
+def join_questions(pairs: Iterable[Example]) -> list[Example]:
+    """Return one example for each question (group) of the pairs, in the order in which they first occur.
+
+    Its id is that of the question, its text the different contexts with `PASSAGE` between them, its label all answers.
+    """
+    grouped: dict[str, list[Example]] = {}
+    for pair in pairs:
+        grouped.setdefault(pair.group, []).append(pair)
+    examples = []
+    for question, contexts in grouped.items():
+        starts: dict[str, int] = {}
+        end = 0
+        for context in dict.fromkeys(pair.text for pair in contexts):
+            starts[context] = end
+            end += len(context) + len(PASSAGE)
+        moved = [(starts[pair.text] + a, starts[pair.text] + b) for pair in contexts for a, b in pair.spans]
+        answers = [text for pair in contexts if isinstance(pair.label, tuple) for text in pair.label]
+        text, label = PASSAGE.join(starts), tuple(dict.fromkeys(answers))
+        examples.append(replace(contexts[0], id=question, text=text, label=label, spans=tuple(dict.fromkeys(moved))))
+    return examples
+
+
+def _content(path: Path, limits: ArchiveLimits, key: str, way_out: str = FETCH) -> tuple[str, dict[str, Any]]:
+    """Return the file's name and its JSON object. Raises ValueError if that has no list under this key."""
+    file, content = only_file(path, ending=".json", limits=limits)
+    try:
+        value = json.loads(content)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"{named(path)}: is no JSON ({printable(str(error))}). {way_out}") from error
+    if not isinstance(value, dict) or not isinstance(value.get(key), list):
+        raise ValueError(f"{named(path)}: is {shown(value)}, where an object with a list {key!r} is needed. {way_out}")
+    return printable(Path(file).name), value
+
+
+def _questions(path: Path, limits: ArchiveLimits, way_out: str) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield place, title of the article, context and question. An object that lacks its list comes as the question."""
+    name, content = _content(path, limits, "data", way_out)
+    for number, article in enumerate(content["data"], 1):
+        title = str(article.get("title", "")) if isinstance(article, dict) else ""
+        for at, paragraph in enumerate(_list(article, "paragraphs"), 1):
+            context = paragraph.get("context") if isinstance(paragraph, dict) else None
+            for question in _list(paragraph, "qas"):
+                yield f"{name}, article {number}, paragraph {at}", title, context, question
+
+
+def _list(value: Any, key: str) -> list[Any]:
+    """Return the list under the key; if there is none, a list of `value`, which is then rejected as a question."""
+    listed = value.get(key) if isinstance(value, dict) else None
+    return listed if isinstance(listed, list) else [value]
+
+
+def _example(
+    id: str,
+    context: Any,
+    question: dict[str, Any],
+    group: str,
+    answers: Mapping[str, tuple[str, ...]] | None,
+    *,
+    mended: Counter[str] | None,
+) -> Example | str:
+    """Return the example, or the reason why the question cannot be used."""
+    question_text = question.get("question")
+    for field, text in (("context", context), ("question", question_text)):
+        if not isinstance(text, str) or not text.strip():
+            return f"the {field} is {shown(text)}; fill it in or leave the question out"
+        if reason := unsound(text):
+            return f"the {field} {reason}; correct it or leave the question out"
+    if answers is not None:
+        if group not in answers:
+            return f"no answer is stated to {group!r}; add it to the file of answers"
+        return Example(id, context, answers[group], question_text, group)
+    if question.get("is_impossible") is True:
+        return IMPOSSIBLE
+    spans = []
+    for answer in question.get("answers") or [None]:
+        span = _span(context, answer, mended)
+        if isinstance(span, str):
+            return span
+        spans.append(span)
+    label = tuple(dict.fromkeys(context[start:end] for start, end in spans))
+    return Example(id, context, label, question_text, group, tuple(dict.fromkeys(spans)))
+
+
+def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, int] | str:
+    """Return the answer's offsets in the context, or the reason why it cannot be used."""
+    if not isinstance(answer, dict):
+        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+    text, start = answer.get("text"), answer.get("answer_start")
+    if not isinstance(text, str) or not text.strip() or not isinstance(start, int):
+        return f"the answer is {shown(answer)}; give its text and answer_start, or leave the question out"
+    end = start + len(text)
+    if start < 0 or context[start:end] != text:
+        stretch = context[max(start, 0) : end]
+        sought = text.strip() if context.find(text) < 0 else text
+        places = [match.start() for match in re.finditer(re.escape(sought), context)]
+        near = min(places, key=lambda place: abs(place - start), default=-1)
+        nearest = sum(abs(place - start) == abs(near - start) for place in places) == 1 and abs(near - start) <= NEAR
+        certain = len(places) == 1 or (start >= 0 and nearest)
+        if mended is not None and certain:
+            mended[MOVED] += 1
+            return near, near + len(sought)
+        hint = f"it stands at {near}" if near >= 0 else "it stands nowhere in it"
+        switch = "repair=True" if is_python() else option("repair")
+        way_out = f", or have it mended ({switch})" if certain else ""
+        return (
+            f"the answer {shown(text)} is not at character {start} of the context, where {shown(stretch)} stands; "
+            f"{hint}. Correct answer_start{way_out}"
+        )
+    if mended is not None and text != text.strip():
+        mended[TRIMMED] += 1
+        start += len(text) - len(text.lstrip())
+        return start, start + len(text.strip())
+    return start, end

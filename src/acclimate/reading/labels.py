@@ -1,0 +1,272 @@
+"""The label column of a file: its kind of task, its values as labels, and faults in them.
+
+Labels are compared exactly. Labels that differ only by case or spaces are an error, or become one on request
+(`fold`). A label of dev or test that does not occur in train is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+from acclimate.core.door import is_python, option
+from acclimate.core.names import nearest, shown
+from acclimate.core.types import Label
+from acclimate.reading.tables import class_name
+from acclimate.tasks.task import Kind, classes_in
+
+MANY_NUMBERS = 20  # a column with more distinct numbers, some with decimals, hardly holds classes
+MANY_NAMES = 50  # more distinct numbers, if more than a tenth of the rows, are likely to be meant as amounts
+RATINGS = range(4, 12)  # numbers of classes that may be ratings, where these are numbers themselves
+HUGEST = 1e30  # a larger number to predict would overflow the loss
+
+Stated = Literal["auto", "sequence", "multilabel", "score", "tokens", "span"]
+Placed = Sequence[tuple[str, Label]]  # place and label of each row
+
+
+def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str) -> Kind:
+    """Return the stated kind of task, or if that is "auto", the kind that train's label values suggest.
+
+    Lists, and all fields if a separator is stated, are several classes a row. Decimal numbers in a file that has
+    numbers (JSON, Parquet) are numbers to predict. All else is one class a row.
+    Raises ValueError if fields of text hold many decimal numbers, which may be classes or numbers to predict.
+    """
+    if kind != "auto":
+        return kind
+    if separator or any(isinstance(value, list) for value in values):
+        return "multilabel"
+    texts = [value for value in values if isinstance(value, str) and value.strip()]
+    decimals = [value for value in values if isinstance(value, float) and math.isfinite(value) and value % 1]
+    if decimals and sum(isinstance(value, int | float) for value in values) > len(texts):
+        return "score"
+    numbers = [_number(text) for text in texts]
+    if numbers and all(number is not None for number in numbers):
+        distinct = {number for number in numbers if number is not None}
+        if len(distinct) > MANY_NUMBERS and not all(map(float.is_integer, filter(math.isfinite, distinct))):
+            raise ValueError(
+                f"{where}: holds {len(distinct):,} different numbers, such as {shown(texts[0])}: are they numbers to "
+                f"predict, or names of classes? State the kind: {option('kind', 'score')} or "
+                f"{option('kind', 'sequence')}"
+            )
+    return "sequence"
+
+
+def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[Label | None, str]:
+    """Return the label of a value in a task of this kind and "", or None and the reason why the value is no label.
+
+    An empty list, or an empty field if a separator is stated, is a row without a class. Tags are returned as they are:
+    reading/tagged.py has checked them with their words.
+    """
+    if kind == "tokens":
+        return value, ""
+    if kind == "score":
+        return _score(value, column)
+    if kind == "multilabel":
+        return _classes(value, column, separator)
+    if isinstance(value, list):
+        return (
+            None,
+            f"the label (column {column!r}) is the list {shown(value)}; make it one string, or all of them lists",
+        )
+    return class_name(value, column)
+
+
+def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where: str) -> None:
+    """Raise ValueError if the separator occurs in no field, or if fields of text need one and none is stated."""
+    texts = [value for value in values if isinstance(value, str)]
+    if separator and not any(separator in text for text in texts):
+        example = f"such as {shown(texts[0])}" if texts else "which are lists, and need none"
+        raise ValueError(
+            f"{where}: the separator {separator!r} occurs in none of its labels, {example}. State the right one, or "
+            f"leave it out"
+        )
+    if kind == "multilabel" and not separator and texts and len(texts) == len(values):
+        raise ValueError(
+            f"{where}: several labels a row are asked for, but it holds text, such as {shown(texts[0])}. State the "
+            f"separator that stands between labels ({option('separator')})"
+        )
+
+
+def one_spelling(labels: Sequence[Placed], *, fold: bool, of: str = "rows") -> dict[str, str]:
+    """Return class -> the spelling that replaces it, over the labels of all files.
+
+    fold  True: of classes that differ only by case, spaces or Unicode composition, the most frequent replaces all.
+          False: Raises ValueError for such classes, naming two, with place and number of rows
+    of    what has a class ("rows", "words"), for the error
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for place, label in (row for rows in labels for row in rows):
+        for name in classes_in(label):
+            counts[name] += 1
+            first.setdefault(name, place)
+    alike: dict[str, list[str]] = {}
+    for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        alike.setdefault(_folded(name), []).append(name)
+    for names in alike.values():
+        if len(names) > 1 and not fold:
+            often, rare = names[:2]
+            # an accent may be a separate character, which looks the same
+            looks_same = unicodedata.normalize("NFC", rare) == unicodedata.normalize("NFC", often)
+            spelt = ascii if looks_same else shown
+            switch = "fold_labels=True" if is_python() else option("fold_labels")
+            raise ValueError(
+                f"{first[rare]}: label {spelt(rare)} also occurs as {spelt(often)} ({counts[often]:,} {of}; first at "
+                f"{first[often]}). Labels are compared exactly: make them one with {switch}, or "
+                f"correct the file"
+            )
+    return {name: names[0] for names in alike.values() for name in names}
+
+
+def respelt(label: Label, spelling: Mapping[str, str], kind: Kind) -> Label:
+    """Return the label with the spellings that `one_spelling` returned."""
+    if isinstance(label, tuple) and kind == "tokens":
+        return tuple(spelling[name] for name in label)
+    if isinstance(label, tuple):
+        return tuple(sorted({spelling[name] for name in label}))
+    return spelling[label] if isinstance(label, str) else label
+
+
+def check_train(labels: Placed, kind: Kind, *, where: str) -> None:
+    """Raise ValueError if the labels leave nothing to learn: a single class, or one number in every row."""
+    if kind == "score":
+        if len({label for _, label in labels}) < 2:
+            raise ValueError(
+                f"{where}: the number to predict is {labels[0][1]!r} in every row, so that there is nothing to learn. "
+                f"Name the right column, or add rows"
+            )
+        return
+    classes = sorted({name for _, label in labels for name in classes_in(label)})
+    # with several classes a row, one class is enough: rows bear it or not
+    if not classes or (len(classes) == 1 and all(classes_in(label) for _, label in labels)):
+        fault = f"every row bears the label {shown(classes[0])}" if classes else "no row bears any label"
+        way_out = "Name the right column, or add rows"
+        if kind == "tokens":
+            fault, way_out = f"every word has the tag {shown(classes[0])}", "Name the right file, or add other tags"
+        raise ValueError(f"{where}: {fault}, so that there is nothing to tell apart. {way_out}")
+
+
+def check_seen(train: Placed, labels: Placed, *, where: str, of: str = "rows") -> None:
+    """Raise ValueError if a row has a class that no row of train has. of: what has a class, for the error."""
+    counts = Counter(name for _, label in train for name in classes_in(label))
+    for place, label in labels:
+        for name in classes_in(label):
+            if name not in counts:
+                like = nearest(name, counts)
+                assert like is not None
+                raise ValueError(
+                    f"{place}: the label {shown(name)} does not occur in {where}, so that it cannot be learnt; the "
+                    f"nearest there is {shown(like)} ({counts[like]:,} {of}). Correct it, leave such rows out, or add "
+                    f"some to {where}"
+                )
+
+
+def notes_on_numbers(labels: Placed, *, kind: Stated, where: str) -> list[str]:
+    """Return a note if train's classes are numbers, as few or as many as ratings or amounts to predict are.
+
+    Return no note unless the kind is "auto".
+    """
+    names = {name for _, label in labels for name in classes_in(label)}
+    ratings = len(names) in RATINGS and all(_number(name) is not None for name in names)
+    if kind != "auto" or not (ratings or _may_be_amounts(names, len(labels))):
+        return []
+    return [
+        f"{where} holds {len(names):,} different numbers in {len(labels):,} rows, and each became a class without an "
+        f"order, because no kind was stated. If they are ratings or amounts, state it: {option('kind', 'score')}."
+    ]
+
+
+def notes_on_singles(labels: Placed, missing: Sequence[str]) -> list[str]:
+    """Return a note on the classes that only one row of train has.
+
+    missing: the splits that will be made from these rows. If there are any, raises ValueError in place of a note,
+    because one row cannot be in two splits.
+    """
+    counts = Counter(name for _, label in labels for name in classes_in(label))
+    alone = sorted((name, place) for place, label in labels for name in classes_in(label) if counts[name] == 1)
+    if not alone:
+        return []
+    listed = ", ".join(f"{shown(name)} ({place})" for name, place in alone[:5]) + (", ..." if len(alone) > 5 else "")
+    if missing:
+        name, place = alone[0]
+        amounts = len(counts) > MANY_NAMES and all(_number(name) is not None for name in counts)  # of any share of rows
+        way_out = (
+            f"If labels are numbers to predict, state it ({option('kind', 'score')}); else add rows"
+            if amounts
+            else "Add rows"
+        )
+        if mark := _may_be_several(counts):
+            way_out = (
+                "If a row bears several labels, name what parts them "
+                f"({'separator=' if is_python() else '--separator '}{mark!r}); else add rows"
+            )
+        raise ValueError(
+            f"{place}: no other row bears the label {shown(name)}, and it cannot stand both in train and in "
+            f"{' or '.join(missing)}{f' (so for {len(alone)} labels: {listed})' if len(alone) > 1 else ''}. {way_out}, "
+            f"give it another label, leave it out, or give files for dev and test"
+        )
+    return [f"Labels with one training example only, too few to learn them from: {listed} ({len(alone)} in all)."]
+
+
+def _may_be_several(counts: Counter[str]) -> str:
+    """Return the mark that is in at least a fifth of the distinct fields, and so may separate labels; "" if none is."""
+    for mark in (";", "|", ","):
+        if 5 * sum(mark in name for name in counts) >= len(counts):
+            return mark
+    return ""
+
+
+def _may_be_amounts(names: Collection[str], rows: int) -> bool:
+    return len(names) > MANY_NAMES and 10 * len(names) > rows and all(_number(name) is not None for name in names)
+
+
+def _score(value: Any, column: str) -> tuple[float | None, str]:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return (
+            None,
+            f"the number to predict (column {column!r}) is empty: {shown(value)}; fill it in or leave the row out",
+        )
+    number = None if isinstance(value, bool | list | dict) else _number(value)
+    if number is None:
+        comma = isinstance(value, str) and _number(value.replace(",", ".", 1)) is not None
+        way_out = "write decimals with a point" if comma else "write a number"
+        return None, f"the number to predict (column {column!r}) is {shown(value)}; {way_out}"
+    if not math.isfinite(number) or abs(number) > HUGEST:
+        fault = "is not a finite number" if not math.isfinite(number) else f"is beyond {HUGEST:g}"
+        return (
+            None,
+            f"the number to predict (column {column!r}) {fault}: {shown(value)}; correct it or leave the row out",
+        )
+    return number, ""
+
+
+def _classes(value: Any, column: str, separator: str) -> tuple[tuple[str, ...] | None, str]:
+    if isinstance(value, str) and separator:
+        parts: list[Any] = [part.strip() for part in value.split(separator) if part.strip()]
+    elif isinstance(value, list):
+        parts = value
+    else:
+        way_out = "make it a list, or state the separator that stands between labels"
+        return None, f"the labels (column {column!r}) are {shown(value)}; {way_out}"
+    names = set()
+    for part in parts:
+        name, reason = class_name(part, column)
+        if name is None:
+            return None, reason
+        names.add(name)
+    return tuple(sorted(names)), ""
+
+
+def _folded(name: str) -> str:
+    """Return the class without case, Unicode composition and additional spaces."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,219 @@
+"""Documents with mentions as sentences of words with a tag each: examples of a task of kind "tokens".
+
+Words are those of text/words.py, cut where a mention begins or ends in them, so that every mention is made of whole
+words. A word has one tag, so only the longest of several mentions that share a word is kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import itemgetter
+from pathlib import Path
+from typing import Literal
+
+from acclimate.core.names import shown
+from acclimate.core.types import Example, Rejected
+from acclimate.reading.formats.annotated import Annotated, Mention
+from acclimate.reading.formats.archives import ENDINGS as ARCHIVES
+from acclimate.reading.formats.bioc import bioc_documents
+from acclimate.reading.formats.brat import brat_documents
+from acclimate.reading.formats.pubtator import pubtator_documents
+from acclimate.reading.tables import FileRead, Row, check_accepted
+from acclimate.tasks.sentences import Span, sentence_spans
+from acclimate.tasks.tags import Scheme, entities, tags_of, text_of
+from acclimate.text.untrusted import named, unpacked_name
+from acclimate.text.words import word_spans
+
+Discontinuous = Literal["whole", "drop"]
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """Sentences of tagged words, and the counts of documents and mentions.
+
+    examples       one a sentence, its group the document
+    spans          of each example's words, in its document's text
+    documents      number of documents, rejected ones included
+    rejected       documents that cannot be used
+    mentions       number of mentions of the wanted types in the other documents
+    dropped        mentions without a tag, each with the reason; all others are entities of the tags, or merged
+    discontinuous  mentions that are tagged with all words between their parts
+    merged         mentions that touch one of their type, with which IO makes them one
+    cut            words that the border of a mention cuts
+    unread         (kind of annotation, number) of annotations that tags cannot express
+    """
+
+    examples: tuple[Example, ...]
+    spans: tuple[tuple[Span, ...], ...]
+    documents: int
+    rejected: tuple[Rejected, ...]
+    mentions: int
+    dropped: tuple[Rejected, ...]
+    discontinuous: int
+    merged: int
+    cut: int
+    unread: tuple[tuple[str, int], ...]
+
+
+def tagged(
+    documents: Iterable[Annotated | Rejected],
+    scheme: Scheme,
+    *,
+    types: Collection[str] = (),
+    discontinuous: Discontinuous = "whole",
+) -> Tagged:
+    """Return the sentences of the documents, in their order, with the tags of their mentions.
+
+    types          mentions of other types are not looked at; (): all types are
+    discontinuous  "whole": such a mention is taken for all from its first character to its last; "drop": it is left out
+
+    Of mentions that share a word the longest in characters is kept, of equally long ones the first. No sentence ends
+    within a mention that is kept. White space in a type becomes `_` in its tag.
+    """
+    examples: list[Example] = []
+    spans: list[tuple[Span, ...]] = []
+    rejected: list[Rejected] = []
+    dropped: list[Rejected] = []
+    unread: Counter[str] = Counter()
+    number = mentions = whole = merged = cut = 0
+    for document in documents:
+        number += 1
+        if isinstance(document, Rejected):
+            rejected.append(document)
+            continue
+        unread.update({"relation": len(document.relations)} | dict(document.unread))
+        chosen = [mention for mention in document.mentions if not types or mention.type in types]
+        mentions += len(chosen)
+        uncut = word_spans(document.text)
+        pairs, left_out = _kept(document, chosen, uncut, discontinuous)
+        dropped += left_out
+        whole += sum(len(mention.spans) > 1 for _, mention in pairs)
+        words, cuts = _cut(uncut, [span for span, _ in pairs])
+        cut += cuts
+        starts = [start for start, _ in words]
+        for place, (start, end) in enumerate(sentence_spans(document.text, [span for span, _ in pairs]), 1):
+            first, last = bisect_left(starts, start), bisect_left(starts, end)
+            inside = words[first:last]
+            places = [
+                (bisect_left(starts, span[0]) - first, bisect_left(starts, span[1]) - first - 1, _name(mention.type))
+                for span, mention in pairs
+                if start <= span[0] < end
+            ]
+            tags = tags_of(places, len(inside), scheme)
+            merged += len(places) - len(entities(tags))
+            text = text_of(document.text[start:end] for start, end in inside)
+            examples.append(Example(f"{document.id}:{place}", text, tags, group=document.id))
+            spans.append(tuple(inside))
+    return Tagged(
+        examples=tuple(examples),
+        spans=tuple(spans),
+        documents=number,
+        rejected=tuple(rejected),
+        mentions=mentions,
+        dropped=tuple(dropped),
+        discontinuous=whole,
+        merged=merged,
+        cut=cut,
+        unread=tuple(sorted((+unread).items())),
+    )
+
+
+def notes_on_mentions(read: Tagged, *, where: str) -> list[str]:
+    """Return notes: a sentence on each kind of annotation that tags do not hold, or that was changed."""
+    notes = []
+    if read.dropped:
+        first = f"{read.dropped[0].place}: {read.dropped[0].reason}"
+        notes.append(f"{where}: {len(read.dropped):,} of {read.mentions:,} mentions bear no tag. The first: {first}.")
+    if read.discontinuous:
+        notes.append(f"{where}: {read.discontinuous:,} discontinuous mentions are tagged with all between their parts.")
+    if read.merged:
+        notes.append(
+            f"{where}: {read.merged:,} mentions touch one of their type, from which IO cannot tell them apart."
+        )
+    if read.cut:
+        notes.append(f"{where}: {read.cut:,} words were cut where a mention begins or ends in them.")
+    if read.unread:
+        notes.append(f"{where}: not used: {', '.join(f'{kind} ({count:,})' for kind, count in read.unread)}.")
+    return notes
+
+
+def holds_mentions(path: Path) -> bool:
+    """Return whether documents with mentions are looked for there, by what it is and its ending."""
+    return path.is_dir() or path.name.endswith(ARCHIVES) or _format_of(path) is not None
+
+
+def mention_rows(path: Path) -> tuple[list[Row | Rejected], list[str]]:
+    """Return a Row, tagged in BIO, for each sentence, or a Rejected for a document that cannot be used; and what to
+    tell.
+
+    Read are a folder or archive as BRAT's, .pubtator as PubTator's, .xml and .json as BioC's, each also packed.
+
+    Raises ValueError as those do, and where no document, or less than half of them, can be used.
+    """
+    documents = _format_of(path) or brat_documents
+    read = tagged(documents(path), "BIO")
+    check_accepted(FileRead(path, read.documents, read.documents - len(read.rejected), read.rejected))
+    rows: list[Row | Rejected] = [
+        Row(number, example.id, example.text, example.label, None, example.group, example.id)
+        for number, example in enumerate(read.examples, 1)
+    ]
+    return [*rows, *read.rejected], notes_on_mentions(read, where=named(path))
+
+
+def _format_of(path: Path) -> Callable[[Path], Iterator[Annotated | Rejected]] | None:
+    formats = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}
+    return formats.get(Path(unpacked_name(path)).suffix)
+
+
+def _kept(
+    document: Annotated, mentions: Sequence[Mention], words: Sequence[Span], discontinuous: Discontinuous
+) -> tuple[list[tuple[Span, Mention]], list[Rejected]]:
+    """Return the mentions that get tags, ascending, without white space around their spans; and the others."""
+    dropped = []
+    kept_mentions = []
+    for place, mention in enumerate(mentions):
+        covered = document.text[mention.start : mention.end]
+        start = mention.start + len(covered) - len(covered.lstrip())
+        span = (start, start + len(covered.strip()))
+        if len(mention.spans) > 1 and discontinuous == "drop":
+            dropped.append(_dropped(document, mention, "is discontinuous"))
+        elif bisect_left(words, span[1], key=itemgetter(0)) <= bisect_right(words, span[0], key=itemgetter(1)):
+            dropped.append(_dropped(document, mention, "covers no visible character"))
+        else:
+            kept_mentions.append((span[0] - span[1], place, span, mention))
+    pairs: list[tuple[Span, Mention]] = []
+    tagged_spans: list[Span] = []
+    for _, _, span, mention in sorted(kept_mentions, key=lambda entry: entry[:2]):
+        at = bisect_left(tagged_spans, span)
+        beside = [tagged_spans[near] for near in (at - 1, at) if 0 <= near < len(tagged_spans)]
+        if any(span[0] < end and start < span[1] for start, end in beside):
+            dropped.append(_dropped(document, mention, "overlaps a mention that is longer, or as long and before it"))
+        else:
+            tagged_spans.insert(at, span)
+            pairs.append((span, mention))
+    return sorted(pairs, key=lambda pair: pair[0]), dropped
+
+
+def _dropped(document: Annotated, mention: Mention, why: str) -> Rejected:
+    surface = mention.surface(document.text)
+    return Rejected(document.place, f"{shown(document.id)}: {mention.type} {mention.id}, {shown(surface)}, {why}")
+
+
+def _cut(words: Iterable[Span], mentions: Iterable[Span]) -> tuple[list[Span], int]:
+    """Return the words, cut where mentions begin or end in them, and how many had to be cut."""
+    borders = sorted({border for span in mentions for border in span})
+    pieces: list[Span] = []
+    cuts = 0
+    for start, end in words:
+        inner = borders[bisect_right(borders, start) : bisect_left(borders, end)]
+        pieces += pairwise([start, *inner, end])
+        cuts += bool(inner)
+    return pieces, cuts
+
+
+def _name(type: str) -> str:
+    return "_".join(type.split())

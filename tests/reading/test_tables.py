@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+import random
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import zstandard
+
+from acclimate.core.types import Example, Rejected, Split
+from acclimate.reading.tables import Columns, Row, delimited_task, holds_questions, read_labelled, read_rows
+from acclimate.tasks.metrics import METRICS
+from acclimate.tasks.task import checked_splits
+from acclimate.text.untrusted import LIMITS, read_blocks
+
+ROWS = [
+    {"body": 'He said "no",\nthen left', "class": "neg"},
+    {"body": "naïve\ttext", "class": "pos"},
+    {"body": "x" * 200_000, "class": "pos"},  # longer than the csv module's limit
+]
+EXAMPLES = [Example(f"some:{number}", row["body"], row["class"]) for number, row in enumerate(ROWS, start=1)]
+
+
+def delimited(delimiter: str, end: str = "\r\n") -> bytes:
+    lines = ["body", "class"], *([row["body"], row["class"]] for row in ROWS)
+    quoted = (delimiter.join('"' + field.replace('"', '""') + '"' for field in line) for line in lines)
+    return end.join(quoted).encode()
+
+
+CONTENT = {
+    ".csv": delimited(","),
+    ".tsv": delimited("\t"),
+    ".jsonl": "".join(json.dumps(row) + "\n\n" for row in ROWS).encode(),
+}
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("ending", CONTENT)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
+def test_every_format_reads_the_same_examples(tmp_path: Path, ending: str, packing: str, mark: bytes) -> None:
+    pack = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[packing]
+    path = tmp_path / f"some{ending}{packing}"
+    content = mark + CONTENT[ending]
+    # two members or frames, as parallel compressors write them
+    path.write_bytes(pack(content[:50]) + pack(content[50:]))
+    assert read_labelled(path, text="body", label="class") == EXAMPLES
+
+
+def feather(rows: list[dict[str, str]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_pylist(rows)
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": "pos"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt.gz", gzip.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n", mtime=0)),
+        ("a.csv", b"body\tclass\none, two\tneg\nthree; four\tpos\n"),
+        ("a.csv", gzip.compress(b'body,class\n"one, two",neg\nthree; four,pos\n', mtime=0)),
+        ("a.csv", "\n".join(map(json.dumps, PLAIN)).encode()),
+        ("a.tsv", b'class;body\nneg;one, two\npos;"three; four"\n'),
+        ("a.gz", b"class|body\nneg|one, two\npos|three; four\n"),
+        ("a.json", json.dumps(PLAIN, indent=1).encode()),
+        ("a.json", "\n".join(map(json.dumps, PLAIN)).encode()),
+        ("a.feather", feather(PLAIN)),
+        ("a", zstandard.compress(b"body\tclass\none, two\tneg\nthree; four\tpos\n")),
+    ],
+)
+def test_a_files_content_tells_its_format(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert not holds_questions(path)
+    found = read_labelled(path, text="body", label="class")
+    assert [(row.text, row.label) for row in found] == [(row["body"], row["class"]) for row in PLAIN]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_line_end_ends_a_record(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "some.csv"
+    path.write_bytes(delimited(",", end))
+    assert read_labelled(path, text="body", label="class") == EXAMPLES
+
+
+def test_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "some.parquet"
+    pa.parquet.write_table(pa.Table.from_pylist(ROWS), path)
+    assert read_labelled(path, text="body", label="class") == EXAMPLES
+
+
+def test_optional_columns_and_labels_that_are_no_strings(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    rows = [
+        {"t": "a", "l": 1, "p": "b", "g": "doc", "i": 7},
+        {"t": "c", "l": True, "p": None, "g": "", "i": "x"},
+        {"t": "d", "l": 2.0, "i": "y"},  # as a table with gaps holds whole numbers
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = read_labelled(path, text="t", label="l", pair="p", group="g", id="i")
+    assert found == [Example("7", "a", "1", "b", "doc"), Example("x", "c", "True"), Example("y", "d", "2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", 'text,label\n"two\nlines",y\nx,y,z\n', "a.csv:4: 3 fields, but the header has 2"),
+        ("a.csv", "text,label\nx,y\n ,y\n", r"a.csv:3: the text \(column 'text'\) is empty: ' '"),
+        ("a.tsv", "text\tlabel\nx\t\n", r"a.tsv:2: the label \(column 'label'\) is empty: ''"),
+        ("a.jsonl", '{"text": "x", "label": "y"}\n\n{"text": }\n', "a.jsonl:3: not valid JSON at column 10"),
+        ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"a.jsonl:1: the label \(column 'label'\) is 0.5; make it a str"),
+        ("a.jsonl", '{"text": "x"}\n', "a.jsonl:1: no column 'label'"),
+    ],
+)
+def test_of_files_that_must_be_sound_the_first_bad_row_is_an_error(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_labelled(tmp_path / name, text="text", label="label")
+
+
+def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("label,text\nyes,\n\nno,two\nmaybe\n")
+    empty, sound, ragged = read_rows(path, Columns())
+    assert (empty.place, sound.place, ragged.place) == ("a.csv:2", "a.csv:4", "a.csv:5")
+    assert isinstance(empty, Rejected)
+    assert isinstance(ragged, Rejected)
+    assert sound == Row(2, "a.csv:4", "two", "no", None, "", "")
+
+
+@pytest.mark.parametrize("text", ['"Yes', '"Yes" he said', 'he said "yes"', 'say "yes', "5' 3\""])
+def test_quotes_in_a_tsv_that_is_not_quoted_are_ordinary_characters(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text(f'text\tlabel\n{text}\tno\n"quoted"\tyes\n"open\tyes\n')
+    found = read_labelled(path, text="text", label="label")
+    assert [row.text for row in found] == [text, '"quoted"', '"open']
+
+
+def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n")
+    with open(path, "ab") as file:
+        file.truncate(1 << 30)  # a hole: it takes no room on disk
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"a.csv:2: more than 8,388,608 bytes without a line end"):
+        list(read_rows(path, Columns(), limits=replace(LIMITS, line=8 << 20)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"text,label\n" + (b"a" * 4000 + b",b\n") * (8 << 10)))
+    taken: list[int] = []
+
+    def unpack() -> None:
+        for block in read_blocks(path, replace(LIMITS, grace=1 << 20)):
+            taken.append(len(block))
+
+    with pytest.raises(ValueError, match="decompression bomb"):
+        unpack()
+    assert max(taken) <= 1 << 20
+    assert sum(taken) == pytest.approx(LIMITS.ratio * path.stat().st_size, abs=2 << 20)
+
+
+def test_a_first_column_in_brackets_is_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("[id],text,label\n1,x,y\n")
+    [row] = read_rows(path, Columns())
+    assert isinstance(row, Row)
+    assert (row.text, row.label) == ("x", "y")
+
+
+def garbage(rng: random.Random, ending: str) -> bytes:
+    """A file that begins well and has anything in it."""
+    pieces = [b"a", b"b,c", b",", b"\n", b"\r", b'"', b"\t", b"\0", b"\xe9", "é".encode(), b"{", b"}", b"[", b"\\u"]
+    pieces += [b'{"text": "x", "label": "y"}\n', b"x,y\n", b"x\ty\n", b"\xef\xbb\xbf", b"1e999", b"\x80", b"\x1b"]
+    start = {".csv": b"text,label\n", ".tsv": b"text\tlabel\n", ".jsonl": b'{"text": "x", "label": "y"}\n'}[ending]
+    return start + b"".join(rng.choices(pieces, k=rng.choice([3, 10, 30, 200])))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+def test_of_any_file_every_row_is_read_or_rejected_or_the_file_is_refused(tmp_path: Path, ending: str) -> None:
+    read = 0
+    refusals = []
+    for seed in range(250):
+        path = tmp_path / f"some{ending}"
+        path.write_bytes(garbage(random.Random(seed), ending))
+        try:
+            rows = list(read_rows(path, Columns()))
+        except ValueError as error:
+            refusals.append(str(error))
+            continue
+        read += 1
+        numbers = [row.number for row in rows if isinstance(row, Row)]
+        # the number of an accepted row counts the rejected ones before it
+        assert numbers == [number for number, row in enumerate(rows, start=1) if isinstance(row, Row)]
+        assert len({row.place for row in rows}) == len(rows)
+        assert all(row.reason.isprintable() for row in rows if isinstance(row, Rejected))
+    assert all(f"some{ending}" in refusal and refusal.isprintable() for refusal in refusals)
+    assert len(refusals) > 20
+    assert read > 20
+
+
+def test_delimited_task(tmp_path: Path) -> None:
+    paths: dict[Split, Path] = {"train": tmp_path / "t.csv", "dev": tmp_path / "d.tsv", "test": tmp_path / "e.jsonl"}
+    paths["train"].write_text("text,label\na,yes\nb,no\n")
+    paths["dev"].write_text("text\tlabel\nc\tyes\n")
+    paths["test"].write_text('{"text": "d", "label": "no"}\n')
+    task = delimited_task("polar", paths, text="text", label="label", metric=METRICS["accuracy"], max_tokens=64)
+    assert task.labels == ("no", "yes")
+    # a job may run in another process
+    splits = checked_splits(pickle.loads(pickle.dumps(task)), tmp_path)
+    assert [example.id for examples in splits.values() for example in examples] == ["t:1", "t:2", "d:1", "e:1"]

@@ -1,0 +1,211 @@
+"""Files of words and tags; what is wrong with them is in tests/cli/test_bad_input.py."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from acclimate.core.types import SPLITS, Example
+from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
+from acclimate.tasks.prepared import prepare
+from acclimate.tasks.tags import words_of
+
+BLURB = Path(__file__).parents[3] / "shared" / "data" / "blurb"
+Sentence = Sequence[tuple[str, str]]
+TWO: list[Sentence] = [
+    [("APC2", "B-Gene"), ("is", "O"), ("new", "O"), (".", "O")],
+    [("The", "O"), ("tumour", "B-Disease"), ("suppressor", "I-Disease")],
+]
+WRITTEN = "APC2\tB-Gene\nis\tO\nnew\tO\n.\tO\n\nThe\tO\ntumour\tB-Disease\nsuppressor\tI-Disease\n"
+
+
+def many(count: int, *, documents: int = 0, start: int = 0) -> str:
+    """So many sentences that are unlike each other, a fifth with an entity, as lines."""
+    written = []
+    for number in range(start, start + count):
+        if documents and number % documents == 0:
+            written.append(f"-DOCSTART- ({number})\n")
+        tag = "B-Gene" if number % 5 == 0 else "O"
+        written.append("".join(f"word{number}x{place * number}\tO\n" for place in range(6)) + f"p{number}\t{tag}")
+    return "\n\n".join(written) + "\n"
+
+
+def read(path: Path, **stated: object) -> Labelled:
+    return read_files(
+        LabelledFiles(path, path.with_name("dev.txt"), path.with_name("test.txt"), kind="tokens", **stated)
+    )  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def beside(tmp_path: Path) -> Path:
+    for split in ("dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(f"{split}\tB-Gene\nis\tO\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.tsv", WRITTEN),
+        ("train.txt", f"\n\n{WRITTEN}\n \t\n\n"),
+        ("train.conll", WRITTEN.replace("\t", " ")),
+        ("train.bio", WRITTEN.replace("\t", " NN B-NP ").replace("\n", "\r\n")),
+        ("train.iob2", f"\ufeff# id 1\n# text = APC2 is new\n{WRITTEN}"),
+        ("train.tags", WRITTEN.replace("\t", "\tNN\t")),
+    ],
+)
+def test_lines_of_a_word_and_its_tag_make_sentences(beside: Path, name: str, content: str) -> None:
+    (beside / name).write_bytes(content.encode())
+    found = read(beside / name)
+    assert found.splits["train"] == (
+        Example("train:1", "APC2 is new .", ("B-Gene", "O", "O", "O")),
+        Example("train:2", "The tumour suppressor", ("O", "B-Disease", "I-Disease")),
+    )
+    assert (found.kind, found.metric.name) == ("tokens", "entity_f1")
+    assert found.labels == ("B-Disease", "B-Gene", "I-Disease", "O")
+    assert [file.rows for file in found.files] == [2, 1, 1]
+
+
+def test_lists_of_words_and_tags_are_read_from_json_and_parquet(beside: Path) -> None:
+    words, tags = ([[pair[side] for pair in sentence] for sentence in TWO] for side in (0, 1))
+    rows = [
+        {"tokens": word, "ner": tag, "doc": number} for number, (word, tag) in enumerate(zip(words, tags, strict=True))
+    ]
+    table = pa.table({"tokens": words, "ner": tags, "doc": ["0", "1"]})
+    pa.parquet.write_table(table, beside / "train.parquet")
+    (beside / "train.jsonl.gz").write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    read_both = [
+        read_files(
+            LabelledFiles(
+                beside / name, beside / "dev.txt", beside / "test.txt", "tokens", "ner", group="doc", kind="tokens"
+            )
+        )
+        for name in ("train.parquet", "train.jsonl.gz")
+    ]
+    for found in read_both:
+        assert [(row.text, row.label, row.group) for row in found.splits["train"]] == [
+            ("APC2 is new .", ("B-Gene", "O", "O", "O"), "0"),
+            ("The tumour suppressor", ("O", "B-Disease", "I-Disease"), "1"),
+        ]
+
+
+def test_documents_are_no_words_and_stay_on_one_side_of_our_split(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text(many(120, documents=3))
+    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
+    assert "train: 40 documents (-DOCSTART- lines)." in found.notes
+    homes = {split: {row.group for row in found.splits[split]} for split in SPLITS}
+    assert all(homes.values())
+    assert sum(map(len, homes.values())) == 40 == len(set.union(*homes.values()))
+    assert not any("DOCSTART" in row.text for row in found.splits["train"])
+    assert any("stratified by the rarest tag of each sentence" in note for note in found.notes)
+
+
+def test_a_few_documents_are_no_groups(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text(many(60, documents=20))
+    found = read_files(LabelledFiles(tmp_path / "train.tsv", kind="tokens"))
+    assert "train: 3 documents (-DOCSTART- lines), too few to keep each in one split." in found.notes
+    assert {row.group for row in found.splits["train"]} == {""}
+
+
+def test_equal_documents_of_two_files_are_two(tmp_path: Path) -> None:
+    for split in SPLITS:
+        (tmp_path / f"{split}.tsv").write_text(many(9, documents=3, start=300 * SPLITS.index(split)))
+    found = read_files(LabelledFiles(*(tmp_path / f"{split}.tsv" for split in SPLITS), kind="tokens"))
+    assert found.splits["dev"][0].group == "dev, document 1"
+
+
+def test_a_split_of_ours_teaches_every_tag_and_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(many(100) + "\nrare\tB-Drug\nname\tI-Drug\n")
+    made = [read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", seed=seed)) for seed in (0, 0, 1)]
+    assert made[0] == made[1]
+    assert made[0].splits != made[2].splits
+    for found in made:
+        taught = {tag for row in found.splits["train"] for tag in row.label}  # type: ignore[union-attr]
+        assert taught == set(found.labels) == {"B-Drug", "B-Gene", "I-Drug", "O"}
+        shares = [sum("B-Gene" in str(row.label) for row in found.splits[split]) for split in SPLITS]
+        assert shares == [14, 2, 4]
+    assert any("'B-Drug', 'I-Drug'" in note for note in made[0].notes)
+
+
+@pytest.mark.parametrize(
+    ("tags", "metric", "says"),
+    [
+        (("B-Gene", "O"), "entity_f1", "were read as BIO; the metric is entity_f1."),
+        (("I-Gene", "O"), "entity_f1", "were read as IO; the metric is entity_f1, for which entities of one type"),
+        (("S-Gene", "O"), "entity_f1", "were read as IOBES"),
+        (("U-Gene", "O"), "entity_f1", "were read as BIOUL"),
+        (("NOUN", "VERB"), "word_accuracy", "name no entities (B-, I-, O), so each word counts for itself"),
+        (("1", "0"), "word_accuracy", "are numbers. If they stand for B-, I- and O, write those"),
+    ],
+)
+def test_the_metric_goes_by_the_tags(tmp_path: Path, tags: tuple[str, str], metric: str, says: str) -> None:
+    content = many(60).replace("B-Gene", "\0").replace("\tO", f"\t{tags[1]}").replace("\0", tags[0])
+    (tmp_path / "train.txt").write_text(content)
+    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
+    assert found.metric.name == metric
+    assert any(says in note for note in found.notes)
+    stated = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens", metric="word_macro_f1"))
+    assert stated.metric.name == "word_macro_f1"
+
+
+def test_tags_may_be_folded_word_by_word(beside: Path) -> None:
+    (beside / "train.txt").write_text(WRITTEN.replace("I-Disease", "I-disease") + "a\tI-Disease\nb\tI-Disease\n")
+    found = read(beside / "train.txt", fold_labels=True)
+    assert found.splits["train"][1].label == ("O", "B-Disease", "I-Disease", "I-Disease", "I-Disease")
+    assert any("'I-disease' as 'I-Disease'" in note for note in found.notes)
+
+
+def test_a_rejected_sentence_leaves_the_others_and_is_counted(beside: Path) -> None:
+    (beside / "train.txt").write_text(f"{WRITTEN}\none\n\n{many(9)}")
+    found = read(beside / "train.txt")
+    assert [(rejected.place, rejected.reason) for rejected in found.files[0].rejected] == [
+        ("train.txt:10", "the word 'one' has no tag; add it, or leave the sentence out")
+    ]
+    assert (found.files[0].rows, found.files[0].accepted) == (12, 11)
+    assert found.splits["train"][2].id == "train:4"
+
+
+def test_what_was_prepared_is_what_was_read(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text(many(60))
+    found = read_files(LabelledFiles(tmp_path / "train.txt", kind="tokens"))
+    task = prepare(found.task(), tmp_path, tmp_path / "data")
+    assert task.kind == "tokens"
+    assert task.examples("train") == list(found.splits["train"])
+    assert [words_of(row.text) for row in task.examples("test")] == [words_of(row.text) for row in found.splits["test"]]
+    assert task.unseal("me", cache=tmp_path) == [row.label for row in found.splits["test"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "sizes", "labels"),
+    [
+        ("ncbi_disease", ("train.tsv.gz", "devel.tsv", "test.tsv"), (5424, 923, 940), ("B-Disease", "I-Disease", "O")),
+        ("jnlpba", ("train.tsv.gz", "dev.tsv.gz", "test.tsv.gz"), (16807, 1739, 3856), ("B", "I", "O")),
+    ],
+)
+def test_published_files_have_the_published_sizes(
+    name: str, files: tuple[str, ...], sizes: tuple[int, ...], labels: tuple[str, ...]
+) -> None:
+    if not (BLURB / name).is_dir():
+        pytest.skip("the published files are not here")
+    found = read_files(LabelledFiles(*(BLURB / name / file for file in files), kind="tokens"))
+    assert tuple(len(found.splits[split]) for split in SPLITS) == sizes
+    assert found.labels == labels
+    assert not any(file.rejected for file in found.files)
+
+
+def test_joint_tags_are_of_several_entities_and_a_set_that_train_lacks_may_be_tested(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("p53\tB-Gene\nlung\tB-Disease\nboth\tB-Disease+B-Gene\nis\tO\n")
+    for split in ("dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(f"{split}\tB-Gene\nmore\tB-Disease+I-Gene\nis\tO\n")
+    (tmp_path / "train.txt").write_text((tmp_path / "train.txt").read_text() + "\nof\tB-Gene\nit\tI-Gene\n")
+    found = read(tmp_path / "train.txt")
+    assert found.untaught == ("B-Disease+B-Gene", "B-Disease+I-Gene")
+    assert found.metric.name == "entity_f1"
+    made = prepare(found.task(), tmp_path, tmp_path / "data")
+    assert made.score([("B-Disease+B-Gene", "I-Gene")], [("B-Gene", "I-Gene")]) == pytest.approx(2 / 3)
