@@ -670,15 +670,14 @@ ADVICE = (
     ),
     Advice(
         "a few hundred labels, of text like that which the encoder was trained on",
-        "Adapt last: with 500 rows of SST-2 the untouched encoder against TAPTER is {}, on docstrings of SciPy TAPT is +0.2 [-1.7, +2.0]. More labels, a larger encoder or more test rows "
+        "Adapt last: with 500 rows of SST-2 the untouched encoder against TAPTER is {}. More labels, a larger encoder or more test rows "
         "(`acclimate doctor` says how many) are worth more.",
         (("tapter-general", "untouched against TAPTER"),),
         ("T3",),
     ),
     Advice(
         "some million tokens of raw text of the domain",
-        "DAPT: {} points after 2.5 million tokens, 500 labels, on NCBI-disease and BC5-disease; +2.0 [+0.7, +3.4] on sections of docstrings, where a probe of it is worth 2.07 [1.05, 3.95] times the labels "
-        "([statistics](statistics.md#worth-in-labels)).",
+        "DAPT: {} points after 2.5 million tokens, 500 labels, on NCBI-disease and BC5-disease.",
         (("blurb", "biomedical encoder against general encoder"),),
         ("P8",),
     ),

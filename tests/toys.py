@@ -106,7 +106,7 @@ def few_papers(place: Path, patch: pytest.MonkeyPatch) -> None:
     parquet.write_table(parquet.read_table(embedded.ABSTRACTS).slice(0, 100), place / "abstracts.parquet")
     patch.setattr(embedded, "FOLDER", place)
     patch.setattr(embedded, "ABSTRACTS", place / "abstracts.parquet")
-    patch.setattr("acclimate.api.task_options.ABSTRACTS", place / "abstracts.parquet")
+    patch.setattr("acclimate.api.verbs.ABSTRACTS", place / "abstracts.parquet")
 
 
 def race_command(inputs: Path, out: Path | str, *settings: str) -> list[str]:

@@ -178,7 +178,21 @@ def test_rows_made_from_a_template_find_nearly_all_texts_like_them_and_a_warning
     [finding] = [finding for finding in examination.findings if "made from templates" in finding.what]
     assert (finding.level, "--group" in finding.way_out) == ("warning", True)
     few = labelled([*rows[:10], *examples("train", 60)], examples("dev", 20), rows[400:410])
-    assert not any("made from templates" in finding.what for finding in examine(few).findings)
+    footer = text("a footer that all texts have", 14)
+    same = [Example(f"test {number}", "yes", "ab"[number % 2]) for number in range(40)]
+    ended = [replace(row, text=f"{row.text} {footer}") for row in examples("test", 60)]
+    shared = labelled(
+        [*examples("train", 60), Example("yes", f"yes {footer}", "a"), same[0]], examples("dev", 20), [*same, *ended]
+    )
+    for complete in (few, shared):
+        assert not any("made from templates" in finding.what for finding in examine(complete).findings)
+
+
+def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another():
+    sentence = text("a template of some thirty words", 30)
+    rows = [Example(f"row {number}", f"{sentence} {number:05}", "ab"[number % 2]) for number in range(400)]
+    given = labelled(examples("train", 60), rows[:380], rows[380:])
+    assert len(examine(given).leaked["dev"]) == 380
 
 
 def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():

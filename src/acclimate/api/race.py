@@ -111,7 +111,7 @@ def plan_race(order: RaceOrder) -> DryRun:
 def run_race(order: RaceOrder, *, examine: Callable[[Examination | None], None]) -> RaceEnd:
     """Run what is missing of the race in its directory, and what follows it; write the pages and the model to use.
 
-    examine: is called before any training with what the doctor found in the task, None if it looked at nothing
+    examine: is called before any training with what the doctor found in the task
     """
     from acclimate.jobs.job import check_format
     from acclimate.races import race

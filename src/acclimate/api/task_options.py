@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from acclimate.api.checks import check_ready
-from acclimate.data.embedded import ABSTRACTS, embedded_files, is_embedded
+from acclimate.data.embedded import embedded_files, is_embedded
 from acclimate.reading.labels import Stated
 
 if TYPE_CHECKING:
@@ -68,16 +68,11 @@ class TaskOptions:
         check_labelled_files(files)
         return files
 
-    def raw_text(self, task: Any, corpus: Any, general: Any, separated: Separated) -> Raw:
-        """Return the raw text that a user's corpora become, or that of the embedded dataset.
-
-        separated: what ends a document in .txt files
-        """
+    def raw_text(self, corpus: Any, general: Any, separated: Separated) -> Raw:
+        """Return the raw text that a user's corpora become. separated: what ends a document in .txt files"""
         from acclimate.data.as_files import raw_text
         from acclimate.data.inputs import Raw
 
-        if corpus is None and self.data is None and is_embedded(task):
-            corpus = ABSTRACTS
         domain, general = (None if held is None else raw_text(held, column=self.text) for held in (corpus, general))
         return Raw(domain, general, separated)
 

@@ -31,6 +31,7 @@ from acclimate.core.settings import (
     nested,
 )
 from acclimate.data.as_files import raw_text
+from acclimate.data.embedded import ABSTRACTS, is_embedded
 from acclimate.jobs.where import Where
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def race(
 
     task         a labelled file; a pandas, polars or Arrow table; a list of dicts; a `datasets.Dataset` or
                  `DatasetDict`, or a folder that one was saved to; a dataset of the hub, as "owner/name"; several splits
-                 of these as {"train": ..., "dev": ..., "test": ...}; "arxiv", which comes along
+                 of these as {"train": ..., "dev": ..., "test": ...}; "arxiv", which is included
     corpus       raw text of the domain: a file, a folder, texts, or what `task` takes
     general      general text, from which methods retrieve, and to pretrain on if `model` is "scratch"
     model        directory or hub id to start from; None: the encoder that comes with acclimate; "scratch": a small one
@@ -107,6 +108,8 @@ def race(
     if isinstance(learning_curve, Mapping):
         overrides["learning_curve"] = learning_curve
     start = start_of(None if model is None else model_path("race", "model", model))
+    if contestants is None or len(contestants):
+        corpus = _domain(task, corpus)
     chosen, usual = _race_recipe(contestants, recipe, start, overrides)
     usual = replace(usual, learning_curve=LearningCurveRecipe())
     check_budget(budget)
@@ -116,7 +119,7 @@ def race(
         inputs = Inputs(
             place,
             task=options.labelled_files(task),
-            raw=options.raw_text(task, corpus, general, options.separated),
+            raw=options.raw_text(corpus, general, options.separated),
             models=() if start is None else (start,),
             data=None if options.data is None else Path(options.data),
             leaks=options.leaks,
@@ -235,7 +238,7 @@ def doctor(
         if task_options.data is not None:
             return count_catalogue(str(task), Path(task_options.data), watch=outlet)
         labelled = read_files(task_options.labelled_files(task))
-        raw = task_options.raw_text(task, corpus, general, separated)
+        raw = task_options.raw_text(_domain(task, corpus), general, separated)
         spread = None if run is None else spread_of(Path(run), labelled)
         planned: dict[str, Any] = {"seeds": seeds, "comparisons": contestants, "spread": spread}
         planned |= {"finetune": stand_in_of("finetune")}
@@ -337,6 +340,11 @@ def _race_recipe(
         return _override(base, values, None, "race()"), base
     base = recipe_for(start, methods)
     return heeded(lambda base: _override(base, values, recipe, "race()"), base), base
+
+
+def _domain(task: Any, corpus: Any) -> Any:
+    """Return the corpus, or that of the embedded dataset if `task` names it and no corpus is stated."""
+    return ABSTRACTS if corpus is None and is_embedded(task) else corpus
 
 
 def _options(function: Callable[..., Any], *kinds: type) -> list[str]:

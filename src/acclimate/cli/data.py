@@ -42,7 +42,7 @@ def prepare(
 
     with session.watched() as watch:
         inputs = Inputs(out, labelled, data=data, leaks=leaks, rows=rows, watch=watch)
-        prepared, ready, examination = prepare_task(inputs)
+        prepared, ready, examination = prepare_task(inputs, comparisons=4)
     session.tell_findings(examination)
     if ranks.is_first():
         sizes = ", ".join(f"{split} {size:,}" for split, size in prepared.sizes.items())

@@ -42,27 +42,27 @@ TaskName = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), arxiv, which comes along, or with "
-        "--data a benchmark's dataset.",
+        help="A labelled file to train on, a dataset of the hub (owner/name), 'arxiv' (included), or with --data a "
+        "benchmark's dataset.",
     ),
 ]
 TaskAfterModel = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="A labelled file to train on, a dataset of the hub (owner/name), arxiv, which comes along, or with "
-        "--data a benchmark's dataset.",
+        help="A labelled file to train on, a dataset of the hub (owner/name), 'arxiv' (included), or with --data a "
+        "benchmark's dataset.",
         show_default=False,
     ),
 ]
 LabelledArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A labelled file to train on, or a dataset of the hub.")
+    str, typer.Argument(metavar="FILE", help="A labelled file to train on, or a dataset of the hub.")
 ]
 ToPrepareArgument = Annotated[
-    Path,
+    str,
     typer.Argument(
         metavar="FILE",
-        help="A labelled file to train on, a dataset of the hub, or arxiv, which comes along.",
+        help="A labelled file to train on, a dataset of the hub, or 'arxiv' (included).",
     ),
 ]
 ModelName = Annotated[

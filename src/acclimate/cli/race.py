@@ -61,7 +61,7 @@ def doctor(
     With --data, count a benchmark's splits beside those of its paper. Exit status 1: mend something first.
     """
     if data is not None:
-        _count_splits(session, str(task), data)
+        _count_splits(session, task, data)
         return
     from acclimate.api.settings import stand_in_of
     from acclimate.data.doctor import examine

@@ -108,7 +108,10 @@ def examine(
     sizes: dict[str, int] = {split: len(splits[split]) for split in SPLITS}
     watch(Progress("examining the labelled texts", 0, 0, "texts"))
     sealed = Sealed(splits, near=near)
-    in_rows = {split: leaks.found_in_rows(split, splits[split], sealed) for split in ("train", "dev")}
+    in_rows = {
+        "train": leaks.found_in_rows("train", splits["train"], sealed),
+        "dev": leaks.found_in_rows("dev", splits["dev"], Sealed({"dev": (), "test": splits["test"]}, near=near)),
+    }
     # several questions on one context are nearly the same text, but not copies
     alike = 0.0 if labelled.kind == "span" else near
     twice = tuple(found_twice for split in SPLITS if (found_twice := leaks.copies(split, splits[split], near=alike)))
@@ -391,15 +394,15 @@ def check_leaks(
     for source, split in () if folds else pairs:  # texts that are nearly the same stand in one fold
         if items := in_rows[source].leaked(split):
             findings.append(_report_rows(in_rows[source], split, len(items), sizes[split]))
-    if not folds and (crowded := in_rows["train"].crowded):
-        what = (
-            f"{amount(crowded, 'row')} of train {'resembles' if crowded == 1 else 'resemble'} {MOST_ROWS} or more "
-            f"texts of dev and test each, as rows made from templates do. Only some of these pairs were compared, so "
-            f"more texts may leak than are counted."
-        )
-        findings.append(
-            Finding("warning", what, f"If a column says which rows belong together, name it with {option('group')}.")
-        )
+    for source in () if folds else ("train", "dev"):
+        if incomplete := in_rows[source].incomplete:
+            what = (
+                f"{amount(incomplete, 'row')} of {source} {'resembles' if incomplete == 1 else 'each resemble'} at "
+                f"least {MOST_ROWS} other texts, as rows made from templates do. Only some pairs were compared, so the "
+                f"numbers of leaks are lower bounds."
+            )
+            way_out = f"If a column says which rows belong together, name it with {option('group')}."
+            findings.append(Finding("warning", what, way_out))
     for scan in scans:
         name, scanned = scan.facts.name, scan.leaks
         numbers = {split: len(scanned.leaked(split)) for split in SEALED}

@@ -21,19 +21,20 @@ ABSTRACTS = FOLDER / "abstracts.parquet"  # its raw text, where a user states no
 
 def is_embedded(task: object) -> bool:
     """Return True for the name of the dataset; a file or folder of this name is the user's own."""
-    return str(task) == NAME and not Path(NAME).exists()
+    return isinstance(task, str) and task == NAME and not Path(NAME).exists()
 
 
 def embedded_files(labelled: LabelledFiles) -> LabelledFiles:
-    """Return the files of the dataset, with the longest example and the metric as stated.
+    """Return the files of the dataset, with the longest example, the metric and the seed of folds as stated.
 
     Raises ValueError for other options of labelled files.
     """
-    usual = type(labelled)(train=labelled.train, max_tokens=labelled.max_tokens, metric=labelled.metric)
+    options = {name: getattr(labelled, name) for name in ("max_tokens", "metric", "seed")}
+    usual = type(labelled)(train=labelled.train, **options)
     if labelled != usual:
         raise ValueError(
             f"the dataset '{NAME}' has splits, columns and kind already: leave out the options for labelled files; "
-            f"{option('max_tokens')} and {option('metric')} may stay"
+            f"{option('max_tokens')}, {option('metric')} and {option('split_seed')} may stay"
         )
     dev, test = FOLDER / "dev.csv", FOLDER / "test.csv"
     return replace(usual, train=FOLDER / "arxiv.csv", dev=dev, test=test, text="title", label="field", id="id")

@@ -67,12 +67,12 @@ class Inputs:
         return self.models[0] if self.models else None
 
     def labelled(self) -> Labelled:
-        """Return the labelled rows, as many as were asked for. Raises ValueError as `read_labelled` does."""
+        """Return the labelled rows, as many as were asked for. Raises ValueError as `read_task` does."""
         assert self.task is not None
-        return fewer(read_labelled(self.task, self.data), self.rows, seed=0)
+        return fewer(read_task(self.task, self.data), self.rows, seed=0)
 
 
-def read_labelled(labelled: LabelledFiles, data: Path | None) -> Labelled:
+def read_task(labelled: LabelledFiles, data: Path | None) -> Labelled:
     """Return what was read of the files, or of the dataset in the folder `data` that `labelled.train` names.
 
     Raises ValueError for options that a dataset would ignore, for the name of one without its folder, and as
@@ -96,14 +96,14 @@ def read_labelled(labelled: LabelledFiles, data: Path | None) -> Labelled:
 
 def read_dataset(dataset: str | LabelledFiles, data: Path | None) -> Labelled:
     """Return one of several datasets: a labelled file, by its path or with what is stated of it, or else a dataset in
-    the folder `data`, or without that a dataset of the hub. Raises ValueError as `read_labelled` does.
+    the folder `data`, or without that a dataset of the hub. Raises ValueError as `read_task` does.
     """
     labelled = dataset if isinstance(dataset, LabelledFiles) else LabelledFiles(train=Path(dataset))
     if data is None and is_hub_id(labelled.train):
         return read_files(labelled_files(labelled.train, labelled, dev=labelled.dev, test=labelled.test))
     is_file = labelled.train.is_file() or (labelled.kind == "tokens" and labelled.train.is_dir())
     try:
-        return read_labelled(labelled, None if is_file else data)
+        return read_task(labelled, None if is_file else data)
     except ColumnError as error:
         if isinstance(dataset, LabelledFiles):
             raise

@@ -30,7 +30,7 @@ KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
 NEAR = 0.8  # least Jaccard similarity of character 5-grams of near-duplicates
 MOST_OF_IT = 0.5  # least share of an item's runs of 13 words that leaks it
-MOST_ROWS = 25  # matches of a row that are looked for; each further row of those alike has others
+MOST_ROWS = 25  # matches of a row that are looked for; similar rows get others
 MOST_PARTS = 1000  # of one part of a row with a pair: only some belong to a pair with the other part
 EXAMPLES = 5  # kept of each kind of leak
 _FIRST, _BEFORE = 40, 20  # characters shown of the beginning, and before the shared passage
@@ -41,7 +41,8 @@ Met = dict[int, Match]  # indexed text -> how a text matches it
 def found_in_rows(source: Split, rows: Sequence[Example], sealed: Sealed) -> SourceLeaks:
     """Return the dev and test items that labelled rows contain (rows of dev: test items)."""
     source_leaks = SourceLeaks(source, sealed)
-    for row, matches in sealed.match_rows(rows):
+    for row, matches, complete in sealed.match_rows(rows):
+        source_leaks.incomplete += not complete
         if matches:
             source_leaks.take(row.id, text_and_pair(row), matches, label=row.label)
     return source_leaks
@@ -61,14 +62,13 @@ class SourceLeaks:
     texts: Counter[tuple[Split, LeakKind]] = field(default_factory=Counter)
     examples: dict[tuple[Split, LeakKind], dict[int, Sighting]] = field(default_factory=dict)  # by item
     leaking: dict[Split, set[str]] = field(default_factory=dict)  # ids of rows, numbers of documents
-    crowded: int = 0  # texts with so many matches that not all were looked for
+    incomplete: int = 0  # rows with so many matches that not all were looked for
 
     def take(
         self, name: str, text: str, matches: Sequence[Match], *, label: Label | None = None, number: int = 0
     ) -> None:
         """Count the matches of one scanned text. label: of a row; number: of a document, in the order of reading."""
         strongest: dict[Split, LeakKind] = {}
-        self.crowded += len(matches) >= MOST_ROWS
         for match in sorted(matches, key=_weakness):
             place, kind = int(match.reference), leak_kind(match)
             split, item = self.sealed.items[place]
@@ -154,19 +154,23 @@ class Sealed:
         for (name, text), matches in zip(ours, self._references.scan(theirs), strict=True):
             yield name, text, _strongest((match, self._holders[int(match.reference)]) for match in matches)
 
-    def match_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match]]]:
-        """Yield each row with matches of the items that it contains, in order.
+    def match_rows(self, rows: Sequence[Example]) -> Iterator[tuple[Example, list[Match], bool]]:
+        """Yield each row with matches of the items that it contains, and whether these are all, in order.
 
         A row has MOST_ROWS matches at most; if rows have pairs, each of its texts has MOST_PARTS.
         """
         texts = ((row.id, text) for row in rows for text in ((row.text, row.pair) if row.pair else (row.text,)))
         scanned = self._references.scan(texts, most=MOST_PARTS if any(row.pair for row in rows) else MOST_ROWS)
         for row in rows:
-            first = self._met(row.text, next(scanned))
+            matches = next(scanned)
+            first, complete = self._met(row.text, matches), matches.complete
             if row.pair:
-                yield row, _strongest(self._paired(first, self._met(row.pair, next(scanned))))
+                others = next(scanned)
+                pairs = self._paired(first, self._met(row.pair, others))
+                yield row, _strongest(pairs), complete and others.complete
             else:
-                yield row, _strongest((match, self._alone.get(number, ())) for number, match in first.items())
+                items = ((match, self._alone.get(number, ())) for number, match in first.items())
+                yield row, _strongest(items), complete
 
     def _number(self, text: str, item: int) -> int:
         number = self._numbers.setdefault(normalised_words(text), len(self._holders))

@@ -120,7 +120,7 @@ from acclimate.methods.tuning.looks import (
     Look,
     dev_score,
     drop_best,
-    left_by,
+    final_record,
 )
 from acclimate.models.classifier import (
     classifier_kind,
@@ -220,7 +220,7 @@ def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = un
     if checkpoint := finished(out, recipe, sources):
         _clear(out)
         return checkpoint
-    chosen = left_by(tuned, CHOSEN)
+    chosen = final_record(tuned, CHOSEN)
     if "shift" not in chosen:
         raise ValueError(f"{tuned / CHOSEN}: 'shift' is missing: another release wrote this")
     if (learnt := files.read_record(tuned / LEARNT))["again"] and learnt["counts"]:

@@ -156,7 +156,7 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
 
     Beside these settings a race has those of every method that can race, under the name of the method or of the
     contestant: `tapt.epochs=3`, `dga.temperature=0.1`. The defaults of adapting are for a small encoder that is
-    pretrained here, on text as small as the demo's; `for_model` has those for a pretrained one.
+    pretrained here, on a few million characters of text; `for_model` has those for a pretrained one.
     """
 
     methods: ClassVar[Mapping[str, Method]] = METHODS

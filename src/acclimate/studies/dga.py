@@ -29,7 +29,7 @@ import numpy as np
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_no_more, check_ranges
 from acclimate.data.gather import gather
-from acclimate.data.inputs import Inputs, read_labelled
+from acclimate.data.inputs import Inputs, read_task
 from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job
 from acclimate.methods import METHODS, dga
@@ -364,7 +364,7 @@ def _materials(recipe: DgaStudyRecipe, inputs: Inputs) -> Materials:
         raise ValueError("the study 'dga' needs a pretrained model: give --model, a directory or hub id")
     if inputs.raw.domain is None:
         raise ValueError("the study 'dga' adapts on raw text of the domain: give --corpus, a file or folder of it")
-    labelled = fewer(read_labelled(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
+    labelled = fewer(read_task(inputs.task, inputs.data), recipe.rows, recipe.rows_seed)
     _check(recipe, labelled, inputs.model)
     pairs = len(recipe.names) + (len(recipe.names) - 1 if MLM in recipe.names else 0)
     return gather(

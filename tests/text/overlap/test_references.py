@@ -380,3 +380,25 @@ def test_hashes_are_equal_where_the_words_are():
     first, second, third, none = text_hashes(["A cell, dividing.", "a CELL dividing", "a cell", "..."]).tolist()
     assert first == second != third
     assert none == 0
+
+
+def test_each_of_very_many_texts_that_share_a_run_is_told_for_some_text(monkeypatch):
+    monkeypatch.setattr(overlap, "HOLDERS", 100)
+    shared = text(0, 20)
+    references = References(
+        numbered([f"{shared} {text(20 + number % 200, 100 + number)}" for number in range(250)], "r")
+    )
+    lists = list(references.scan(numbered([f"{shared} x{number}" for number in range(30)], "s"), most=60))
+    assert {match.reference for matches in lists for match in matches} == {f"r{number}" for number in range(250)}
+    assert not any(matches.complete for matches in lists)
+    [few] = References([("r", shared)]).scan([("s", f"{shared} x")])
+    assert few.complete
+
+
+def test_candidates_that_are_not_alike_hide_no_near_duplicate():
+    """Two hundred texts share five sixths of their words with the scanned one: a similarity of some .7."""
+    others = [f"{text(0, 50)} {text(60 + number, 70 + number)}" for number in range(200)]
+    alike = f"{text(0, 50)} {text(280, 290)}"
+    references = References(numbered([*others[:100], f"{alike} end", *others[100:]], "r"))
+    [matches] = references.scan([("s", alike)], most=5)
+    assert (matches[0].kind, matches[0].reference) == ("near", "r100")

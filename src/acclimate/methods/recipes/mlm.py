@@ -53,7 +53,7 @@ def check_length(epochs: float, plan: Plan) -> None:
         )
 
 
-# For an encoder as small as the demo's: what two cores do within ten minutes.
+# For an encoder on a few million characters of text: what two cores do within ten minutes.
 _SMALL = MlmRecipe(whole_words=True, epochs=0.0, plan=Plan(steps=300, batch=16, rate=1e-3, warmup=0.06))
 # In a race TAPT is compared with TAPTER, whose gradients clipping would all but take away (methods/tapter.py), so
 # neither is clipped.

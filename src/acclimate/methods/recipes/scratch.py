@@ -198,7 +198,7 @@ def check_raced(pretrain: ScratchRecipe) -> None:
             )
 
 
-# a small encoder on text as small as the demo's
+# a small encoder on a few million characters of text
 SMALL = ScratchRecipe(
     vocabulary=4_000,
     layers=2,

@@ -175,15 +175,15 @@ def drop_best(out: Path) -> None:
 
 def dev_score(out: Path) -> float:
     """Return the dev score of the checkpoint that was chosen."""
-    return float(left_by(out, CHOSEN)["dev"])
+    return float(final_record(out, CHOSEN)["dev"])
 
 
 def predicted_dev(out: Path) -> list[Label]:
     """Return the predictions of the checkpoint for dev, in its order."""
-    return [label_of(label) for label in left_by(out, PREDICTED_DEV)]
+    return [label_of(label) for label in final_record(out, PREDICTED_DEV)]
 
 
-def left_by(out: Path, name: str) -> Any:
+def final_record(out: Path, name: str) -> Any:
     """Return the record that the fine-tuning in `out` left at its end."""
     path = last_attempt(out) / name
     if not path.exists():
@@ -193,7 +193,7 @@ def left_by(out: Path, name: str) -> Any:
 
 def least_dev_loss(out: Path) -> float:
     """Return the least loss among the looks at dev of the attempt that counts."""
-    losses: list[tuple[int, float]] = left_by(out, DEV_LOSS)
+    losses: list[tuple[int, float]] = final_record(out, DEV_LOSS)
     return min(loss for _, loss in losses)
 
 

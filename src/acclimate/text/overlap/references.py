@@ -21,7 +21,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -59,6 +59,12 @@ class Match:
     excerpt: str
 
 
+class Matches(list[Match]):
+    """The matches of one scanned text. complete: False if a limit was reached, so that others may be missing"""
+
+    complete = True
+
+
 class References:
     """Texts to look for in others, indexed once.
 
@@ -91,7 +97,7 @@ class References:
 
     def scan(
         self, texts: Iterable[tuple[str, str]], *, threads: int | None = None, most: int = MOST
-    ) -> Iterator[list[Match]]:
+    ) -> Iterator[Matches]:
         """Yield the matches of each scanned text, in the order of the texts; most lists are empty.
 
         texts     (id, text) pairs, read ahead by a few million characters
@@ -102,14 +108,17 @@ class References:
         falling similarity, then in the references' order. References with the same words are always reported together.
         If more than `most` different references match a text, the strongest is reported, and then those that matched
         no earlier text: so a paragraph that all texts share costs little, and yet every reference is reported for some
-        text. Of a text `most` candidates for near-duplicates are compared, and of a run of words 1,000 holders are
-        looked at, others for other texts. So of thousands of texts that are nearly alike some pairs are missed.
+        text.
+
+        A text is compared with candidates for near-duplicates until `most` are found, and with 1,000 at most. At most
+        1,000 texts that share a run of words are examined. Similar texts get others. If a limit was reached, the list
+        is not `complete`.
         """
         reported = np.zeros(len(self._texts), bool)
-        for batch, result in map_threads(partial(self._look, most=most), _batches(texts), threads or processors()):
+        for batch, result in map_threads(self._look, _batches(texts), threads or processors()):
             yield from self._matches(batch, result, reported, most)
 
-    def _look(self, batch: NamedTexts, *, most: int) -> tuple[NamedTexts, ScanResult]:
+    def _look(self, batch: NamedTexts) -> tuple[NamedTexts, ScanResult]:
         """Return the batch and what the compiled loops find in it. Several threads run this at a time."""
         from acclimate.text.overlap.search import folding_table, pack_texts, scan_texts
 
@@ -118,67 +127,79 @@ class References:
         hit_room, pair_room = 1 << 12, 1 << 10
         while True:
             hits, pairs = np.empty((hit_room, 2), np.int64), np.empty((pair_room, 2), np.int64)
-            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, most, exact, hits, pairs)
+            hit_count, pair_count = scan_texts(*packed, folding_table(), self._index, exact, hits, pairs)
             if hit_count <= hit_room and pair_count <= pair_room:
                 return batch, ScanResult(exact, hits[:hit_count], pairs[:pair_count])
             hit_room, pair_room = max(hit_room, hit_count), max(pair_room, pair_count)
 
-    def _matches(self, batch: NamedTexts, result: ScanResult, reported: np.ndarray, most: int) -> Iterator[list[Match]]:
+    def _matches(self, batch: NamedTexts, result: ScanResult, reported: np.ndarray, most: int) -> Iterator[Matches]:
         numbers = np.arange(len(batch) + 1)
         hit_ends = np.searchsorted(result.hits[:, 0], numbers)
         pair_ends = np.searchsorted(result.pairs[:, 0], numbers)
         has_match = (result.exact >= 0) | (np.diff(hit_ends) > 0) | (np.diff(pair_ends) > 0)
         for number, (name, text) in enumerate(batch):
             if not has_match[number]:
-                yield []
+                yield Matches()
                 continue
             exact = int(result.exact[number])
             evidence = {exact: (0, 1.0, -1)} if exact >= 0 else {}
             near = result.pairs[pair_ends[number] : pair_ends[number + 1], 1]
             runs = result.hits[hit_ends[number] : hit_ends[number + 1], 1]
+            by_runs, all_runs = self._shared_runs(text, runs)
+            alike, all_alike = self._near_duplicates(text, near[near != exact], most)
             # a stronger kind replaces a weaker one
-            evidence = self._shared_runs(text, runs) | self._near_duplicates(text, near[near != exact]) | evidence
-            yield self._ordered(name, text, evidence, reported, most)
+            matches = self._ordered(name, text, by_runs | alike | evidence, reported, most)
+            matches.complete &= all_runs and all_alike
+            yield matches
 
-    def _near_duplicates(self, text: str, candidates: np.ndarray) -> dict[int, Evidence]:
+    def _near_duplicates(self, text: str, candidates: np.ndarray, most: int) -> tuple[dict[int, Evidence], bool]:
+        """Return at most `most` near-duplicates of one text, and whether all candidates were compared."""
         if not len(candidates):
-            return {}
+            return {}, True
         from acclimate.text.overlap.kernels import different_shingles, similarity
+        from acclimate.text.overlap.search import CANDIDATES
 
-        pieces = different_shingles(normalised_words(text))
-        similar = {reference: similarity(pieces, self._shingles(reference)) for reference in candidates.tolist()}
-        return {reference: (1, share, -1) for reference, share in similar.items() if share >= self._least}
+        pieces, alike = different_shingles(normalised_words(text)), dict[int, Evidence]()
+        for compared, reference in enumerate(candidates.tolist()):
+            if len(alike) == most:
+                return alike, compared == len(candidates)
+            if (share := similarity(pieces, self._shingles(reference))) >= self._least:
+                alike[reference] = (1, share, -1)
+        return alike, len(candidates) < CANDIDATES - 1  # one of them may have been the text with the same words
 
-    def _shared_runs(self, text: str, grams: np.ndarray) -> dict[int, Evidence]:
-        """Return the indexed texts that share runs with one text. grams: its shared runs, in order of place."""
+    def _shared_runs(self, text: str, grams: np.ndarray) -> tuple[dict[int, Evidence], bool]:
+        """Return the indexed texts that share runs with one text, and whether all of them were examined.
+
+        grams: its shared runs, in order of place
+        """
         if not len(grams):
-            return {}
+            return {}, True
         different = np.array(list(dict.fromkeys(grams.tolist())))
         begins, ends = self._grams.begins[different], self._grams.begins[different + 1]
-        if (crowded := np.flatnonzero(ends - begins > HOLDERS)).size:
-            # of each crowded run the holders from the same text on, so that what share it has of them is counted right
-            pivot = zlib.crc32(text.encode(errors="replace")) % len(self._texts)
-            for run in crowded:
-                place = np.searchsorted(self._grams.texts[begins[run] : ends[run]], pivot)
-                begins[run] = min(begins[run] + place, ends[run] - HOLDERS)
-                ends[run] = begins[run] + HOLDERS
-        counts = ends - begins
-        # the places from begins[i] to ends[i], for one i after the other
-        holders = self._grams.texts[np.arange(counts.sum()) + np.repeat(ends - np.cumsum(counts), counts)]
+        sizes, firsts = ends - begins, np.zeros_like(begins)
+        crowded = np.flatnonzero(sizes > HOLDERS)
+        # the holders of each crowded run from the same text on, cyclically, so that runs which a text has are counted
+        pivot = zlib.crc32(text.encode(errors="replace")) % len(self._texts) if len(crowded) else 0
+        for run in crowded:
+            firsts[run] = np.searchsorted(self._grams.texts[begins[run] : ends[run]], pivot)
+        counts = np.minimum(sizes, HOLDERS)
+        steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = (np.repeat(firsts, counts) + steps) % np.repeat(sizes, counts)
+        holders = self._grams.texts[np.repeat(begins, counts) + places]
         texts, places, shared = np.unique(holders, return_index=True, return_counts=True)
         shares = shared / self._grams.counts[texts]
         first = np.repeat(different, counts)[places]
-        return {
+        evidence = {
             reference: (2, share, gram)
             for reference, share, gram in zip(texts.tolist(), shares.tolist(), first.tolist(), strict=True)
         }
+        return evidence, not len(crowded)
 
-    def _ordered(
-        self, name: str, text: str, evidence: dict[int, Evidence], reported: np.ndarray, most: int
-    ) -> list[Match]:
+    def _ordered(self, name: str, text: str, evidence: dict[int, Evidence], reported: np.ndarray, most: int) -> Matches:
         """Return the ordered matches of one text, and mark their reference texts in `reported`."""
         matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in evidence.items())
-        if len(matches) > most:
+        complete = len(matches) <= most
+        if not complete:
             matches = [matches[0], *sorted(matches[1:], key=lambda match: bool(reported[match[2]]))[: most - 1]]
         reported[[reference for _, _, reference in matches]] = True
         order = sorted(
@@ -187,7 +208,7 @@ class References:
             for other in self._owners[reference]
         )
         beginning = _beginning(text)
-        return [
+        ordered = Matches(
             Match(
                 KINDS[kind],
                 name,
@@ -196,7 +217,9 @@ class References:
                 self._run(evidence[reference][2]) if KINDS[kind] == "13-gram" else beginning,
             )
             for kind, negative, other, reference in order
-        ]
+        )
+        ordered.complete = complete
+        return ordered
 
     def _run(self, gram: int) -> str:
         """Return the beginning of a shared run."""

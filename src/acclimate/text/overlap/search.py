@@ -36,6 +36,7 @@ from acclimate.text.overlap.kernels import (
 )
 from acclimate.text.overlap.words import GRAM, SHINGLE
 
+CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
 _MISSED = 5e-4  # largest probability that a pair of exactly the similarity `near` has no band in common
 _CAPITAL_SIGMA, _DOTTED_I = "\u03a3", "\u0130"
@@ -190,11 +191,10 @@ def fill_table(keys: Any, numbers: Any, entries: Any) -> None:
 
 
 @compiled
-def scan_texts(data: Any, begins: Any, fold: Any, index: Any, most: int, exact: Any, hits: Any, pairs: Any) -> Any:
+def scan_texts(data: Any, begins: Any, fold: Any, index: Any, exact: Any, hits: Any, pairs: Any) -> Any:
     """Look for the index's texts in D texts; return the numbers of hits and pairs, of which the arrays hold the first.
 
     data, begins   UTF-8 of all texts, and where each begins (D + 1)
-    most           pairs of one text, to bound the time where thousands of texts are alike
     exact          (D,) the text of the index with the same words, or -1
     hits           (H, 2) text, run of the index; in order of their places
     pairs          (P, 2) text, text of the index whose sketches agree
@@ -214,7 +214,7 @@ def scan_texts(data: Any, begins: Any, fold: Any, index: Any, most: int, exact: 
         hit_count = find_grams(text, symbols, values, word_begins, words, index, hits, hit_count)
         if index.least and length >= SHINGLE:
             sketch(values, shingle_hashes(symbols, 0, length, values), signature)
-            pair_count = find_near(text, key, signature, index, most, last_texts, pairs, pair_count)
+            pair_count = find_near(text, key, signature, index, last_texts, pairs, pair_count)
     return hit_count, pair_count
 
 
@@ -261,9 +261,7 @@ def find_grams(
 
 
 @part
-def find_near(
-    text: int, key: Any, signature: Any, index: Any, most: int, last_texts: Any, pairs: Any, pair_count: Any
-) -> Any:
+def find_near(text: int, key: Any, signature: Any, index: Any, last_texts: Any, pairs: Any, pair_count: Any) -> Any:
     """Note the candidates of one text. Which texts of a band come first depends on the text's hash,
     so where thousands are alike, each text of the index is a candidate of some.
     """
@@ -285,7 +283,7 @@ def find_near(
                     pairs[pair_count, 0], pairs[pair_count, 1] = text, other
                 pair_count += 1
                 candidates += 1
-                if candidates == most:
+                if candidates == CANDIDATES:
                     return pair_count
     return pair_count
 
