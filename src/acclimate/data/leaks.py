@@ -23,13 +23,12 @@ from typing import get_args
 from acclimate.core.types import Example, Label, Split
 from acclimate.data.examination import SHOWN, Copies, Leak, LeakKind, Sighting
 from acclimate.reports.page import beginning
-from acclimate.text.overlap.references import Match, References
+from acclimate.text.overlap.references import HALF, Match, References
 from acclimate.text.overlap.words import GRAM, normalised_words
 
 KINDS: tuple[LeakKind, ...] = get_args(LeakKind)
 SEALED: tuple[Split, ...] = ("dev", "test")
 NEAR = 0.8  # least Jaccard similarity of character 5-grams of near-duplicates
-MOST_OF_IT = 0.5  # least share of an item's runs of 13 words that leaks it
 MOST_ROWS = 25  # matches of a row that are looked for; similar rows get others
 MOST_PARTS = 1000  # of one part of a row with a pair: only some belong to a pair with the other part
 EXAMPLES = 5  # kept of each kind of leak
@@ -197,7 +196,7 @@ class Sealed:
 
 def leak_kind(match: Match) -> LeakKind:
     """Return the kind of leak of a match; runs of 13 words leak the item only if they are at least half of its runs."""
-    return "passage" if match.kind == "13-gram" and match.similarity < MOST_OF_IT else match.kind
+    return "passage" if match.kind == "13-gram" and match.similarity < HALF else match.kind
 
 
 def text_and_pair(example: Example) -> str:

@@ -30,6 +30,7 @@ from acclimate.core.machines import map_threads, processors
 from acclimate.text.overlap.words import normalised_words
 
 MOST = 100  # different reference texts that are reported for one scanned text
+HALF = 0.5  # of a reference's runs of 13 words
 HOLDERS = 1000  # texts with one run of words that are looked at
 _BATCH = 1 << 20  # characters that a thread takes at a time
 _EXCERPT = 160  # characters
@@ -60,7 +61,11 @@ class Match:
 
 
 class Matches(list[Match]):
-    """The matches of one scanned text. complete: False if a limit was reached, so that others may be missing"""
+    """The matches of one scanned text.
+
+    complete  False if a limit was reached, so that others may be missing. A missing reference of which the text shares
+              less than half of the runs does not count.
+    """
 
     complete = True
 
@@ -198,9 +203,10 @@ class References:
     def _ordered(self, name: str, text: str, evidence: dict[int, Evidence], reported: np.ndarray, most: int) -> Matches:
         """Return the ordered matches of one text, and mark their reference texts in `reported`."""
         matches = sorted((kind, -similarity, reference) for reference, (kind, similarity, _) in evidence.items())
-        complete = len(matches) <= most
-        if not complete:
-            matches = [matches[0], *sorted(matches[1:], key=lambda match: bool(reported[match[2]]))[: most - 1]]
+        first, others = matches[:1], sorted(matches[1:], key=lambda match: bool(reported[match[2]]))
+        complete = all(KINDS[kind] == "13-gram" and -negative < HALF for kind, negative, _ in others[most - 1 :])
+        if len(matches) > most:
+            matches = [*first, *others[: most - 1]]
         reported[[reference for _, _, reference in matches]] = True
         order = sorted(
             (kind, negative, other, reference)
