@@ -22,7 +22,7 @@ BIN := .venv/bin
 ADAPTING := epochs=0 max_tokens=128 plan.steps=64 plan.batch=16 plan.rate=4e-4
 demo: .venv/made-for-demo
 	$(BIN)/acclimate race arxiv --out runs/demo --budget none --max-tokens 64 --workers 2 seeds=5 adapt_seeds=5 \
-	  retrain=false finetune.epochs=4 finetune.looks=1 'contestants=["TAPT", "DAPT", "TF-IDF"]' $(ADAPTING:%=tapt.%) $(ADAPTING:%=dapt.%) $(ARGS)
+	  finetune.epochs=4 finetune.looks=1 'contestants=["TAPT", "DAPT", "TF-IDF"]' $(ADAPTING:%=tapt.%) $(ADAPTING:%=dapt.%) $(ARGS)
 
 # A worker a core; --dist loadfile keeps a file's tests together, so that its costly fixtures are made once. Reordered by how
 # many tests they have, the files with few that take long would come last and leave a core idle.

@@ -12,8 +12,6 @@ RECIPE           a preset of fine-tuning, then settings on top of it, with comma
 RUNS.jsonl gets a line for each run, named by encoder, its weights, task, recipe and seed. Runs that it has are not done
 again, so the same command goes on with a run that was killed, or that another machine began. Seeds are the outermost
 loop: an unfinished matrix is a matrix of fewer seeds. The frozen probe of each encoder and task stands beside them.
-Runs of the recipes that --retrain names are repeated on the rows of train and dev, as a race repeats the run of its
-model to use; their lines have both scores on test.
 """
 
 from __future__ import annotations
@@ -61,8 +59,8 @@ def recipe_named(text: str) -> FinetuneRecipe:
     return settings.override(FinetuneRecipe.presets[preset], [f"preset={preset}", *stated])
 
 
-def fine_tune(name: str, model: Path, task: Path, seed: int, *, retrain: bool = False) -> dict[str, Any]:
-    """Return the scores of a fine-tuning with this seed, tested, and with `retrain` of its last training as well."""
+def fine_tune(name: str, model: Path, task: Path, seed: int) -> dict[str, Any]:
+    """Return the scores of a fine-tuning with this seed, tested."""
     if name in plain_loop.RECIPES:
         return plain_loop.run(name, model, task, seed)
     recipe = recipe_named(name)
@@ -74,9 +72,6 @@ def fine_tune(name: str, model: Path, task: Path, seed: int, *, retrain: bool = 
         dev = files.read_record(last_attempt(out) / DEV)
         learnt = files.read_record(out / LEARNT)
         seconds = round(time.process_time() - seconds, 1)
-        if retrain:
-            last, prepared = finetune.retrain(recipe, out, Path(place) / "last"), open_prepared(task)
-            tested = finetune.test(last, prepared, by="last training", watch=unwatched)["test"]
     return {
         "dev": score.dev,
         "test": score.test,
@@ -86,7 +81,6 @@ def fine_tune(name: str, model: Path, task: Path, seed: int, *, retrain: bool = 
         "tokens": score.finetuning.tokens,
         "processor seconds": seconds,
         "seconds": round(time.perf_counter() - begun, 1),
-        **({"retrained": tested} if retrain else {}),
     }
 
 
@@ -199,7 +193,6 @@ def main() -> None:
     parser.add_argument("--encoders", nargs="+", default=[])
     parser.add_argument("--tasks", nargs="+", default=[])
     parser.add_argument("--recipes", nargs="+", default=["papers", "robust"])
-    parser.add_argument("--retrain", nargs="+", default=[], metavar="RECIPE")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--report", type=Path)
     given = parser.parse_args()
@@ -218,10 +211,7 @@ def main() -> None:
             for task, folder in tasks.items():
                 run = Run(encoder, weights[encoder], task, recipe, seed)
                 if run not in done:
-                    if recipe == PROBE:
-                        scores = run_probe(model, folder)
-                    else:
-                        scores = fine_tune(recipe, model, folder, seed, retrain=recipe in given.retrain)
+                    scores = run_probe(model, folder) if recipe == PROBE else fine_tune(recipe, model, folder, seed)
                     append(given.runs, run, {**scores, "data": data_of(open_prepared(folder))})
 
 

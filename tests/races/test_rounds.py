@@ -251,37 +251,3 @@ def test_a_folder_that_no_race_wrote_is_not_replaced(name: str, toy_race: Raced,
         run_race(toy_race.recipe, toy_race.materials, tmp_path / "run", command="acclimate race")
     assert own.read_text() == "mine"
     assert not (tmp_path / "run" / "jobs").exists()
-
-
-def test_the_model_to_use_is_trained_once_more_on_train_and_dev(toy_race: Raced, tmp_path: Path) -> None:
-    plan = replace(toy_race.recipe.finetune.plan, steps=60, rate=3e-3)
-    tuning = replace(toy_race.recipe.finetune, plan=plan)
-    run = tmp_path / "run"
-    outcome = race_in(run, toy_race, contestants=(), seeds=1, finetune=tuning)
-    assert outcome.race is not None
-    assert outcome.race.use == "untouched"
-    [last] = (run / "jobs").glob("train-on-all-rows-*")
-    [scored] = (run / "jobs").glob("fine-tune-*")
-    rows = sum(toy_race.materials.task.sizes[split] for split in ("train", "dev"))
-    assert f"on the {rows:,} rows of train and dev" in outcome.race.handed_over
-    weights = [(place / "model.safetensors").read_bytes() for place in (run / "use", last / "checkpoint")]
-    assert weights[0] == weights[1] != (scored / "checkpoint" / "model.safetensors").read_bytes()
-
-    again = race_in(run, toy_race, contestants=(), seeds=1, finetune=tuning, retrain=False)
-    assert again.race is not None
-    assert not again.race.handed_over
-    assert (run / "use" / "model.safetensors").read_bytes() == (scored / "checkpoint/model.safetensors").read_bytes()
-
-
-def test_without_time_for_the_last_training_the_scored_run_is_handed_over(
-    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(race, "_retraining_cost", lambda *given: 2e18)
-    plan = replace(toy_race.recipe.finetune.plan, steps=60, rate=3e-3)
-    tuning, run = replace(toy_race.recipe.finetune, plan=plan), tmp_path / "run"
-    budget = Budget(1e18, "flops", "1 EFLOP")
-    outcome = race_in(run, toy_race, contestants=(), seeds=1, finetune=tuning, budget=budget)
-    assert outcome.race is not None
-    assert "did not learn from the rows of dev: it takes about" in outcome.race.handed_over
-    [scored] = (run / "jobs").glob("fine-tune-*")
-    assert (run / "use" / "model.safetensors").read_bytes() == (scored / "checkpoint/model.safetensors").read_bytes()

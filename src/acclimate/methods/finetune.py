@@ -114,13 +114,11 @@ from acclimate.methods.task_loss import (
 )
 from acclimate.methods.tuning.head import HeadStart, start_at_base_rates, start_of, training_rows
 from acclimate.methods.tuning.looks import (
-    CHOSEN,
     LEARNT,
     DevLooks,
     Look,
     dev_score,
     drop_best,
-    final_record,
 )
 from acclimate.models.classifier import (
     classifier_kind,
@@ -130,14 +128,14 @@ from acclimate.models.classifier import (
     load_with_head,
     register,
 )
-from acclimate.models.configuration import configuration_of, dropout_known, longest_input
+from acclimate.models.configuration import dropout_known, longest_input
 from acclimate.models.formats import OF_MENTIONS, Pooling
 from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.lora import LoraAdapters, require_peft
 from acclimate.models.scale import fold, folded, output_layer, shift
 from acclimate.models.task_layers import pooling_of
 from acclimate.tasks.chance import exceeds_chance, guesses
-from acclimate.tasks.prepared import Prepared, open_prepared, with_dev_rows
+from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import SPANS, cut_off, emptied, encode_rows, encoded, with_labels
 from acclimate.tasks.thresholds import decide, has_threshold
 from acclimate.text.streams import rows_stream
@@ -204,36 +202,6 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
         files.write_record(out / LEARNT, about)
     checkpoint = write_checkpoint(out, tuning.model, tuning.tokenizer, recipe, sources)
     _clear(out)  # not before: a run killed in between goes on from a state that may lie after the best look
-    return checkpoint
-
-
-def retrain(recipe: FinetuneRecipe, tuned: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:
-    """Repeat the fine-tuning in `tuned` on the rows of train and dev together, and write `out/checkpoint`.
-
-    The weights are the mean of those at the same shares of the steps as the looks that dev chose in `tuned`, and the
-    threshold is the one that dev chose there. So no row decides anything here, and the model has no score of its own.
-    An epoch has more rows, and the run so many more steps. Raises ValueError where an earlier release wrote `tuned`.
-    """
-    task = ranks.first_then_all(lambda: with_dev_rows(open_prepared(recipe.task), out / "data"))
-    repeated = replace(recipe, task=task.path)
-    _, sources = _inputs(repeated)
-    if checkpoint := finished(out, recipe, sources):
-        _clear(out)
-        return checkpoint
-    chosen = final_record(tuned, CHOSEN)
-    if "shift" not in chosen:
-        raise ValueError(f"{tuned / CHOSEN}: 'shift' is missing: another release wrote this")
-    if (learnt := files.read_record(tuned / LEARNT))["again"] and learnt["counts"]:
-        repeated = once_more(repeated, learnt["attempt_rate"])
-    width, rows = configuration_of(recipe.model).hidden_size, open_prepared(recipe.task).sizes["train"]
-    steps = plan_of(repeated, rows, width).steps
-    run = Retraining(repeated, task, out, watch, [step / steps for step in chosen["averaged"]])
-    run.train()
-    run.choose()
-    if chosen["shift"] is not None:
-        shift(run.model, -np.asarray(chosen["shift"], dtype=np.float32))
-    checkpoint = write_checkpoint(out, run.model, run.tokenizer, recipe, sources)
-    _clear(out)
     return checkpoint
 
 
@@ -544,43 +512,6 @@ class Tuning:
         parts = [np.array(losses[at : at + size]) for at in range(0, len(losses) - size + 1, size)]
         rises = [part.mean() - level > max(RISE * level, ERRORS * part.std(ddof=1) / math.sqrt(size)) for part in parts]
         return bool(ranks.agree(any(rises)))
-
-
-class Retraining(Tuning):
-    """A fine-tuning whose weights are the mean of those at fixed shares of its steps, whatever they score on dev."""
-
-    def __init__(
-        self, recipe: FinetuneRecipe, task: Prepared, out: Path, watch: Watch, shares: Sequence[float]
-    ) -> None:
-        super().__init__(replace(recipe, choose="best", averaged=len(shares)), task, out, watch)
-        self.averaged = {max(1, round(share * self.plan.steps)) for share in shares}
-        self.looks.keep = len(self.averaged)
-
-    def train(self) -> None:
-        """Train up to the last of these shares."""
-
-        def measure(step: Step) -> dict[str, float]:
-            with folded(self.model, self.scale):
-                self.looks.add(step.number, Look(0.0, 0.0, []), self.model)
-            return {}
-
-        run(
-            self.objective(),
-            self.stream(),
-            self.plan,
-            self.out,
-            stage="train on all rows",
-            watch=self.watch,
-            after=measure,
-            looks=self.averaged,
-            until=max(self.averaged),
-        )
-
-    def choose(self) -> None:
-        """Put the mean weights into the model, adapters among them."""
-        self.looks.load(self.model)
-        if self.adapters:
-            self.adapters.merge()
 
 
 def write_frozen(layer: probe.ProbeLayer, model: str, task: Path, out: Path, *, watch: Watch = unwatched) -> Checkpoint:

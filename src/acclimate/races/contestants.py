@@ -356,12 +356,6 @@ def fine_tuned(label: str, recipe: finetune.FinetuneRecipe, model: Job | None, m
     return with_model(job, model, materials)
 
 
-def retrained(tuned: Job) -> Job:
-    """Return the job that repeats a fine-tuning on the rows of train and dev together."""
-    label = tuned.label.replace("fine-tune", "train on all rows", 1)
-    return replace(tuned, label=label, work=work.RETRAIN, needs={**tuned.needs, "tuned": tuned})
-
-
 def probed(name: str, model: Job | None, materials: Materials, tuning: finetune.FinetuneRecipe) -> Job:
     """Return the job that fits a probe on the frozen encoder of a job, or on the given one.
 

@@ -28,24 +28,22 @@ from acclimate.data.gather import COLUMNS, gather
 from acclimate.data.inputs import Inputs, Raw
 from acclimate.data.materials import Materials
 from acclimate.jobs.deadline import TimeUpError, deadline
-from acclimate.jobs.job import WALL, Job, decided, first_line, result_of
+from acclimate.jobs.job import Job, decided, result_of
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, USE
-from acclimate.jobs.run import do_all
 from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races import report
 from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
-from acclimate.races.contestants import MEASURED, Entries, enter, retrained
+from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
 from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import probe_facts, with_facts
 from acclimate.races.lengths import ADAPTING
-from acclimate.races.outcome import INTERRUPTED, Outcome, choose, probe_row
+from acclimate.races.outcome import Outcome, choose, probe_row
 from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
-from acclimate.races.rounds import RESERVE, SLOWER
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
 from acclimate.races.work import checkpoint_of
@@ -419,10 +417,6 @@ def _completed(
         _refit_sentence(called, fine_tuned, USE if trained == use else ENCODER, seeds) if folds else ""
     )
     checkpoints = {name: fine_tuned.tuned[name][seed] for name, seed in seeds.items()}
-    if use in seeds and not folds and fine_tuned.entries.recipe.retrain:
-        checkpoints[use], about["handed_over"] = _retrained(
-            checkpoints[use], fine_tuned, out, budget=budget, watch=watch
-        )
     complete = with_facts(outcome, fine_tuned, out, **about)
     if ranks.is_first():
         _hand_over_models(use, trained, checkpoints, seeds, entries=fine_tuned.entries, out=out)
@@ -445,8 +439,6 @@ def _hand_over_models(
         encoders.pop(ENCODER, None)
     for place, name in encoders.items():
         record = {"contestant": name, "seed": seeds[name], "task": _input_of(task, out)}
-        if (predicted := (result_of(checkpoints[name], out) or {}).get("predicted")) is not None:
-            record["predicted"] = predicted  # for test, by the last training: what was scored is another model
         _hand_over(checkpoints[name], out / place, out, record)
     if use in entries.unadapted:
         encoders[USE] = use
@@ -458,58 +450,6 @@ def _hand_over_models(
         hand_over_baseline(baseline, task, out, places=fits)
     for place in {*PLACES} - {*encoders, *fits}:
         shutil.rmtree(out / place, ignore_errors=True)
-
-
-def _retrained(tuned: Job, fine_tuned: FineTuned, out: Path, *, budget: Budget | None, watch: Watch) -> tuple[Job, str]:
-    """Repeat a run on the rows of train and dev together (methods/finetune.py::retrain). Return the job whose
-    checkpoint is handed over, and a sentence that says which it is.
-
-    With four epochs on 430 rows, training on the 70 dev rows too added 1.7 points on test on average
-    (benchmarks/reports/2026-11-29-all-rows.md).
-
-    tuned: the run that was scored, whose checkpoint is handed over if the time is up or the last training fails
-    """
-    task, job = fine_tuned.entries.materials.task, retrained(tuned)
-    if result_of(job, out) is not None:
-        return job, _retrained_text(task)
-    why, end = "", math.inf
-    if fine_tuned.search.stopped == INTERRUPTED:
-        why = INTERRUPTED
-    elif budget is not None:
-        remainder = budget.amount * (1 - RESERVE[budget.unit]) - budget.spent(out)
-        cost = _retraining_cost(tuned, task, out, budget)
-        end = time.monotonic() + remainder if budget.unit == "seconds" else math.inf
-        lacking = f"it takes about {budget.as_text(cost)}, and {budget.as_text(max(0.0, remainder))} are left"
-        why = ranks.agree(lacking if cost > remainder else "")
-    if not why:
-        try:
-            with deadline(end, watch) as timed:
-                errors = do_all([job], out, watch=timed)
-            why = first_line(errors[job.name]) if job.name in errors else ""
-        except TimeUpError:
-            why = "its time was up"
-        except KeyboardInterrupt:
-            why = INTERRUPTED
-    if not why:
-        return job, _retrained_text(task)
-    return tuned, f"The model in {USE}/ did not learn from the rows of dev: {why}."
-
-
-def _retrained_text(task: Prepared) -> str:
-    rows, dev = task.sizes["train"], task.sizes["dev"]
-    return (
-        f"The model in {USE}/ was trained once more, on the {rows + dev:,} rows of train and dev. The scores are those "
-        f"of the run before, on {rows:,} rows."
-    )
-
-
-def _retraining_cost(tuned: Job, task: Prepared, out: Path, budget: Budget) -> float:
-    """Return what the last training takes by that of the run before, in the budget's unit."""
-    more = SLOWER * (1 + task.sizes["dev"] / task.sizes["train"])
-    if budget.unit == "flops":
-        return more * float((result_of(tuned, out) or {}).get("flops", 0.0))
-    wall = tuned.directory(out) / WALL
-    return more * float(files.read_record(wall)["seconds"]) if wall.exists() else 0.0
 
 
 def _best_seed(jobs: Sequence[Job], out: Path) -> int | None:

@@ -177,9 +177,6 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     simplest, then the frozen encoder, then TF-IDF + encoder, then the untouched model, then the cheapest adaptation. A
     point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: only a tie is decided by
     simplicity."""
-    retrain: bool = True
-    """Whether a fine-tuned model to use is trained once more, on the rows of train and dev together. The scores are
-    those of the run before. With a budget it is trained if enough time is left."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""

@@ -181,8 +181,6 @@ class _Race:
         planned = self.jobs(self.complete)
         waiting = missing((job for jobs in planned.values() for job in jobs), self.run)
         costs = [self.job_costs.get(at, 0.0) for at in [*planned, ("", "test")]]
-        if self.entries.recipe.retrain:  # the model to use follows
-            costs.append(max((cost for (_, kind), cost in self.job_costs.items() if kind == "tuning"), default=0.0))
         forecast = SLOWER * sum(costs)
         fits = not waiting or not self.complete or bool(ranks.agree(forecast <= self.left()))
         self.stopped = "" if fits else TIME_UP
@@ -553,6 +551,6 @@ def _race_of(entries: Entries) -> str:
     materials = {name: entries.own_materials.get(name, entries.materials) for name in entries.models}
     models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
     values = settings.to_mapping(entries.recipe)
-    for name in ("seeds", "learning_curve", "margin", "retrain"):
+    for name in ("seeds", "learning_curve", "margin"):
         del values[name]
     return settings.digest([values, dict(entries.materials.task.hashes), models])[:12]

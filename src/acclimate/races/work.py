@@ -175,21 +175,6 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
     return _trained(out, checkpoint) | chosen | learnt | seen_on_dev(out)
 
 
-def retrain(
-    *, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, tuned: Path, model: str | Path
-) -> Result:
-    """Repeat a fine-tuning on the rows of train and dev together, and predict the test texts, whose labels stay sealed:
-    what is shipped is checked by them.
-    """
-    from acclimate.methods import finetune
-
-    inputs = {"task": str(task), "model": checkpoint_of(model)}
-    checkpoint = finetune.retrain(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), tuned, out, watch=watch)
-    prepared = open_prepared(task)
-    predicted = finetune.predict_test(checkpoint, prepared, prepared.examples("test"), watch=watch)
-    return {**_trained(out, checkpoint), "predicted": predicted}
-
-
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
 
@@ -364,7 +349,6 @@ HELDOUT = Work("held-out loss", heldout)
 MOVE = Work("embedding distance", move)
 # rule 1: a second attempt has a third of the rate where the loss rose; 2: threshold = "dev" counts for one label, too
 FINE_TUNE = Work("fine-tune", fine_tune, trains="task", rule=2)
-RETRAIN = Work("train on all rows", retrain, reads=("test",), trains="task")
 PROBE = Work("probe", probed, reads=("train", "dev"))
 FREEZE = Work("freeze", freeze, quick=True)
 # rule 1: the fitted model is kept, which its test reads
@@ -380,7 +364,7 @@ CONSTANT = Work("constant answer", constant, opens_test=True)
 WORKS: dict[str, Work] = {
     work.name: work
     for work in (
-        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FREEZE, FINE_TUNE, RETRAIN,
+        PRETRAIN, UNTRAINED, ADAPT, FIRST, RETRIEVE, CUT, HELDOUT, MOVE, PROBE, FREEZE, FINE_TUNE,
         TERMS, COMBINE, TEST, TEST_TOGETHER, TEST_PROBE, TEST_TERMS, TEST_COMBINED, CONSTANT,
     )
 }  # fmt: skip

@@ -18,7 +18,7 @@ import inspect
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from acclimate.core.types import (
     Progress,
     Score,
     Watch,
-    label_of,
     unwatched,
 )
 from acclimate.jobs.lock import FITTED, USE, is_part_of_run
@@ -118,7 +117,6 @@ def ship(
     if onnx:
         onnx_copy.require_packages()
     score, task = _finished(run, source)
-    checked = _checked_predictions(source, score)
     _require_free(to)
     if onnx and (obstacle := check.text_obstacle(configuration_of(source), task)):
         alternative = ", or race with finetune.pooling=mean" if "pooling = pair" in obstacle else ""
@@ -136,16 +134,16 @@ def ship(
         if form.obstacle:
             reloaded = check.Loaded(load_finetuned(temporary), load_tokenizer(temporary))
             predictions = load_predictor(temporary).predict(examples, watch=watch)
-            _check_labels([prediction.label for prediction in predictions], task, checked)
+            _check_labels([prediction.label for prediction in predictions], task, score)
         else:
             reloaded = check.load_shipped(temporary)
-            rounding = _check(reloaded, task, checked, examples, watch)
+            rounding = _check(reloaded, task, score, examples, watch)
         if space:
             paired = any(example.pair for example in examples)
             write_space(temporary, task, reloaded, obstacle=form.obstacle, paired=paired)
         # the classifier before conversion, whose weights have no extreme values that 8 bits would lose
         onnx_source = check.Loaded(classifier.model, reloaded.tokenizer)
-        int8 = onnx_copy.copy_as_int8(temporary, task, onnx_source, checked.predicted, watch=watch) if onnx else None
+        int8 = onnx_copy.copy_as_int8(temporary, task, onnx_source, score.predicted, watch=watch) if onnx else None
         ways = try_ways(temporary, examples, form, int8=int8)
         shipment = Shipment(
             run,
@@ -329,16 +327,6 @@ def _hashes(directory: Path) -> dict[str, str]:
     """Return the SHA-256 of the weights by what the card calls them."""
     weights = sorted(directory.rglob("*.safetensors"))
     return {f"shipped {file.relative_to(directory)}": files.sha256_of(file) for file in weights}
-
-
-def _checked_predictions(source: Path, score: Score) -> Score:
-    """Return the score with what the checkpoint in `source` predicted for the test texts in its race: if it was trained
-    once more, it is not the model that was scored.
-    """
-    record = files.read_object(source / RECORD, names=("contestant",))
-    if "predicted" not in record:
-        return score
-    return replace(score, predicted=tuple(map(label_of, record["predicted"])))
 
 
 def _check_labels(predicted: Sequence[Label], task: Prepared, score: Score) -> None:

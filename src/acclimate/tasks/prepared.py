@@ -216,24 +216,6 @@ def with_fewer(task: Prepared, rows: Sequence[int], path: Path, *, dev: Sequence
     return open_prepared(path)
 
 
-def with_dev_rows(task: Prepared, path: Path) -> Prepared:
-    """Write the task with the rows of dev behind those of train to `path`, and return it. Dev stays as it is, and test
-    has no rows. A second call changes nothing.
-    """
-    if (path / files.MANIFEST).exists():
-        return open_prepared(path)
-    about = files.read_json(task.path / _ABOUT)
-    train, dev = task.examples("train"), task.examples("dev")
-    lines = {"train": _lines([*train, *dev]), "dev": _lines(dev), "test": b""}
-    about["sizes"] |= {"train": len(train) + len(dev), "test": 0}
-    with files.new_directory(path) as temporary:
-        for split, content in lines.items():
-            files.write_bytes(temporary / f"{split}.jsonl", content)
-            about["hashes"][split] = files.sha256_of_bytes(content)
-        files.write_json(temporary / _ABOUT, about)
-    return open_prepared(path)
-
-
 def open_prepared(path: Path) -> Prepared:
     """Return the task that `prepare` wrote.
 
