@@ -264,7 +264,7 @@ def test_folds_score_checkpoints_too(toy_race: Any, asked: Any, ours: Path, tmp_
 
 
 def test_a_race_that_pretrains_its_start_takes_checkpoints_too(toy_race: Any, ours: Path) -> None:
-    materials = toy_race.materials.with_checkpoints({"ours": str(ours)})
+    materials = replace(toy_race.materials, checkpoints={"ours": str(ours)})
     entries = enter(replace(toy_race.recipe, contestants=("TAPT",)), materials)
     assert entries.models["ours"] is None
     assert entries.model("untouched", 0) is entries.base
@@ -402,7 +402,7 @@ def test_learning_curves_with_checkpoints_are_refused(
 
 def test_a_checkpoint_that_reads_too_little_is_refused(toy_race: Any, theirs: Path, tmp_path: Path) -> None:
     task = replace(toy_race.materials.task, max_tokens=41)
-    materials = replace(toy_race.materials, task=task).with_checkpoints({"theirs": str(theirs)})
+    materials = replace(toy_race.materials, task=task, checkpoints={"theirs": str(theirs)})
     with pytest.raises(ValueError, match=r"checkpoint 'theirs' reads at most 40 tokens, but .* Set --max-tokens 40"):
         enter(replace(toy_race.recipe, contestants=()), materials)
 

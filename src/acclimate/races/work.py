@@ -20,7 +20,6 @@ from acclimate.jobs.job import RESULT, Result, Work, read_result
 from acclimate.methods import baselines, method_called
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.scratch import ScratchRecipe
-from acclimate.methods.tuning.looks import DEV, LEARNT, PREDICTED_DEV, dev_score, last_attempt, least_dev_loss
 from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
 from acclimate.tasks.prepared import open_prepared
@@ -166,6 +165,7 @@ def move(*, out: Path, watch: Watch, corpus: Path, model: str | Path, untouched:
 def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path, model: str | Path) -> Result:
     """Fine-tune with the recipe's seed, choose a checkpoint on dev, and return its predictions there."""
     from acclimate.methods import finetune
+    from acclimate.methods.tuning.looks import LEARNT, dev_score, least_dev_loss
 
     inputs = {"task": str(task), "model": checkpoint_of(model)}
     checkpoint = finetune.adapt(settings.from_mapping(FinetuneRecipe, {**recipe, **inputs}), out, watch=watch)
@@ -177,6 +177,7 @@ def fine_tune(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path,
 
 def seen_on_dev(out: Path) -> Result:
     """Return the looks at dev of the fine-tuning in `out`, and the predictions of the chosen checkpoint there."""
+    from acclimate.methods.tuning.looks import DEV, PREDICTED_DEV, last_attempt
 
     return {
         "looks": files.read_record(last_attempt(out) / DEV),
