@@ -26,19 +26,19 @@ SCORES = "Scores on test"
 WIDTH, HEIGHT, MOST_BYTES = 1000, 1250, 150_000  # of the picture
 
 
-def keep(run: Path, kept: Path = KEPT) -> None:
-    """Copy the tables of the race to `kept`, and note its encoder."""
+def keep(run: Path, folder: Path = KEPT) -> None:
+    """Copy the tables of the race to `folder`, and note its encoder."""
     lock = json.loads((run / "study.lock.json").read_text("utf-8"))
     [encoder] = lock["data"]["model"]
-    kept.mkdir(parents=True, exist_ok=True)
-    (kept / ENCODER).write_text(f"{encoder}\n", "utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ENCODER).write_text(f"{encoder}\n", "utf-8")
     for name in TABLES:
-        shutil.copyfile(run / name, kept / name)
+        shutil.copyfile(run / name, folder / name)
 
 
-def part(kept: Path = KEPT) -> str:
+def part(folder: Path = KEPT) -> str:
     """Return the part of the README between its marks: verdict and scores of the race."""
-    return f"```text\n{excerpt((kept / 'table.txt').read_text('utf-8'))}\n```\n"
+    return f"```text\n{excerpt((folder / 'table.txt').read_text('utf-8'))}\n```\n"
 
 
 def excerpt(table: str) -> str:
@@ -55,9 +55,9 @@ def excerpt(table: str) -> str:
     return "\n".join([title, *verdict, "", *lines[begin:end]])
 
 
-def scores(kept: Path = KEPT) -> list[tuple[str, str]]:
+def scores(folder: Path = KEPT) -> list[tuple[str, str]]:
     """Return contestant, and mean and interval in points as the table shows them, of each row of the race's CSV."""
-    with open(kept / "table.csv", encoding="utf-8", newline="") as file:
+    with open(folder / "table.csv", encoding="utf-8", newline="") as file:
         return [
             (
                 row["contestant"],
@@ -68,11 +68,11 @@ def scores(kept: Path = KEPT) -> list[tuple[str, str]]:
         ]
 
 
-def rewritten(readme: str, kept: Path = KEPT) -> str:
+def rewritten(readme: str, folder: Path = KEPT) -> str:
     """Return the README with the part between its marks made again. Raises ValueError without the marks."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1:
         raise ValueError(f"the README needs the marks '{BEGIN}' and '{END}', each once")
-    return f"{readme.partition(BEGIN)[0]}{BEGIN}\n\n{part(kept)}\n{END}{readme.partition(END)[2]}"
+    return f"{readme.partition(BEGIN)[0]}{BEGIN}\n\n{part(folder)}\n{END}{readme.partition(END)[2]}"
 
 
 def take_picture(page: Path, picture: Path = PICTURE) -> None:

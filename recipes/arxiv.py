@@ -44,8 +44,8 @@ def main(fields: str, abstracts: str) -> None:
             writer.writerows((paper["id"], paper["title"], paper["field"]) for paper in sorted(rows, key=order))
         first += size
     with zstandard.open(abstracts, "rb") as file:
-        kept = sorted(map(json.loads, io.TextIOWrapper(file, encoding="utf-8")), key=order)[:ABSTRACTS]
-    table = pa.table({name: [paper[name] for paper in kept] for name in ("id", "text")})
+        abstracts_by_hash = sorted(map(json.loads, io.TextIOWrapper(file, encoding="utf-8")), key=order)[:ABSTRACTS]
+    table = pa.table({name: [paper[name] for paper in abstracts_by_hash] for name in ("id", "text")})
     options = {"compression": "zstd", "compression_level": 22, "use_dictionary": False, "write_statistics": False}
     parquet.write_table(table, OUT / "abstracts.parquet", data_page_size=1 << 26, row_group_size=ABSTRACTS, **options)
 

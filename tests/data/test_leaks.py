@@ -169,8 +169,8 @@ def test_a_question_that_is_like_hundreds_of_others_hides_no_pair():
 def test_rows_made_from_a_template_find_nearly_all_texts_like_them_and_a_warning_says_nearly():
     sentence = text("a template of some thirty words", 30)
     rows = [Example(f"row {number}", f"{sentence} {number:05}", "ab"[number % 2]) for number in range(600)]
-    given = labelled(rows[:400], examples("dev", 20), rows[400:])
-    examination = examine(given)
+    task = labelled(rows[:400], examples("dev", 20), rows[400:])
+    examination = examine(task)
     assert len(examination.leaked["train"]) == 400
     [leak] = [leak for leak in examination.leaks if (leak.within, leak.kind) == ("test", "near")]
     assert leak.references >= 195
@@ -191,8 +191,8 @@ def test_rows_made_from_a_template_find_nearly_all_texts_like_them_and_a_warning
 def test_dev_rows_from_a_template_find_the_test_texts_and_not_only_one_another():
     sentence = text("a template of some thirty words", 30)
     rows = [Example(f"row {number}", f"{sentence} {number:05}", "ab"[number % 2]) for number in range(400)]
-    given = labelled(examples("train", 60), rows[:380], rows[380:])
-    assert len(examine(given).leaked["dev"]) == 380
+    task = labelled(examples("train", 60), rows[:380], rows[380:])
+    assert len(examine(task).leaked["dev"]) == 380
 
 
 def test_a_pair_of_which_one_text_has_no_words_leaks_by_both():

@@ -218,7 +218,7 @@ class _Making:
         why = ", ".join(f"{count:,} {reason}" for count, reason in parts if count)
         raise ValueError(
             f"{printable(str(source))}: nothing of the {name} corpus is left to train on: of "
-            f"{amount(facts.documents, 'document')} {why}. Add {name} text that does not stand in dev or test"
+            f"{amount(facts.documents, 'document')} {why}. Add {name} text that is not in dev or test"
         )
 
     def _counts(self, name: str) -> _Counts:

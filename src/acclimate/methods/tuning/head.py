@@ -119,7 +119,7 @@ def start_of(
     encoder, trained_pooler = probe.load_encoder(recipe.model)
     register(encoder, tokenizer, recipe.special_tokens, seed=recipe.plan.seed)
     has_pooler = trained_pooler and recipe.pooler == "kept" and encoder.config.model_type in probe.POOLED_FAMILIES
-    has_pooler &= linear  # an MLP stands in its place
+    has_pooler &= linear  # an MLP takes its place
     read_outs = probe.read_outs_of(task, tokenizer, has_pooler=has_pooler)
     read: Pooling = read_at_places(task, tokenizer) or recipe_pooling
     if recipe.pooling != "auto" and task.kind != "tokens":
