@@ -25,7 +25,7 @@ from typing import Any
 
 from page import head, table, write
 
-from acclimate.races.budget import parse_budget
+from acclimate.races.planning.budget import parse_budget
 
 LOADS = ("idle", "busy", "changes")
 COMPUTES = "while True: sum(range(10**6))"

@@ -13,7 +13,7 @@ from acclimate.data.inputs import Inputs
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.races.compare import Against
 from acclimate.races.design import Cell, Design, fine_tunings, scored
-from acclimate.races.dry_run import dry_run
+from acclimate.races.planning.dry_run import dry_run
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.run import run
 from acclimate.races.tables import write

@@ -86,7 +86,7 @@ def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(loading, "FOLDER", Path(model))  # in place of the embedded encoder, which is larger
-    monkeypatch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in two steps
+    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in two steps
 
     def here(command: list[str], **options: bool) -> subprocess.CompletedProcess[str]:
         done = CliRunner().invoke(cli.app, command[1:])
@@ -107,7 +107,7 @@ def test_race_arxiv(run, files, monkeypatch, tmp_path):
     monkeypatch.setenv("ACCLIMATE_CACHE", str(tmp_path / "cache"))
     toys.few_papers(tmp_path / "papers", monkeypatch)
     tiny = [f"{stage}.plan.{each}" for stage in ("tapt", "finetune") for each in ("steps=2", "batch=4")]
-    monkeypatch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in two steps
+    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in two steps
     tiny += ["tapt.epochs=0", "finetune.epochs=0", "finetune.looks=1", "seeds=2", 'contestants=["TAPT"]']
     said = run("race_arxiv.py", tmp_path / "race", *tiny)
     assert said.strip().endswith(".")
@@ -170,7 +170,7 @@ def test_own_method(run, toy_race, tmp_path):
 
 
 def test_own_study(run, files, monkeypatch, tmp_path):
-    monkeypatch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in two steps
+    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in two steps
     rows = [f"{text} {number},{'gene' if 'gene' in text else 'dose'}" for number, text in enumerate(TEXTS * 3)]
     (tmp_path / "train.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
     brief = ["seeds=2", "rates=[1e-3, 1e-2]", *(f"finetune.{each}" for each in ("epochs=0", "looks=1", "plan.steps=2"))]

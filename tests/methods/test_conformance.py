@@ -23,7 +23,7 @@ from acclimate.models.encoder import load_masked_language_model, new_encoder, sa
 from acclimate.models.loading import load_tokenizer
 from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.forecast import costs_of
+from acclimate.races.planning.forecast import costs_of
 from acclimate.races.recipe import RaceRecipe, contestants_of
 from acclimate.training.checkpoint import spent
 

@@ -21,13 +21,13 @@ import toys
 from acclimate.core import files
 from acclimate.core.types import Checkpoint, label_of, unwatched
 from acclimate.methods import finetune, task_loss
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.mlm import with_steps
 from acclimate.methods.recipes.finetune import looked_at
 from acclimate.methods.task_loss import TaskLoss
 from acclimate.methods.tuning.looks import BEST, DEV, dev_score, predicted_dev
 from acclimate.models.classifier import load_classifier, load_finetuned
 from acclimate.models.loading import load_tokenizer
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared, with_fewer
 from acclimate.tasks.rows import encode_rows
 from acclimate.training.loop import adamw, train
@@ -208,10 +208,8 @@ def test_the_best_look_or_the_last_step(kind, toy_task, encoder, tmp_path, monke
     for choose in ("best", "last"):
         scores = iter([-0.1, 0.9, 0.9, 0.8])  # the last one is of the chosen weights, in float32
         monkeypatch.setattr(finetune.Prepared, "score", lambda self, gold, predicted, scores=scores: next(scores))
-        for module in ("finetune", "recipes.finetune"):
-            monkeypatch.setattr(f"acclimate.methods.{module}.constant_on_dev", lambda task, examples=None: -1.0)
-        monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
-        monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
+        monkeypatch.setattr("acclimate.methods.recipes.finetune.constant_on_dev", lambda task, examples=None: -1.0)
+        monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
         seen = {}
 
         def watch(told, seen=seen):

@@ -105,6 +105,6 @@ def test_a_last_loss_above_that_of_constant_outputs_counts_only_where_dev_does_n
     finetune.adapt(recipe, tmp_path / "far")
     assert dev_score(tmp_path / "far") > 0.7
     assert files.read_record(tmp_path / "far" / "learnt.json")["learnt"]
-    monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
+    monkeypatch.setattr("acclimate.tasks.chance.exceeds_chance", lambda task, examples, looks: False)
     finetune.adapt(recipe, tmp_path / "near")
     assert "its loss on train ends at" in files.read_record(tmp_path / "near" / "learnt.json")["why"]

@@ -15,7 +15,6 @@ import toys
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe, Tuning, plan_of
 from acclimate.methods.task_loss import TaskLoss, predict, restore_labels
 from acclimate.methods.tuning import head as initial_head
@@ -25,6 +24,7 @@ from acclimate.models.classifier import load_finetuned
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.models.loading import load_tokenizer
 from acclimate.models.task_layers import pooling_of
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.rows import encoded
 from acclimate.tasks.task import PROBED
 from acclimate.training.checkpoint import read_log, spent
@@ -248,8 +248,7 @@ def test_patience_ends_a_run_whose_looks_get_no_better(encoder, toy_task, tmp_pa
     """Scores that are made up: after the second look none is better, and the third of these ends it."""
     task = toy_task("sequence")
     made_up = iter([0.3, 0.5, 0.5, 0.4, 0.45, 0.9, 0.9, 0.9])
-    monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")  # whose answers are made up too
-    monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
+    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
     monkeypatch.setattr(Tuning, "look", lambda self, dev, precision="": Look(next(made_up), 1.0, ["x"]))
     recipe = recipe_for(encoder, task, looks=8, patience=3, plan=replace(PLAN, steps=16))
     finetune.adapt(recipe, tmp_path)
@@ -289,8 +288,7 @@ def test_the_mean_of_the_best_looks_is_kept(encoder, toy_task, tmp_path, monkeyp
         return Look([0.1, 0.6, 0.7, 0.2, 0.65][len(weights) - 1], 1.0, [f"look {len(weights)}"])
 
     monkeypatch.setattr(Tuning, "look", look)
-    monkeypatch.setattr(finetune, "guesses", lambda task, examples, looks: "")
-    monkeypatch.setattr(finetune, "exceeds_chance", lambda task, examples, looks: False)
+    monkeypatch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")
     done = finetune.adapt(recipe_for(encoder, task, averaged=2), tmp_path)
     kept = load_finetuned(done.path).state_dict()
     for name, value in weights[1].items():
@@ -512,7 +510,7 @@ def test_a_run_whose_looks_only_guess_has_learnt_nothing_though_it_beats_the_con
 def test_where_a_constant_answer_is_perfect_on_dev_the_loss_decides(encoder, toy_task, tmp_path, monkeypatch):
     task = toy_task("sequence")
     recipe = recipe_for(encoder, task, head="fresh", pooling="pooler", plan=replace(PLAN, steps=60, rate=1e-2))
-    monkeypatch.setattr(finetune, "constant_on_dev", lambda task, examples=None: 1.0)
+    monkeypatch.setattr("acclimate.tasks.chance.constant_on_dev", lambda task, examples=None: 1.0)
     finetune.adapt(recipe, tmp_path)
     assert files.read_record(tmp_path / LEARNT)["learnt"] is True
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, MPNetConfig
 from acclimate.core import settings
 from acclimate.methods import METHODS
 from acclimate.races.contestants import enter
-from acclimate.races.forecast import costs_of
+from acclimate.races.planning.forecast import costs_of
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe, contestants_of
 from acclimate.races.report import report_of

@@ -17,8 +17,8 @@ from acclimate.jobs import job as jobs_module
 from acclimate.jobs.job import missing, read_result
 from acclimate.races import work
 from acclimate.races.contestants import enter
-from acclimate.races.dry_run import foreseen_jobs
 from acclimate.races.outcome import outcomes_in
+from acclimate.races.planning.dry_run import foreseen_jobs
 from acclimate.races.race import run_race
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.report import report_of, write_race_pages

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ from acclimate.data.inputs import Inputs, Raw
 from acclimate.jobs.job import DIRECTORY, RESULT, read_result
 from acclimate.methods import finetune
 from acclimate.methods.baselines import read_baseline
-from acclimate.races import contestants, race
-from acclimate.races import run as running
+from acclimate.races import contestants, pooling, race
 from acclimate.races.compare import MAIN
 from acclimate.races.design import Cell, Search
 from acclimate.races.outcome import Outcome, probe_row
@@ -177,7 +177,7 @@ def test_adaptation_on_text_of_the_domain_is_one_job_for_all_folds(folded, toy_r
     assert [len({*found}) for found in names.values()] == [4, 2, 4]
     recipe = settings.override(recipe, ["adapt_seeds=1"])
     searches = race.design(recipe, race.materials_for(inputs, recipe)).searches
-    once = {name: running._adaptations(cell_of(name, searches)) for name in ("untouched", "TAPT", "DAPT+TAPT")}
+    once = {name: pooling.adaptations(cell_of(name, searches)) for name in ("untouched", "TAPT", "DAPT+TAPT")}
     assert once == {"untouched": {}, "TAPT": {0: 0, 1: 1}, "DAPT+TAPT": {0: 0, 1: 0}}
     assert names["DAPT"] == [names["DAPT"][0]] * FOLDS + [names["DAPT"][-1]] * FOLDS  # a repeat, an adaptation
 
@@ -303,3 +303,10 @@ def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated,
     with pytest.raises(ValueError, match=message):
         toys.raced(**given | {"recipe": settings.override(RECIPE, stated)})
     assert not (tmp_path / "run" / DIRECTORY).exists()
+
+
+def test_folds_take_one_setting():
+    materials = SimpleNamespace(task=SimpleNamespace(kind="sequence"), unread=False)
+    recipe = settings.override(RaceRecipe(), ["folds=2", "search.rates=[1e-5, 3e-5]"])
+    with pytest.raises(ValueError, match="--folds with several settings in search: 2 settings .* leave --folds out"):
+        race.design(recipe, materials)

@@ -23,7 +23,7 @@ from acclimate.methods.baselines import TfidfRecipe
 from acclimate.methods.probe import probe
 from acclimate.races import terms_and_states
 from acclimate.races.contestants import enter
-from acclimate.races.lengths import Lengths
+from acclimate.races.planning.lengths import Lengths
 from acclimate.races.rounds import shortened
 from acclimate.reports.table import COMBINED
 from acclimate.shipping.predict import predict

@@ -22,9 +22,9 @@ from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
 from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter, threshold_of
-from acclimate.races.dry_run import dry_run, foreseen_jobs
 from acclimate.races.facts import probe_facts, task_facts
 from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
+from acclimate.races.planning.dry_run import dry_run, foreseen_jobs
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.tables import as_csv, sections

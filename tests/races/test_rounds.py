@@ -21,10 +21,10 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.deadline import TimeUpError
 from acclimate.jobs.job import DECISIONS
 from acclimate.races import race, rounds, work
-from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.contestants import Entries
-from acclimate.races.lengths import CostOfJob, RoundCosts
 from acclimate.races.outcome import Outcome
+from acclimate.races.planning.budget import Budget, parse_budget
+from acclimate.races.planning.lengths import CostOfJob, RoundCosts
 from acclimate.races.race import run_race
 from acclimate.races.report import write_race_pages
 from conftest import Raced

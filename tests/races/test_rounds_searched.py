@@ -14,7 +14,7 @@ from acclimate.jobs.job import Job, Work, read_plan
 from acclimate.jobs.status import status_of
 from acclimate.races import rounds, search
 from acclimate.races.contestants import Entries
-from acclimate.races.dry_run import foreseen_jobs
+from acclimate.races.planning.dry_run import foreseen_jobs
 from acclimate.races.recipe import RaceRecipe, SearchRecipe, Setting
 from acclimate.races.search import FineTuned
 from acclimate.training.gradients import NotFiniteError
@@ -75,7 +75,7 @@ def test_every_setting_runs_with_the_first_seed_and_the_best_alone_with_the_othe
 
 
 def test_a_dry_run_foresees_as_many_jobs_as_are_done_and_once_all_is_done_these(tmp_path, monkeypatch):
-    monkeypatch.setattr("acclimate.races.dry_run.tested", lambda job, task: job)
+    monkeypatch.setattr("acclimate.races.planning.dry_run.tested", lambda job, task: job)
     entries = entries_of((1e-5, 3e-5, 4e-5), seeds=3)
     guessed = {job.name for job in foreseen_jobs(entries, tmp_path)}
     rounds.searched(entries, tmp_path)

@@ -21,8 +21,8 @@ from acclimate.jobs.job import with_needs
 from acclimate.methods import finetune
 from acclimate.races import work
 from acclimate.races.compare import MAIN, Mean, compare
-from acclimate.races.dry_run import dry_run
 from acclimate.races.outcome import Outcome
+from acclimate.races.planning.dry_run import dry_run
 from acclimate.races.run import run
 from acclimate.races.tables import as_csv, write
 from acclimate.reading.datasets import blurb
@@ -133,7 +133,7 @@ def benchmark(models, data, catalogue, tmp_path_factory) -> Run:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch.Tensor, "backward", counted)
-        patch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in a few steps
+        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in a few steps
         patch.setitem(vars(work.FINE_TUNE), "do", called)
         with pytest.raises(KeyboardInterrupt):
             run(design(recipe, inputs), out)

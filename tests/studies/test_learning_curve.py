@@ -17,8 +17,8 @@ from acclimate.core import settings
 from acclimate.core.types import NOT_PREDICTED, Batch
 from acclimate.jobs.job import RESULT, read_plan
 from acclimate.methods import probe
-from acclimate.races.budget import parse_budget
 from acclimate.races.outcome import Outcome, path_of, read_outcome
+from acclimate.races.planning.budget import parse_budget
 from acclimate.races.race import design as race_design
 from acclimate.races.report import RACE
 from acclimate.statistics.worth import Range, Worth

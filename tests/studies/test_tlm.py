@@ -220,7 +220,7 @@ def searched(toy_inputs, tmp_path_factory) -> tuple[Path, Outcome, str, list[Map
     out = tmp_path_factory.mktemp("tlm") / "run"
     found = made("search", toy_inputs, out, (), "rho_1s=[3,1]")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetune.Tuning, "nothing_learnt", lambda tuning: "")  # which nothing does in a few steps
+        patch.setattr(finetune, "nothing_learnt", lambda *looks, **measures: "")  # which nothing does in a few steps
         text = write(run(found, out), out)
     task = next(iter(found.cells)).task
     looks = task.looks()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from acclimate.core.types import Example
-from acclimate.methods.baselines import constant_on_dev
-from acclimate.tasks.chance import chance, exceeds_chance, guesses
+from acclimate.tasks.chance import chance, exceeds_chance, nothing_learnt
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.metrics import metric_named
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -73,7 +73,7 @@ def stands_out(kind, knows, looks, runs):
         examples = [Example(str(at), text, label) for at, label in enumerate(gold)]
         task = task_of(kind, metric, examples)
         above += max(task.score(gold, look) for look in given) > constant_on_dev(task)
-        far += not guesses(task, examples, given)
+        far += not nothing_learnt(task, examples, given)
     return far, above
 
 
@@ -103,10 +103,22 @@ def test_guesses_are_named_with_both_scores_and_a_dev_set_of_a_few_rows_decides_
     guessed = ["ab"[at % 4 // 2] for at in range(40)]
     task = task_of("sequence", "accuracy", examples)
     bar = 100 * chance(task, examples, [guessed]).bar
-    assert guesses(task, examples, [guessed]) == (
+    assert nothing_learnt(task, examples, [guessed], score=0.51) == (
         f"at best it has 50.0 points on dev, which guesses reach too: {bar:.1f} one time in twenty"
     )
-    assert not guesses(task, examples[:4], [["a", "b", "a", "b"]])
+    assert nothing_learnt(task, examples, [guessed]) == "on dev it has 50.0 points, the same answer to every text 50.0"
+    assert not nothing_learnt(task, examples[:4], [["a", "b", "a", "b"]])
+
+
+def test_the_loss_decides_unless_the_best_look_stands_out_by_far():
+    examples = [Example(str(at), "text", "ab"[at % 2]) for at in range(80)]
+    gold, some = [example.label for example in examples], ["ab"[at % 2 if at % 4 else 1] for at in range(80)]
+    task, high = task_of("sequence", "accuracy", examples), {"loss": 0.7, "constant_loss": 0.6}
+    assert not nothing_learnt(task, examples, [some])
+    assert nothing_learnt(task, examples, [some], **high) == (
+        "its loss on train ends at 0.7, and that of constant outputs is 0.6"
+    )
+    assert not nothing_learnt(task, examples, [gold], **high)
 
 
 def test_what_knows_nearly_all_stands_out_by_far_and_what_knows_little_does_not():

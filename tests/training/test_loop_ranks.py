@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 import conformance
 import toys
-from acclimate.races.budget import Budget
+from acclimate.races.planning.budget import Budget
 from acclimate.training.checkpoint import resumable
 from studies import recorded
 

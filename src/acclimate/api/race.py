@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from acclimate.data.examination import Examination
     from acclimate.data.inputs import Inputs
     from acclimate.jobs.where import Where
-    from acclimate.races.dry_run import DryRun
     from acclimate.races.outcome import StudyEnd
+    from acclimate.races.planning.dry_run import DryRun
     from acclimate.races.recipe import RaceRecipe
     from acclimate.races.report import RaceReport
 
@@ -83,7 +83,7 @@ def order_race(
     no encoders.
     """
     from acclimate.data.checkpoints import resolve_checkpoints
-    from acclimate.races.budget import budget_or_usual
+    from acclimate.races.planning.budget import budget_or_usual
     from acclimate.races.recipe import refuse_unused
 
     limit, notes = budget_or_usual(budget, recipe, probe_only=probe_only)

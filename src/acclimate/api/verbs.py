@@ -97,7 +97,7 @@ def race(
     from acclimate.data.examination import grave
     from acclimate.data.inputs import Inputs
     from acclimate.models.loading import UNSTATED, start_of
-    from acclimate.races.budget import check_budget
+    from acclimate.races.planning.budget import check_budget
     from acclimate.races.recipe import LearningCurveRecipe
     from acclimate.races.report import PAGE, TEXT
 

@@ -101,7 +101,7 @@ def _count_splits(session: Session, catalogue: str, folder: Path) -> None:
 
 def _files_and_budget(parameters: Mapping[str, Any]) -> None:
     from acclimate.data.checkpoints import parse_checkpoints
-    from acclimate.races.budget import check_budget
+    from acclimate.races.planning.budget import check_budget
 
     check_models([*parse_checkpoints(parameters["checkpoints"] or ()).values()])
 

@@ -156,7 +156,7 @@ class Score:
     gold, predicted  (n,) labels of the test set, in the order of `ids`; intervals and tests are computed from them
     seed             of fine-tuning
     adaptation       seed with which the fine-tuned checkpoint was adapted; None: not adapted, or not recorded
-    learnt           False if the fine-tuning learnt nothing (methods/finetune.py::Tuning.nothing_learnt), in its second
+    learnt           False if the fine-tuning learnt nothing (tasks/chance.py::nothing_learnt), in its second
                      attempt if `again` is True, or if the probe or baseline is no better on dev than guesses; with
                      `folds`, False if none of the models learnt anything
     folds            the result on each fold; () where there is one test set

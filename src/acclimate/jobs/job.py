@@ -53,7 +53,7 @@ class Work:
     name        short; the names of its jobs depend on it
     rule        raised where `do` comes to give other results with equal settings; the names of its jobs depend on it
     do          (out=, watch=, **arguments) -> a result that JSON can hold
-    reads       splits whose rows the encoder reads without training, for a forecast (races/forecast.py)
+    reads       splits whose rows the encoder reads without training, for a forecast (races/planning/forecast.py)
     trains      "encoder": it pretrains or adapts; "task": it fine-tunes; "": neither
     opens_test  True if it looks at the labels of the test set
     draws       True if its settings' recipe.plan.seed draws a contestant's encoder, so that all scores of that encoder

@@ -33,7 +33,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -47,7 +47,7 @@ from safetensors.numpy import load, save
 from acclimate.core import files
 from acclimate.core.settings import AboveZero, Count, Positive, check_ranges
 from acclimate.core.types import BASELINE_FILE, Example, Label, Watch, counted, unwatched
-from acclimate.tasks.chance import guesses
+from acclimate.tasks.constant import ANSWERS, constant_answers
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
@@ -564,9 +564,9 @@ def fit_constant(task: Prepared) -> FittedBaseline:
     train, dev = task.examples("train"), task.examples("dev")
     gold = [example.label for example in train]
 
-    scores = {answer: task.score(gold, _same(answer, train, task)) for answer in ANSWERS[task.kind](gold)}
+    scores = {answer: task.score(gold, constant_answers(answer, train, task)) for answer in ANSWERS[task.kind](gold)}
     best = max(scores, key=lambda answer: scores[answer])  # the first of equals
-    predicted = _same(best, dev, task)
+    predicted = constant_answers(best, dev, task)
     return FittedBaseline(
         setting=None,
         dev=task.score([example.label for example in dev], predicted),
@@ -574,76 +574,8 @@ def fit_constant(task: Prepared) -> FittedBaseline:
         looks=(tuple(predicted),),
         tokens=0,
         seconds=time.perf_counter() - begun,
-        predict=lambda examples: _same(best, examples, task),
+        predict=lambda examples: constant_answers(best, examples, task),
     )
-
-
-def _same(answer: Label, examples: Sequence[Example], task: Prepared) -> list[Label]:
-    """Return the answer to each example; of tags, to each of its words."""
-    if task.kind != "tokens":
-        return [answer] * len(examples)
-    assert isinstance(answer, str)
-    return [(answer,) * len(words_of(example.text)) for example in examples]
-
-
-def constant_on_dev(task: Prepared, examples: Sequence[Example] | None = None) -> float:
-    """Return the best dev score of all answers that are the same for every text; 0 for a kind of task that has none.
-    examples: those of dev that are read; None: all
-
-    Dev chooses the answer, as it chooses among the looks of what is compared with it: the commonest label of train may
-    be a rare one on dev.
-    """
-    if task.kind not in ANSWERS:
-        return 0.0
-    dev = task.examples("dev") if examples is None else examples
-    gold = [example.label for example in dev]
-    train = [example.label for example in task.examples("train")]
-    answers = dict.fromkeys(answer for labels in (train, gold) for answer in ANSWERS[task.kind](labels))
-    return max(task.score(gold, _same(answer, dev, task)) for answer in answers)
-
-
-def above_chance(task: Prepared, looks: Sequence[Labels]) -> bool:
-    """Return False if no look at dev is better than a constant answer, or the best one no better than guesses. Where
-    the same answer to every text is perfect, dev decides nothing.
-    """
-    dev = task.examples("dev")
-    gold, constant = [example.label for example in dev], constant_on_dev(task)
-    if constant >= 1.0:
-        return True
-    return max(task.score(gold, look) for look in looks) > constant and not guesses(task, dev, looks)
-
-
-def _classes(gold: Labels) -> Iterable[Label]:
-    return _ranked(str(label) for label in gold)
-
-
-def _sets(gold: Labels) -> Iterable[Label]:
-    sets = [label for label in gold if isinstance(label, tuple)]
-    names = _ranked(name for label in sets for name in label)
-    commonest = min(Counter(sets).items(), key=lambda pair: (-pair[1], pair[0]))[0]
-    return [commonest, *(tuple(sorted(names[:count])) for count in range(len(names) + 1))]
-
-
-def _tags(gold: Labels) -> Iterable[Label]:
-    return _ranked(tag for label in gold if isinstance(label, tuple) for tag in label)
-
-
-def _mean(gold: Labels) -> Iterable[Label]:
-    return [float(np.mean([float(str(label)) for label in gold]))]
-
-
-def _ranked(names: Iterable[str]) -> list[str]:
-    """Return the labels, the commonest first and equals by name."""
-    return [name for name, _ in sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))]
-
-
-ANSWERS: dict[str, Callable[[Labels], Iterable[Label]]] = {
-    "sequence": _classes,
-    "multilabel": _sets,
-    "tokens": _tags,
-    "score": _mean,
-}
-"""Kind of task -> (training labels) -> the constant answers that are tried, the commonest first."""
 
 
 def fit_dictionary(task: Prepared) -> FittedBaseline:

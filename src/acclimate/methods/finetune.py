@@ -70,7 +70,6 @@ import numpy as np
 from scipy.special import entr
 
 from acclimate.core import files, ranks
-from acclimate.core.figures import points
 from acclimate.core.prompt import prompt_length
 from acclimate.core.types import (
     NOT_PREDICTED,
@@ -90,7 +89,6 @@ from acclimate.core.types import (
 )
 from acclimate.methods import probe
 from acclimate.methods.adversarial import SmartLoss
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.perturbation import with_noise
 from acclimate.methods.recipes.finetune import (
     PAPERS,  # noqa: F401  users find it here
@@ -134,7 +132,7 @@ from acclimate.models.loading import identity, load_tokenizer
 from acclimate.models.lora import LoraAdapters, require_peft
 from acclimate.models.scale import fold, folded, output_layer, shift
 from acclimate.models.task_layers import pooling_of
-from acclimate.tasks.chance import exceeds_chance, guesses
+from acclimate.tasks.chance import nothing_learnt
 from acclimate.tasks.prepared import Prepared, open_prepared
 from acclimate.tasks.rows import SPANS, cut_off, emptied, encode_rows, encoded, with_labels
 from acclimate.tasks.thresholds import decide, has_threshold
@@ -168,7 +166,7 @@ def adapt(recipe: FinetuneRecipe, out: Path, *, watch: Watch = unwatched) -> Che
     predictions for dev to `out/predicted_dev.json`. Never opens the test set.
 
     The seed of a fresh head, of the order of the rows and of dropout is `recipe.plan.seed`. `out/learnt.json` says
-    whether the run learnt anything (`Tuning.nothing_learnt`). With `retry`, a run that learnt nothing is repeated in
+    whether the run learnt anything (tasks/chance.py). With `retry`, a run that learnt nothing is repeated in
     `out/again` with RETRY_STEPS times the steps: at the rate divided by RETRY_RATE if its loss was not finite or rose
     (`Tuning.rose`), else at RETRY_RATE times the rate. The second attempt counts, unless its loss is not finite.
 
@@ -468,32 +466,19 @@ class Tuning:
         """Train to the end, choose, and return whether anything was learnt."""
         self.train()
         self.choose()
-        self.why = ranks.agree(self.nothing_learnt() if ranks.is_first() else "")
+        why = ""
+        if ranks.is_first():
+            log = read_log(self.out)
+            why = nothing_learnt(
+                self.task,
+                self.looked_at.examples,
+                self.looks.chosen_from(self.recipe.choose),
+                score=dev_score(self.out),
+                loss=float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]])),
+                constant_loss=constant_loss(self.rows, self.task.kind),
+            )
+        self.why = ranks.agree(why)
         return not self.why
-
-    def nothing_learnt(self) -> str:
-        """Return why the run has learnt nothing; "" if it has learnt something.
-
-        It has where the chosen weights score above the best constant answer on dev, the best look stands out from what
-        its answers reach when they are dealt out at random (tasks/chance.py), and the loss of the last tenth of the
-        steps lies below that of the best constant outputs. Where the best look stands out by far, the loss does not
-        count: over few steps of few rare rows it says little. A dev set on which a constant answer is perfect decides
-        nothing, nor does the loss of a kind of task without constant outputs.
-        """
-        score, constant = dev_score(self.out), constant_on_dev(self.task)
-        looks = self.looks.chosen_from(self.recipe.choose)
-        if constant < 1.0:
-            if score <= constant:
-                return f"on dev it has {points(score)} points, the same answer to every text {points(constant)}"
-            if why := guesses(self.task, self.looked_at.examples, looks):
-                return why
-        log = read_log(self.out)
-        last = float(np.mean([line["loss.task"] for line in log[-max(LAST, len(log) // 10) :]]))
-        if last < (constant := constant_loss(self.rows, self.task.kind)):
-            return ""
-        if exceeds_chance(self.task, self.looked_at.examples, looks):
-            return ""
-        return f"its loss on train ends at {last:.4g}, and that of constant outputs is {constant:.4g}"
 
     def rose(self, losses: Sequence[float]) -> bool:
         """Return True if the rate was too high of a run that began with these weights, by the losses of its steps: over

@@ -64,12 +64,12 @@ from acclimate.core.types import (
     counted,
     unwatched,
 )
-from acclimate.methods.baselines import above_chance
 from acclimate.methods.task_loss import PREDICTIONS, pieces_to_read
 from acclimate.models.formats import OF_PLACES, Pooling, times_hidden
 from acclimate.models.heads import output_by_row, rows_of
 from acclimate.models.loading import configuration, identity, load_tokenizer, load_weights, reading
 from acclimate.models.task_layers import mean_of, pooled
+from acclimate.tasks.chance import nothing_learnt
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.rows import EXAMPLE, WORD, emptied, encoded, places_of, read_at_places, with_labels, word_values
 from acclimate.tasks.tags import fallback
@@ -178,13 +178,14 @@ def probe(
         decision = decided(layer, states_RD, task)
         layer, predicted, looks = shifted(layer, decision), decision.predicted, decision.tried
     score = task.score([example.label for example in dev], predicted)
-    below = layer.loss < _constant_loss(target_R, task.kind, labels) or math.isinf(layer.loss)  # dev alone decides
+    loss = layer.loss if math.isfinite(layer.loss) else -math.inf  # dev alone decides
+    nothing = nothing_learnt(task, dev, looks, loss=loss, constant_loss=_constant_loss(target_R, task.kind, labels))
     return Probe(
         layer=layer,
         losses=losses,
         dev=score,
         predicted_dev=tuple(predicted),
-        learnt=below and above_chance(task, looks),
+        learnt=not nothing,
         tokens=len(rows.ids) + len(rows_of_dev.ids),
         seconds=time.perf_counter() - begun,
     )

@@ -683,7 +683,9 @@ def enter(
     # with another vocabulary
     other = [name for name, (method, _, link_recipe) in linked.items() if not method.starts(link_recipe)]
     measured = {name: model for name, model in models.items() if name not in (*other, *own)}
-    losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=sub_words, own=own)
+    losses: dict[str, Any] = {}
+    if materials.fold is None:  # what a fold adapts is not measured
+        losses = _losses(measured, materials, recipe.adapt_seeds, max_tokens=longest[1], sub_words=sub_words, own=own)
     baseline, task = None, materials.task
     terms = replace(recipe.tfidf, **threshold_of(recipe.finetune, task))
     if BASELINE in names:
@@ -693,7 +695,7 @@ def enter(
     racing = {name: model for name, model in models.items() if name in (UNTOUCHED, *own, *names)}
     fresh = (*other, scratch.CONTROL, *own)
     moves = {}
-    if any(method.moves for method, _, _ in linked.values()):
+    if materials.fold is None and any(method.moves for method, _, _ in linked.values()):
         moved = {name: draws(model, recipe.adapt_seeds) for name, model in models.items() if name not in fresh}
         moves = _moves(moved, base, materials)
     probes = _probes(racing, further, materials, recipe.finetune, own) if materials.task.kind in PROBED else {}

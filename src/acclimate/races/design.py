@@ -34,8 +34,8 @@ from acclimate.tasks.task import Metric
 from acclimate.text.corpus import Corpus
 
 if TYPE_CHECKING:
-    from acclimate.races.budget import Budget
     from acclimate.races.outcome import Outcome
+    from acclimate.races.planning.budget import Budget
     from acclimate.races.search import FineTuned
 
 

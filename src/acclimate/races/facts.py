@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acclimate.core import files, settings
-from acclimate.core.figures import listed, metric_text, span_text
+from acclimate.core.figures import listed, metric_text
 from acclimate.core.types import SUB_WORDS, Cost
 from acclimate.data.retrieved import shown_from
 from acclimate.jobs.job import Job, decided, read_result
@@ -123,23 +123,16 @@ def _cross_validation_facts(
     facts: Facts, outcome: Outcome, folds: Sequence[FineTuned], run: Path, *, failed: Mapping[str, str]
 ) -> Facts:
     """Return the facts of the training on the usual split with those of the cross-validation in their place: what each
-    contestant was given on the first fold, and how often each setting was chosen.
+    contestant was given on the first fold.
     """
     repeats = len({fold.entries.seeds for fold in folds})
     rows = next((result.task.sizes["test"] for result in outcome.results if not result.failed), 0)
-    chosen: dict[str, dict[str, int]] = {}
-    for fold in folds:
-        for candidate in fold.search.finalists:
-            counts = chosen.setdefault(candidate.contestant, {})
-            counts[candidate.setting.name] = counts.get(candidate.setting.name, 0) + 1
     first = folds[0]
     names = [*first.entries.models, *first.entries.untuned]
     chances_by_name = {
         name: {**_chances(name, first, run, failed), "folds": outcome.folds, "repeats": repeats} for name in names
     }
-    for name, chances in chances_by_name.items():
-        if "settings tried" in chances:
-            chances["settings tried"] = span_text([_tried(name, fold) for fold in folds])
+    for chances in chances_by_name.values():
         for name_of_one_set in ("seeds", "looks at the test set, a seed", "looks at the test set"):
             chances.pop(name_of_one_set, None)
     split_facts = [f"{split} examples" for split in ("train", "dev", "test")]
@@ -152,11 +145,8 @@ def _cross_validation_facts(
             "cross-validation": f"{outcome.folds} folds, divided {amount(repeats, 'time')}",
         },
         given=chances_by_name,
-        chosen={
-            name: ", ".join(f"{setting} ({count} of {len(folds)})" for setting, count in counts.items())
-            for name, counts in chosen.items()
-        },
-        search_note=first.search.note and f"On each fold by itself. On the first: {first.search.note}",
+        chosen={candidate.contestant: candidate.setting.name for candidate in first.search.finalists},
+        search_note="",
         looks=None,
         leaked_test_ids=(),
     )

@@ -34,15 +34,15 @@ from acclimate.methods import Method
 from acclimate.methods.baselines import read_baseline, write_baseline
 from acclimate.methods.recipes.scratch import CONTROL
 from acclimate.races import report
-from acclimate.races.budget import Budget, clocked, parse_budget
 from acclimate.races.compare import Against
 from acclimate.races.contestants import MEASURED, Entries, enter
 from acclimate.races.design import Design, Search
-from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import probe_facts, with_facts
-from acclimate.races.lengths import ADAPTING
 from acclimate.races.outcome import Outcome, choose, probe_row
-from acclimate.races.recipe import ALL, RaceRecipe, SearchRecipe, contestants_of, for_model, with_methods
+from acclimate.races.planning.budget import Budget, clocked, parse_budget
+from acclimate.races.planning.dry_run import DryRun, dry_run
+from acclimate.races.planning.lengths import ADAPTING
+from acclimate.races.recipe import ALL, RaceRecipe, contestants_of, for_model, with_methods
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
@@ -203,16 +203,54 @@ def design(
     probe_only: bool = False,
 ) -> Design:
     """Return the race as a study: a search among the contestants yields its cells, each compared with `untouched`, and
-    the probe of each with that of `untouched`.
+    the probe of each with that of `untouched`. By cross-validation there is a search for each fold, and then one
+    training of the best contestant on the usual split, whose checkpoint is handed over.
 
     command: that makes the race again, for its page. probe_only: True if nothing is fine-tuned. Raises ValueError if a
-    contestant cannot race, if the task cannot be probed and nothing else is asked for, or if there is a budget together
-    with folds or with probes alone.
+    contestant cannot race, if the task cannot be probed and nothing else is asked for, or if options exclude each
+    other.
     """
     task, recipe = materials.task, _reading_less(recipe, materials)
-    if probe_only and task.kind not in PROBED:
+    _check_options(recipe, materials, budget=budget, probe_only=probe_only)
+    if not probe_only and not recipe.folds and not recipe.adapt_seeds:
+        recipe = replace(recipe, adapt_seeds=recipe.seeds)
+    entered = [enter(recipe, part, fine_tunes=not probe_only) for part in materials.folds or (materials,)]
+    entries, names = entered[0], [*entered[0].models, *entered[0].untuned]
+    few: tuple[str, ...] = ()
+    if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
+        again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and not budget else ""
+        few = (
+            f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
+            f"tell them apart too seldom. Every contestant was fine-tuned at {entries.recipe.setting().name}{again}.",
+        )
+    in_rounds = not probe_only and not recipe.folds
+    return Design(
+        name=RACE,
+        title=f"Race on {task.name}" + (f", by {recipe.folds}-fold cross-validation" if recipe.folds else ""),
+        source="",
+        cells=(),
+        searches=tuple(Search("", task.name, part, rounds=in_rounds, budget=budget) for part in entered),
+        against=(
+            *(() if probe_only else against_untouched(names, task.name)),
+            *(() if probe_only else against_baseline(entries, task.name)),
+            *probes_against_untouched([*entries.probes], task.name),
+        ),
+        metrics=reported_with,
+        notes=(*materials.notes, *few, *_model_notes(entries)),
+        race=recipe if recipe.folds else entries.recipe,
+        examination=materials.examination,
+        refitted=partial(_refitted, recipe=recipe, materials=materials) if recipe.folds else None,
+        measured=probe_facts,
+        completed=partial(_completed, command=command, budget=budget, margin=recipe.margin),
+    )
+
+
+def _check_options(recipe: RaceRecipe, materials: Materials, *, budget: Budget | None, probe_only: bool) -> None:
+    """Raise ValueError if options exclude each other, or if the task cannot be probed and nothing else is asked for."""
+    kind = materials.task.kind
+    if probe_only and kind not in PROBED:
         raise ValueError(
-            f"{option('probe_only')}: a task of kind '{task.kind}' cannot be probed. {PROBES_KINDS}. Leave it out"
+            f"{option('probe_only')}: a task of kind '{kind}' cannot be probed. {PROBES_KINDS}. Leave it out"
         )
     if probe_only and budget is not None:
         raise ValueError(
@@ -223,36 +261,11 @@ def design(
             f"{option('folds')} with {option('budget')}: a budget is for one search on one dev set. Leave one of them "
             f"out"
         )
-    if recipe.folds:
-        return _cross_validation_design(recipe, materials, command=command, probe_only=probe_only)
-    if not probe_only and not recipe.adapt_seeds:
-        recipe = replace(recipe, adapt_seeds=recipe.seeds)
-    entries = enter(recipe, materials, fine_tunes=not probe_only)
-    few: tuple[str, ...] = ()
-    if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
-        few = (
-            f"No settings were searched: fewer than {recipe.search.least_dev:,} dev rows ({task.sizes['dev']:,} here) "
-            f"tell them apart too seldom. {_tuned_at(entries.recipe, twice=budget is None)}",
+    if recipe.folds and len(recipe.settings()) > 1 and not probe_only:
+        raise ValueError(
+            f"{option('folds')} with several settings in search: {len(recipe.settings())} settings would be compared "
+            f"on the few dev rows of each fold. State one of them in finetune, or leave {option('folds')} out"
         )
-    names = [*entries.models, *entries.untuned]
-    return Design(
-        name=RACE,
-        title=f"Race on {task.name}",
-        source="",
-        cells=(),
-        searches=(Search("", task.name, entries, rounds=not probe_only, budget=budget),),
-        against=(
-            *(() if probe_only else against_untouched(names, task.name)),
-            *(() if probe_only else against_baseline(entries, task.name)),
-            *probes_against_untouched([*entries.probes], task.name),
-        ),
-        metrics=reported_with,
-        notes=(*materials.notes, *few, *_model_notes(entries)),
-        race=entries.recipe,
-        examination=materials.examination,
-        measured=probe_facts,
-        completed=partial(_completed, command=command, budget=budget, margin=recipe.margin),
-    )
 
 
 def _model_notes(entries: Entries) -> tuple[str, ...]:
@@ -266,54 +279,6 @@ def _model_notes(entries: Entries) -> tuple[str, ...]:
         "model: this does not compare methods at equal size."
         for name in entries.fresh
         if name in entries.models and name != CONTROL and name not in checkpoints
-    )
-
-
-def _tuned_at(recipe: RaceRecipe, *, twice: bool) -> str:
-    """Return at what all were fine-tuned. twice: False if a budget may leave out second attempts, and says so"""
-    again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and twice else ""
-    return f"Every contestant was fine-tuned at {recipe.setting().name}{again}."
-
-
-def _cross_validation_design(recipe: RaceRecipe, materials: Materials, *, command: str, probe_only: bool) -> Design:
-    """Return the race by cross-validation: a search for each fold, and then one training of the best contestant on the
-    usual split, whose checkpoint is handed over.
-
-    Settings are searched on each fold's dev set, or on none where one of these is too small.
-    """
-    task, searched = materials.task, recipe
-    fewest = min(fold.task.sizes["dev"] for fold in materials.folds)
-    few: tuple[str, ...] = ()
-    if fewest < recipe.search.least_dev:
-        searched = replace(recipe, search=SearchRecipe())
-    if searched != recipe and len(recipe.settings()) > 1 and not probe_only:
-        few = (
-            f"No settings were searched inside the folds: fewer than {recipe.search.least_dev:,} dev rows ({fewest:,} "
-            f"here) tell them apart too seldom. {_tuned_at(searched, twice=True)}",
-        )
-    elif len(recipe.settings()) > 1 and not probe_only:
-        few = (f"Settings were searched inside each fold, on its {fewest:,} dev rows or more.",)
-    unmeasured: dict[str, Any] = {name: {} for name in MEASURED}  # of a fold's models
-    entries = [replace(enter(searched, fold, fine_tunes=not probe_only), **unmeasured) for fold in materials.folds]
-    names = [*entries[0].models, *entries[0].untuned]
-    return Design(
-        name=RACE,
-        title=f"Race on {task.name}, by {recipe.folds}-fold cross-validation",
-        source="",
-        cells=(),
-        searches=tuple(Search("", task.name, fold_entries) for fold_entries in entries),
-        against=(
-            *(() if probe_only else against_untouched(names, task.name)),
-            *(() if probe_only else against_baseline(entries[0], task.name)),
-            *probes_against_untouched([*entries[0].probes], task.name),
-        ),
-        metrics=reported_with,
-        notes=(*materials.notes, *few, *_model_notes(entries[0])),
-        race=searched,
-        examination=materials.examination,
-        refitted=partial(_refitted, recipe=recipe, materials=materials),
-        measured=probe_facts,
-        completed=partial(_completed, command=command, budget=None, margin=recipe.margin),
     )
 
 

@@ -32,12 +32,20 @@ from acclimate.jobs.deadline import TimeUpError, deadline
 from acclimate.jobs.job import WALL, Job, add_to_plan, decided, missing, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.jobs.where import current_workers
-from acclimate.races.budget import Budget
 from acclimate.races.contestants import MEASURED, Entries, enter, rows_of, tested
 from acclimate.races.design import Search
-from acclimate.races.forecast import round_costs
-from acclimate.races.lengths import BUSY_SLACK, FEWEST_EPOCHS, SLACK, Lengths, least_share, lengths_within, shorter_race
 from acclimate.races.outcome import INTERRUPTED
+from acclimate.races.planning.budget import Budget
+from acclimate.races.planning.forecast import round_costs
+from acclimate.races.planning.lengths import (
+    BUSY_SLACK,
+    FEWEST_EPOCHS,
+    SLACK,
+    Lengths,
+    least_share,
+    lengths_within,
+    shorter_race,
+)
 from acclimate.races.preparation import fit_untuned, missing_measurements, rates_in_use, reasons_of, without_lost
 from acclimate.races.recipe import ALL, contestants_of
 from acclimate.races.search import (

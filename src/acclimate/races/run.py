@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.core import ranks
-from acclimate.core.types import Cost, FoldScore, Progress, Score, Split, Watch, unwatched
+from acclimate.core.types import Cost, Progress, Score, Split, Watch, unwatched
 from acclimate.jobs.job import Job, claim, failed_with, first_line, result_of, with_needs
 from acclimate.jobs.run import do_all
 from acclimate.races.compare import Key, mean_cost
-from acclimate.races.contestants import MEASURED, adaptation_of, adaptation_seed, tested
+from acclimate.races.contestants import MEASURED, adaptation_seed, tested
 from acclimate.races.design import Cell, Design, HeldOutLosses, Search, entries_of, group_searches
 from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
@@ -35,6 +35,7 @@ from acclimate.races.outcome import (
     test_row,
     write_outcome,
 )
+from acclimate.races.pooling import pooled_cells, pooled_result
 from acclimate.races.preparation import fit_untuned, make_models
 from acclimate.races.report import PAGE, RACE
 from acclimate.races.rounds import race_in_rounds, searched
@@ -42,7 +43,6 @@ from acclimate.races.search import DIVERGED, FineTuned, candidates_of
 from acclimate.reports.live import live_page
 from acclimate.reports.table import UNADAPTED, GeneralLoss
 from acclimate.statistics.significance import FEWEST_SEEDS
-from acclimate.tasks.prepared import Prepared
 from acclimate.training.checkpoint import LOG, spent
 
 
@@ -68,7 +68,7 @@ def page_name(design: Design) -> str:
 
 def _run(design: Design, out: Path, watch: Watch) -> Outcome:
     searches = _search(design, out, watch)
-    cells = _sort_cells(design, _pieced([*design.cells, *searches.cells]))
+    cells = _sort_cells(design, pooled_cells([*design.cells, *searches.cells]))
     training = [job for cell in cells for job in _training_jobs(cell, design.split)]
     measuring = [job for losses in design.losses for job in losses.jobs]
     columns = {(cell.model, cell.column) for cell in cells}
@@ -142,9 +142,8 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
             fold = search.entries.materials.fold
             tuned = _together(search, out, _naming(watch, design, str(fold)) if fold else watch)
             all_searches.tuned.append(tuned)
-            if fold is None or len(tuned.entries.recipe.settings()) > 1:  # else each fold would list one setting
-                column = f"{search.column}, {fold}" if fold else search.column
-                all_searches.records.append(SearchRecord("", column, tuned.search.record))
+            if fold is None:
+                all_searches.records.append(SearchRecord("", search.column, tuned.search.record))
             for name, why in tuned.failed.items():
                 rows = [name]
                 if not tuned.entries.fine_tunes or (fold and name not in tuned.entries.probes):
@@ -260,20 +259,6 @@ def _chosen_of(search: Search, fine_tuned: FineTuned) -> tuple[Cell, SearchRecor
     return cell, SearchRecord(search.row, search.column, tuple(trials))
 
 
-def _pieced(cells: Sequence[Cell]) -> list[Cell]:
-    """Return the cells, those of the folds of a cross-validation as one: they have the same place in the tables."""
-    by_key: dict[Key, list[Cell]] = {}
-    for cell in cells:
-        by_key.setdefault(cell.key, []).append(cell)
-    pieced: list[Cell] = []
-    for several in by_key.values():
-        if several[0].materials.fold is None:
-            pieced += several
-        else:
-            pieced.append(replace(several[0], jobs_by_seed={}, costs={}, folds=tuple(several)))
-    return pieced
-
-
 def _refitted(search: Search, out: Path, watch: Watch) -> FineTuned:
     """Train the only contestant of the search on the usual split, or none where it has none, and fit the baseline.
     Where one of them fails, a note says so.
@@ -319,7 +304,7 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
     """Return what a cell came to: its scores, or why they are missing. reasons: name of a job -> why it failed"""
     if cell.folds:
         parts = [_result(fold, design, failed, reasons, out) for fold in cell.folds]
-        return _cross_validation_result(cell, parts, folds=design.race.folds)
+        return pooled_result(cell, parts, folds=design.race.folds)
     scores: list[Score] = []
     names: list[str] = []
     stage_costs = {
@@ -363,91 +348,6 @@ def _result(cell: Cell, design: Design, failed: str, reasons: Mapping[str, str],
         encoder=cell.encoder,
         probe=cell.probe,
         shown=cell.shown,
-    )
-
-
-def _cross_validation_result(cell: Cell, parts: Sequence[CellResult], *, folds: int) -> CellResult:
-    """Return what a cell came to by cross-validation. parts: what it came to on each fold of each repeat
-
-    A repeat's score is the metric of the predictions for all rows together. With one fold missing, the cell has failed.
-    Costs are those of one fold, the mean over all.
-    """
-    failed = next((part.failed for part in parts if part.failed), "")
-    by_repeat: dict[int, list[Score]] = {}
-    for part in parts:
-        for score in part.scores:
-            by_repeat.setdefault(score.seed, []).append(score)
-    task, drawn = parts[0].task, _adaptations(cell)
-    scores = [
-        _repeat_score(several, cell.task, adaptation=drawn.get(repeat))
-        for repeat, several in by_repeat.items()
-        if len(several) == folds
-    ]
-    rows = len(scores[0].ids) if scores else 0
-    stages = dict.fromkeys(stage for part in parts for stage in part.costs)
-    return replace(
-        parts[0],
-        task=replace(task, folds=folds, sizes={**task.sizes, "test": rows}),
-        scores=() if failed else tuple(scores),
-        jobs=tuple(job for part in parts for job in part.jobs),
-        failed=failed,
-        costs={stage: mean_cost(part.costs[stage] for part in parts if stage in part.costs) for stage in stages},
-        facts=_agreed([part.facts for part in parts]),
-    )
-
-
-def _agreed(several: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts of all folds: each once where they are equal, else all values."""
-    values = {name: list(dict.fromkeys(facts[name] for facts in several if name in facts)) for name in several[0]}
-    return {
-        name: fold_values[0] if len(fold_values) == 1 else ", ".join(map(str, fold_values))
-        for name, fold_values in values.items()
-    }
-
-
-def _adaptations(cell: Cell) -> dict[int, int]:
-    """Return repeat of a cross-validation -> number of its adaptation; repeats that share one have its seed.
-
-    Of a chain such as DAPT+TAPT the link with the fewest adaptations counts: all that follow it start from these.
-    """
-    links: dict[int, dict[str, int]] = {}  # place in the chain -> name of a job -> its seed
-    by_repeat: dict[int, list[Job]] = {}
-    for part in cell.folds:
-        for repeat, job in part.jobs_by_seed.items():
-            last = adaptation_of(job)
-            chain = [] if last is None else [needed for needed in with_needs([last]) if needed.work.draws] or [last]
-            for place, link in enumerate(chain):
-                links.setdefault(place, {})[link.name] = int(link.settings["recipe"]["plan"]["seed"])
-            by_repeat[repeat] = chain
-    if not links:
-        return {}
-    place = min(links, key=lambda place: len(links[place]))
-    if len(links[place]) > len(by_repeat):  # each fold has adapted the encoder for itself
-        return {repeat: repeat for repeat in by_repeat}
-    return {repeat: links[place][chain[place].name] for repeat, chain in by_repeat.items()}
-
-
-def _repeat_score(scores: Sequence[Score], task: Prepared, *, adaptation: int | None) -> Score:
-    """Return the score of a repeat, rows by rising id. scores: of its folds; adaptation: as of `Score`"""
-    rows = sorted(
-        (row for score in scores for row in zip(score.ids, score.gold, score.predicted, strict=True)),
-        key=lambda row: row[0],
-    )
-    ids, gold, predicted = (tuple(side) for side in zip(*rows, strict=True))
-    first = scores[0]
-    return replace(
-        first,
-        dev=sum(score.dev for score in scores) / len(scores),
-        test=task.score(gold, predicted),
-        ids=ids,
-        gold=gold,
-        predicted=predicted,
-        adapting=mean_cost(score.adapting for score in scores),
-        finetuning=mean_cost(score.finetuning for score in scores),
-        adaptation=adaptation,
-        learnt=any(score.learnt for score in scores),
-        again=any(score.again for score in scores),
-        folds=tuple(FoldScore(len(score.ids), score.dev, score.test, score.learnt, score.again) for score in scores),
     )
 
 

@@ -2,7 +2,7 @@
 the claims of a race depend on test items that leaked.
 
 A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
-says whether it learnt anything (methods/finetune.py::Tuning.nothing_learnt): `Score.learnt`. A cell of which half of
+says whether it learnt anything (tasks/chance.py::nothing_learnt): `Score.learnt`. A cell of which half of
 the runs or more did not is named, and it is compared with nothing (races/compare.py).
 """
 

@@ -22,6 +22,7 @@ from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.methods.recipes.scratch import ScratchRecipe
 from acclimate.models.configuration import configuration_of
 from acclimate.models.word_embeddings import embedding_distances
+from acclimate.tasks.chance import nothing_learnt
 from acclimate.tasks.prepared import open_prepared
 from acclimate.tasks.thresholds import Threshold
 from acclimate.text.corpus import Corpus
@@ -264,7 +265,7 @@ def terms(*, out: Path, watch: Watch, recipe: Mapping[str, Any], task: Path) -> 
         "dev": fitted.dev,
         "setting": fitted.setting and settings.to_mapping(fitted.setting),
         "predicted_dev": list(fitted.predicted_dev),
-        "learnt": baselines.above_chance(prepared, fitted.looks),
+        "learnt": not nothing_learnt(prepared, prepared.examples("dev"), fitted.looks),
         "tokens": fitted.tokens,
     }
 
@@ -298,7 +299,7 @@ def combine(
         "setting": settings.to_mapping(fit.setting),
         "tried": fit.tried,
         "predicted_dev": list(fit.predicted_dev),
-        "learnt": baselines.above_chance(prepared, fit.looks),
+        "learnt": not nothing_learnt(prepared, prepared.examples("dev"), fit.looks),
         "read_out": fit.model.read_out,
         "tokens": fit.tokens,
     }

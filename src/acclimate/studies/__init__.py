@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from acclimate.data.inputs import Inputs
-    from acclimate.races.dry_run import DryRun
     from acclimate.races.outcome import Outcome, StudyEnd
+    from acclimate.races.planning.dry_run import DryRun
     from acclimate.reports.page import Drawing, Section
 
 FAILED = 1  # exit status of a study in which a cell failed
@@ -146,7 +146,7 @@ def run_study(
 
 def dry_run_study(study: Study, recipe: Any, inputs: Inputs, out: Path) -> DryRun:
     """Return which jobs the study would still run in `out`, and their cost. Tries a few steps; writes nothing there."""
-    from acclimate.races.dry_run import dry_run
+    from acclimate.races.planning.dry_run import dry_run
 
     with TemporaryDirectory() as place:
         return dry_run(study.design(recipe, replace(inputs, out=Path(place))), out)

@@ -39,7 +39,6 @@ from acclimate.methods import probe
 from acclimate.methods.recipes import scratch
 from acclimate.methods.recipes.finetune import FinetuneRecipe
 from acclimate.models.loading import load_tokenizer
-from acclimate.races.budget import Budget, parse_budget
 from acclimate.races.compare import MAIN, Against
 from acclimate.races.contestants import (
     PROBE_PRECISION,
@@ -52,7 +51,6 @@ from acclimate.races.contestants import (
     with_model,
 )
 from acclimate.races.design import Cell, Design, main_metric
-from acclimate.races.dry_run import DryRun, dry_run
 from acclimate.races.facts import looks_of
 from acclimate.races.outcome import (
     LEARNING_CURVE,
@@ -64,6 +62,8 @@ from acclimate.races.outcome import (
     read_outcome,
     write_outcome,
 )
+from acclimate.races.planning.budget import Budget, parse_budget
+from acclimate.races.planning.dry_run import DryRun, dry_run
 from acclimate.races.race import design as race_design
 from acclimate.races.race import materials_for
 from acclimate.races.recipe import RaceRecipe

@@ -1,4 +1,5 @@
-"""What a run that only guesses would score: its answers, dealt out anew among the examples.
+"""Whether a model has learnt anything, and what a run that only guesses would score: its answers, dealt out at random
+among the examples.
 
 A fine-tuning is judged by the best of several looks at dev, and the best of many looks of a run that learnt nothing is
 above the score of a constant answer most of the time: by luck, and for macro-F1 because any mixture of answers is. So
@@ -17,6 +18,7 @@ How the answers of a kind of task are dealt out:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
@@ -25,6 +27,7 @@ import numpy as np
 
 from acclimate.core.figures import points
 from acclimate.core.types import Example, Label
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.metrics import label_texts
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.task import Metric
@@ -41,15 +44,44 @@ class Chance(NamedTuple):
     bar: float
 
 
-def guesses(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> str:
-    """Return why the looks are no better than guesses, with both scores; "" if the best one stands out.
+def nothing_learnt(
+    task: Prepared,
+    examples: Sequence[Example],
+    looks: Sequence[Sequence[Label]],
+    *,
+    score: float | None = None,
+    loss: float = -math.inf,
+    constant_loss: float = math.inf,
+) -> str:
+    """Return why a model has learnt nothing; "" if it has learnt something.
 
-    Where guesses reach a perfect score, as on dev sets of a few rows, nothing could be above them: it decides nothing.
+    It has if its score on dev is above that of the best constant answer, its best look stands out from what its answers
+    reach when they are dealt out at random, and its loss on train is below that of the best constant outputs. If the
+    best look stands out by far, the loss does not count: over few steps of few rare rows it says little. A dev set on
+    which a constant answer or guesses are perfect decides nothing, nor does the loss of a task without constant
+    outputs.
+
+    examples       those of dev that looks read
+    looks          the predictions of each look for these examples
+    score          of the chosen weights on all of dev; None: that of the best look
+    loss           at the end of training; -inf: none is known
+    constant_loss  that of the best outputs that are the same for all rows
     """
-    best, bar = chance(task, examples, looks)
-    if best > bar or bar >= 1.0:
+    gold = [example.label for example in examples]
+    if score is None:
+        score = max(task.score(gold, look) for look in looks)
+    if (constant := constant_on_dev(task)) < 1.0:
+        if score <= constant:
+            return f"on dev it has {points(score)} points, the same answer to every text {points(constant)}"
+        best, bar = chance(task, examples, looks)
+        if best <= bar < 1.0:
+            return (
+                f"at best it has {points(best)} points on dev, which guesses reach too: {points(bar)} one time in "
+                f"twenty"
+            )
+    if loss < constant_loss or exceeds_chance(task, examples, looks):
         return ""
-    return f"at best it has {points(best)} points on dev, which guesses reach too: {points(bar)} one time in twenty"
+    return f"its loss on train ends at {loss:.4g}, and that of constant outputs is {constant_loss:.4g}"
 
 
 def exceeds_chance(task: Prepared, examples: Sequence[Example], looks: Sequence[Sequence[Label]]) -> bool:

@@ -14,12 +14,12 @@ from acclimate.core.figures import listed
 from acclimate.core.settings import AboveZero, Count, Dropout, Positive, Range, check_ranges
 from acclimate.core.steps import finetuning_steps
 from acclimate.core.types import Example
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.method import Method, deferred
 from acclimate.methods.recipes.adversarial import Ascents, check_smart
 from acclimate.methods.recipes.mlm import Epochs, check_length
 from acclimate.models.families import LoraLayers
 from acclimate.models.formats import CRF_LAYERS, OF_MENTIONS, OutputLayer, Pooling, SequenceLayer, Transitions
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import Scheme
 from acclimate.tasks.thresholds import Threshold, has_threshold, reached_by_shares

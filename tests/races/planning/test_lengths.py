@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from acclimate.core.steps import finetuning_steps
-from acclimate.races.lengths import (
+from acclimate.races.planning.lengths import (
     ADAPTING,
     FEWEST_EPOCHS,
     FEWEST_STEPS,

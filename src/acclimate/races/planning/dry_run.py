@@ -16,7 +16,7 @@ from acclimate.jobs.where import current_workers
 from acclimate.jobs.workers import Processes, limit_threads
 from acclimate.races.contestants import Entries, tested
 from acclimate.races.design import Design, Search, entries_of, group_searches
-from acclimate.races.forecast import Forecasts, costs_of
+from acclimate.races.planning.forecast import Forecasts, costs_of
 from acclimate.races.rounds import as_raced, lengths_of, notes_on, order_contestants
 from acclimate.races.search import candidates_of, dev_scores
 from acclimate.reports.page import Section, page

@@ -10,7 +10,7 @@ import pytest
 
 from acclimate.core import files
 from acclimate.jobs.job import decided, write_result
-from acclimate.races.budget import Budget, budget_or_usual, clocked, parse_budget, seconds_of, session_of
+from acclimate.races.planning.budget import Budget, budget_or_usual, clocked, parse_budget, seconds_of, session_of
 from acclimate.races.recipe import for_model
 
 

@@ -27,7 +27,7 @@ from acclimate.methods.recipes import finetune, mlm
 from acclimate.methods.recipes.scratch import ScratchRecipe, positions
 from acclimate.models.formats import times_hidden
 from acclimate.races.contestants import Entries
-from acclimate.races.lengths import CostOfJob, RoundCosts
+from acclimate.races.planning.lengths import CostOfJob, RoundCosts
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.work import COMBINE
 from acclimate.tasks.prepared import Prepared, open_prepared

@@ -20,10 +20,11 @@ from acclimate.data.materials import Materials
 from acclimate.jobs.job import Job, with_needs
 from acclimate.jobs.run import done
 from acclimate.jobs.where import Where, working
-from acclimate.races import forecast, work
+from acclimate.races import work
 from acclimate.races.contestants import Entries, enter
-from acclimate.races.dry_run import dry_run, foreseen_jobs
-from acclimate.races.forecast import costs_of, round_costs
+from acclimate.races.planning import forecast
+from acclimate.races.planning.dry_run import dry_run, foreseen_jobs
+from acclimate.races.planning.forecast import costs_of, round_costs
 from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.reports.table import UNTOUCHED

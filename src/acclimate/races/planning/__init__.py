@@ -1,0 +1,1 @@
+"""What a race will cost, and what fits into its budget."""
