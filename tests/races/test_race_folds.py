@@ -308,5 +308,5 @@ def test_what_cannot_be_is_refused_before_any_training(folded, tmp_path, stated,
 def test_folds_take_one_setting():
     materials = SimpleNamespace(task=SimpleNamespace(kind="sequence"), unread=False)
     recipe = settings.override(RaceRecipe(), ["folds=2", "search.rates=[1e-5, 3e-5]"])
-    with pytest.raises(ValueError, match="--folds with several settings in search: 2 settings .* leave --folds out"):
+    with pytest.raises(ValueError, match=r"--folds with several settings in search: 2 settings .* leave --folds out"):
         race.design(recipe, materials)
