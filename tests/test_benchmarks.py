@@ -324,3 +324,13 @@ def test_engine_writes_overhead_speed_and_a_study_whose_driver_was_killed(tmp_pa
     assert "| the engine |" in report
     assert "One process by two within a round: " in report
     assert "\n| done twice | 0 |" in report
+
+
+@pytest.mark.slow
+def test_race_kernels_races_without_each_kernel(report_of, toy_race, tmp_path):
+    file = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"text": row.text, "label": row.label}) for row in toy_race.task.examples("train")]
+    file.write_text("\n".join(lines))
+    kernels = ("all kernels", "dropout")
+    written = report_of("race_kernels.py", tmp_path / "report.md", file, tmp_path / "runs", "--variants", *kernels)
+    assert re.search(r"\| dropout \| 2 \| \d+, \d+ \| \d\.\d\d \| .*untouched", written)
