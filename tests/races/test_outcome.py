@@ -207,7 +207,7 @@ def test_rows_hold_what_the_single_functions_give(field: list[Score]) -> None:
     alone = compare(scores["DAPT"], scores["untouched"], metric)
     assert row.comparison is not None
     assert row.comparison == alone
-    assert [row.p_holm for row in table[1:]] == holm([row.comparison.p for row in table[1:] if row.comparison])
+    assert [row.p_adjusted for row in table[1:]] == holm([row.comparison.p for row in table[1:] if row.comparison])
     assert row.adapting == Cost(1_240_000, 8.6e12, 41.0)
 
 
@@ -256,7 +256,7 @@ def test_the_csv_keeps_every_digit_and_has_what_pretraining_took(tmp_path: Path,
     assert row.comparison is not None
     for part in ("difference", "p", "improvement", "improvement_low", "improvement_high", "p_permutation"):
         assert float(line[f"against_untouched_{part}"]) == getattr(row.comparison, part)
-    assert float(line["against_untouched_p_holm"]) == row.p_holm
+    assert float(line["against_untouched_p_adjusted"]) == row.p_adjusted
     assert float(line["adapting_seconds"]) == row.adapting.seconds
     assert lines["untouched"]["against_untouched_p"] == ""
     assert (lines["DAPT"]["pretraining_flops"], lines["TAPT"]["pretraining_flops"]) == ("2000000000.0", "0.0")
@@ -293,5 +293,5 @@ def test_a_contestant_that_failed_is_named_in_verdict_table_csv_and_page(tmp_pat
     line = lines_of(tmp_path)["TLM"]
     assert (line["failed"], line["mean"], line["against_untouched_p"]) == ("TLM: no memory", "", "")
     assert "Not compared, because one of the two failed or learnt nothing: TLM." in (tmp_path / "table.txt").read_text()
-    others = [row.p_holm for row in report.rows]
-    assert others == [row.p_holm for row in rows(raced(field))]
+    others = [row.p_adjusted for row in report.rows]
+    assert others == [row.p_adjusted for row in rows(raced(field))]

@@ -152,8 +152,8 @@ def test_probes_are_compared_by_items_alone_and_are_a_family_of_their_own():
         assert (comparison.p_seeds, comparison.p_permutation, comparison.adaptations) == (None, None, 1)
         assert "seed" not in comparison.test + comparison.caution
     p_of_probes = [found[name].comparison.p for name in ("TAPT, probe", "DAPT, probe")]
-    assert [found[name].p_holm for name in ("TAPT, probe", "DAPT, probe")] == holm(p_of_probes)
-    assert found["TAPT"].p_holm == found["TAPT"].comparison.p
+    assert [found[name].p_adjusted for name in ("TAPT, probe", "DAPT, probe")] == holm(p_of_probes)
+    assert found["TAPT"].p_adjusted == found["TAPT"].comparison.p
     assert ONE_ADAPTATION in represented(outcome)
 
 
