@@ -110,7 +110,7 @@ class Labelled:
 
     cautions          notes without which a score would mislead
     divided           the splits that were split off train, because no file was given for them
-    source, untaught  as in tasks.task.Task; "" as the source means the files
+    source, untaught  as in tasks.task.Task
     articles          id of a question -> title of its article, as the files state it; of other rows nothing
     columns           those that were read
     separator         what separates the labels of a field; "": nothing
