@@ -48,7 +48,7 @@ from acclimate.reading.source import Source, open_source
 from acclimate.reading.splitting import split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
 from acclimate.reading.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
-from acclimate.tasks.metrics import default_metric, fitting, metric_named
+from acclimate.tasks.metrics import metric_for, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
@@ -154,7 +154,7 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
         return _read_tagged(labelled, sources, rows, notes)
-    metric = metric_of(labelled.metric, kind)
+    metric = metric_for(kind, labelled.metric)
     check_separator(values, kind, separator=labelled.separator, where=column)
     files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
     if kind == "span":
@@ -272,19 +272,6 @@ def _column_option(labelled: LabelledFiles) -> str:
     return next(
         (f"{name}={value!r}" for name in names if (value := getattr(labelled, name)) != getattr(usual, name)), ""
     )
-
-
-def metric_of(name: str, kind: Kind) -> Metric:
-    """Return the metric of this name; "" is the default of the kind. Raises ValueError if it does not fit the kind."""
-    if not name:
-        return metric_named(default_metric(kind))
-    metric = metric_named(name)
-    if kind not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
-            f"Give one of {', '.join(fitting(kind))}, leave it out (then {default_metric(kind)}), or state another kind"
-        )
-    return metric
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
 from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
 from acclimate.reading.tables import Columns, Row, class_name, table_rows
-from acclimate.tasks.metrics import metric_named
+from acclimate.tasks.metrics import metric_for
 from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
 from acclimate.text.untrusted import unsound
@@ -91,12 +91,7 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
             f"Change {renamed} in the file"
         )
     named_entities = scheme_of(tags) is not None
-    metric = metric_named(name or ("entity_f1" if named_entities else "word_accuracy"))
-    if "tokens" not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but this is a task of kind 'tokens'. Leave it out, "
-            f"or give entity_f1, word_accuracy or word_macro_f1"
-        )
+    metric = metric_for("tokens", name, "entity_f1" if named_entities else "word_accuracy")
     if metric.name == "entity_f1" and not named_entities:
         odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
         raise ValueError(
