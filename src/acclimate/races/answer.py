@@ -69,7 +69,7 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     if answer is None:
         headline, *evidence = _without_comparison(outcome, raced)
         return RaceAnswer("none", headline, (*evidence, *further), next=next_command(outcome))
-    evidence = [_difference(outcome, answer), *_others(answer), *_beside_baseline(outcome)]
+    evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
     return RaceAnswer(
         kind=answer.kind,
         headline=_headline(outcome, answer),
@@ -133,7 +133,7 @@ def _others(answer: Answer) -> Iterator[str]:
         yield f"Also better: {listed(names)}."
 
 
-def _beside_baseline(outcome: Outcome) -> Iterator[str]:
+def _baseline_comparison(outcome: Outcome) -> Iterator[str]:
     """Yield how the best encoder on dev compares with each baseline that it was compared with."""
     best = outcome.race.encoder if outcome.race is not None else ""
     results = [result for result in outcome.results if result.row == best and not (result.probe or result.failed)]
@@ -238,7 +238,7 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
         yield f"The answer takes {FEWEST_SEEDS} seeds or more of each contestant."
     elif not outcome.alone:
         yield "No adapted model could be compared with it."
-    yield from _beside_baseline(outcome)
+    yield from _baseline_comparison(outcome)
 
 
 def taught_rows(outcome: Outcome) -> list[ContestantRow]:
