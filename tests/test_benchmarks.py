@@ -160,6 +160,29 @@ def test_moderated_writes_a_line_for_each_form(report_of, tmp_path):
     assert "nan" not in report
 
 
+def test_answers_writes_a_line_for_each_form_design_metric_and_race_that_goes_on(report_of, tmp_path):
+    options = [
+        "--races",
+        "40",
+        "--shared-races",
+        "10",
+        "--metric-races",
+        "4",
+        "--limit-races",
+        "1",
+        "--adapted",
+        "1",
+        "3",
+    ]
+    options += ["--rows", "40", "--metrics", "accuracy", "pearson", "--limit-rows", "60", "--seeds", "3"]
+    report = report_of("answers.py", tmp_path / "answers.md", *options)
+    assert report.count("\n| Dunnett, estimated correlation |") == 1
+    assert report.count("\n| 3 adaptations, 5 seeds |") == 8
+    assert report.count("\n| pearson | 40 |") == 6
+    assert report.count("\n| 60 | ") == 64
+    assert "* false claims above 5%: " in report
+
+
 def test_learning_curve_writes_a_line_for_each_gain_and_spread(report_of, tmp_path):
     report = report_of("learning_curve.py", tmp_path / "curve.md", "--studies", "3", "--draws", "3")
     assert report.count("| 3 | 600 | 0.5 |") == 5
