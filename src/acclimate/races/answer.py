@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
-from acclimate.races.outcome import CellResult, Outcome, rows
+from acclimate.races.compare import MAIN, Contrast
+from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.answer import Answer
@@ -64,7 +65,8 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     if outcome.first_impression:
         return _impression(outcome, raced)
     if outcome.only_probed:
-        return RaceAnswer("none", "Nothing was fine-tuned.", (_probe_scores(outcome, raced), *further))
+        probes = filter(None, [_probe_scores(outcome, raced), represented(outcome)])
+        return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *further))
     answer = outcome.answer
     if answer is None:
         headline, *evidence = _without_comparison(outcome, raced)
@@ -214,6 +216,59 @@ def _probe_scores(outcome: Outcome, raced: Sequence[ContestantRow]) -> str:
     ]
     model = "frozen model" if outcome.alone else "frozen, untouched model"
     return f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
+
+
+def represented(outcome: Outcome) -> str:
+    """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
+    adapted model was compared with that of the untouched model.
+    """
+    contrasts = probe_contrasts(outcome)
+    if not contrasts:
+        return ""
+    largest = max(contrasts, key=lambda contrast: abs(contrast.comparison.difference))
+    if not any(contrast.established for contrast in contrasts):
+        difference = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
+        name = outcome.cells[largest.against.key].contestant
+        which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
+        subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
+        return (
+            f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
+            f"untouched model's by {difference} ({_likely(largest)})."
+        )
+    clauses = []
+    for word in ("better", "worse"):
+        matches = [contrast for contrast in contrasts if contrast.said == word]
+        for contrast in sorted(matches, key=lambda contrast: -abs(contrast.comparison.difference)):
+            gap = f"{points(abs(contrast.comparison.difference))} points of {_metric(outcome, contrast)}"
+            evidence = _likely(contrast)
+            name = outcome.cells[contrast.against.key].contestant
+            clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
+    remainder = (
+        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
+    )
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
+
+
+def probe_contrasts(outcome: Outcome) -> list[Contrast]:
+    """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
+    name = probe_row(UNTOUCHED)
+    compared = [
+        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
+    ]
+    return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
+
+
+def _likely(contrast: Contrast) -> str:
+    """Return the interval of a comparison and its corrected p."""
+    comparison, p = contrast.comparison, p_text(contrast.p_adjusted)
+    interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
+    few = comparison.few_items if contrast.established else ""
+    corrected = f"p {'' if p[0] in '<>' else '= '}{p} after Holm"
+    return "; ".join(filter(None, (interval, corrected, comparison.one_adaptation, few)))
+
+
+def _metric(outcome: Outcome, contrast: Contrast) -> str:
+    return metric_text(outcome.cells[contrast.against.key].task.metric)
 
 
 def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Iterator[str]:

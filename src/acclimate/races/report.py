@@ -16,7 +16,7 @@ from acclimate.core.figures import duration, listed, metric_text, percent, point
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
-from acclimate.races.answer import RaceAnswer, answer_in_words
+from acclimate.races.answer import RaceAnswer, answer_in_words, represented
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import (
     ON_USUAL_SPLIT,
@@ -155,6 +155,7 @@ def report_of(outcome: Outcome) -> RaceReport:
             *filter(
                 None,
                 [
+                    "" if outcome.only_probed else represented(outcome),
                     cross_validation_sentence(outcome),
                     facts.handed_over,
                     search_remark(outcome.searches, facts.given),

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from acclimate.core.figures import listed, metric_text, p_text, points
+from acclimate.core.figures import listed, points
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label, Score
 from acclimate.data.examination import Leak
-from acclimate.races.answer import NAMED, answer_in_words, sides, taught_rows, untaught_text
+from acclimate.races.answer import NAMED, answer_in_words, probe_contrasts, sides, taught_rows, untaught_text
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, rows
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNADAPTED, UNTOUCHED, ContestantRow
 from acclimate.statistics.folds import FEWEST_REPEATS
@@ -86,7 +86,7 @@ def claims(outcome: Outcome) -> list[str]:
     """Return the main claims of a race's answer, one clause each. Two outcomes agree if their claims are equal."""
     probes = [
         f"the probe of {outcome.cells[contrast.against.key].contestant} is {contrast.said} than the untouched model's"
-        for contrast in _probe_contrasts(outcome)
+        for contrast in probe_contrasts(outcome)
         if contrast.established
     ]
     if outcome.only_probed or outcome.first_impression:
@@ -150,7 +150,7 @@ def spread(outcome: Outcome) -> PowerDesign | None:
     if design is not None:  # of a repeat's rows, the factor of by-rows cross-validation taken out again
         return design_from_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
     probe_designs: list[PowerDesign] = []
-    for contrast in _probe_contrasts(outcome):
+    for contrast in probe_contrasts(outcome):
         ours, theirs = (outcome.cells[key].scores[0] for key in (contrast.against.key, contrast.reference))
         probe_designs.append(probed(ours, theirs, metric_named(ours.metric), seeds=SEEDS))
     differing = [power for power in probe_designs if power.item_variance > 0]
@@ -253,59 +253,6 @@ def cross_validation_sentence(outcome: Outcome) -> str:
         f"that of all its predictions. A repeat has another division and another seed; where a plot says seed or test "
         f"item, it is a repeat or a row.{few}"
     )
-
-
-def represented(outcome: Outcome) -> str:
-    """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
-    adapted model was compared with that of the untouched model.
-    """
-    contrasts = _probe_contrasts(outcome)
-    if not contrasts:
-        return ""
-    largest = max(contrasts, key=lambda contrast: abs(contrast.comparison.difference))
-    if not any(contrast.established for contrast in contrasts):
-        difference = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
-        name = outcome.cells[largest.against.key].contestant
-        which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
-        subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
-        return (
-            f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
-            f"untouched model's by {difference} ({_likely(largest)})."
-        )
-    clauses = []
-    for word in ("better", "worse"):
-        matches = [contrast for contrast in contrasts if contrast.said == word]
-        for contrast in sorted(matches, key=lambda contrast: -abs(contrast.comparison.difference)):
-            gap = f"{points(abs(contrast.comparison.difference))} points of {_metric(outcome, contrast)}"
-            evidence = _likely(contrast)
-            name = outcome.cells[contrast.against.key].contestant
-            clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
-    remainder = (
-        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
-    )
-    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
-
-
-def _probe_contrasts(outcome: Outcome) -> list[Contrast]:
-    """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
-    name = probe_row(UNTOUCHED)
-    compared = [
-        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
-    ]
-    return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
-
-
-def _likely(contrast: Contrast) -> str:
-    """Return the interval of a comparison and its corrected p."""
-    comparison, p = contrast.comparison, p_text(contrast.p_adjusted)
-    interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
-    few = comparison.few_items if contrast.established else ""
-    corrected = f"p {'' if p[0] in '<>' else '= '}{p} after Holm"
-    return "; ".join(filter(None, (interval, corrected, comparison.one_adaptation, few)))
-
-
-def _metric(outcome: Outcome, contrast: Contrast) -> str:
-    return metric_text(outcome.cells[contrast.against.key].task.metric)
 
 
 def warnings(outcome: Outcome) -> list[str]:
