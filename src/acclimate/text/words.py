@@ -168,6 +168,7 @@ def _words(text: str, segments: Segments | None) -> tuple[np.ndarray, np.ndarray
         for first, last in edges.reshape(-1, 2).tolist():
             begins[first:last] = False
             begins[[first + start for start, _ in segments(text[first:last])]] = True
+        begins &= ~attached  # a mark begins no word
     return np.cumsum(begins, dtype=np.int32), kind == _SPACE
 
 
