@@ -45,9 +45,19 @@ _BLOCKS = (
     (0x17000, 0x18D8F),  # Tangut, Khitan
     (0x20000, 0x323AF),  # Han
 )
-# fathatan to sukun and superscript alef; tatweel; accents and points of Hebrew
-_OPTIONAL = ((0x064B, 0x0652), (0x0670, 0x0670), (0x0640, 0x0640), (0x0591, 0x05BD), (0x05BF, 0x05BF))
-_OPTIONAL += ((0x05C1, 0x05C2), (0x05C4, 0x05C5), (0x05C7, 0x05C7), (0xFE00, 0xFE0F), (0xE0100, 0xE01EF))
+# fathatan to sukun and superscript alef; tatweel; accents and points of Hebrew; variants
+_OPTIONAL = (
+    (0x064B, 0x0652),
+    (0x0670, 0x0670),
+    (0x0640, 0x0640),
+    (0x0591, 0x05BD),
+    (0x05BF, 0x05BF),
+    (0x05C1, 0x05C2),
+    (0x05C4, 0x05C5),
+    (0x05C7, 0x05C7),
+    (0xFE00, 0xFE0F),
+    (0xE0100, 0xE01EF),
+)
 _LAST_MARK = 0x1F000  # but for the variants in IGNORED
 
 
@@ -112,13 +122,14 @@ def plain(text: str, *, lower: bool = True) -> str:
 
     A text whose letters have no decomposed form is not normalised: NFC would change rare ideographs.
     """
-    if not text.isascii():
-        if not is_simple(text) or any(character in text for character in _IN_SIMPLE):
-            if _DECOMPOSED.search(text):
-                text = unicodedata.normalize("NFC", text)
-            text = _IGNORED.sub("", text)
-        return text.lower().replace("i\u0307", "i") if lower else text  # the lower case of the dotted capital I
-    return text.lower() if lower else text
+    if text.isascii():
+        return text.lower() if lower else text
+    special = not is_simple(text) or any(character in text for character in _IN_SIMPLE)
+    if special:
+        text = _IGNORED.sub("", text)
+    if lower:
+        text = text.lower().replace("i\u0307", "i")  # the lower case of the dotted capital I
+    return unicodedata.normalize("NFC", text) if special and _DECOMPOSED.search(text) else text
 
 
 def words_in(text: str) -> re.Pattern[str]:

@@ -21,8 +21,8 @@ ALPHABET = "abcde AB_9.,\n\t'éÉßΣσςİıÅ日本語、ǅ٣²½Ⅷ🙂\u0301
 
 def parts(text: str) -> tuple[list[str], set[tuple[str, ...]], set[str]]:
     """Words, runs of words, runs of characters."""
-    text = unicodedata.normalize("NFC", text) if "\u0301" in text else text
     text = text.lower().replace("i\u0307", "i")
+    text = unicodedata.normalize("NFC", text) if "\u0301" in text else text
     in_words = (c if c.isalnum() or c == "_" or unicodedata.category(c)[0] == "M" else " " for c in text)
     words = "".join(in_words).split()
     return (
