@@ -213,4 +213,5 @@ def test_two_seeds_give_no_answer() -> None:
     vars(outcome)["answer"] = None
     said = answer(outcome)
     assert said.kind == "none"
-    assert said.evidence == ("The answer takes 3 seeds or more of each contestant.",)
+    assert said.headline == "Too few seeds for an answer: it takes 3 or more of each contestant."
+    assert said.evidence == ("The untouched model 80.0 and DAPT 83.1 points of macro-F1.",)

@@ -1,4 +1,4 @@
-"""What a verb returns: a study in its directory, with its verdict, its table and the model to use."""
+"""What a verb returns: a study in its directory, with its answer, its table and the model to use."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Study:
         return f"Study in {self.path}\n" + (str(self) if self.report else "\n".join(self.text.splitlines()[:3]))
 
     def _repr_html_(self) -> str:
-        """Return verdict and table for a notebook."""
+        """Return the answer and the table for a notebook."""
         if self.report is None:
             return f"<pre>{html.escape(self.text)}</pre>"
         from acclimate.races.report import TEXT
@@ -81,7 +81,7 @@ class Study:
 
     @property
     def warnings(self) -> list[str]:
-        """What casts doubt on the verdict, as the page shows it beside; none for studies other than a race."""
+        """What casts doubt on the answer, as the page shows it beside; none for studies other than a race."""
         return [*self.report.alerts] if self.report else []
 
     @property

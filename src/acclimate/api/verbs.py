@@ -88,7 +88,7 @@ def race(
                  (`RaceOptions`). Where the jobs run: workers, cluster, threads, gpu_share (`Where`). The settings of
                  the race, which `acclimate settings race` lists
 
-    Returns the study: `study.verdict` is the sentence on top of its page, `study.table` its table. Raises ValueError,
+    Returns the study: `study.answer` is what its page has on top, `study.table` its table. Raises ValueError,
     before anything is trained, for what is wrong with the inputs and settings; an empty directory is then left empty.
 
     >>> study = acclimate.race(frame, text="abstract", label="topic", seeds=5, finetune__epochs=10)
@@ -293,7 +293,7 @@ def adapt(
 def report(run: str | PathLike[str]) -> Study:
     """Write page and tables of a finished race or study again, and return it.
 
-    >>> acclimate.report("runs/race").verdict
+    >>> acclimate.report("runs/race").answer.headline
     """
     from acclimate.api.checks import check_ended
     from acclimate.jobs.job import check_format

@@ -178,7 +178,7 @@ def race(
     dry_run: options.DryRunOption = False,
     json: options.JsonOption = False,
 ) -> None:
-    """Compare ways of adapting a model on a task: table, verdict, report and the model to use."""
+    """Compare ways of adapting a model on a task: answer, tables, report and the model to use."""
     from dataclasses import replace
 
     from acclimate.data.checkpoints import parse_checkpoints

@@ -193,11 +193,7 @@ def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
         raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
     after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
     untouched = "the untouched model" if tuned else "a probe of the untouched model"
-    names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
-    scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
-    evidence = ["No contestant has a score."]
-    if raced:
-        evidence = [f"{listed(scores)} points of {metric_text(raced[0].metric)}."]
+    evidence = [f"{_scores(raced, untouched)}." if raced else "No contestant has a score."]
     if not tuned:
         evidence.append("Nothing was fine-tuned.")
     evidence.append(
@@ -205,6 +201,13 @@ def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
         "continues the race."
     )
     return RaceAnswer("first impression", f"First impression {after}.", tuple(evidence), next=next_command(outcome))
+
+
+def _scores(raced: Sequence[ContestantRow], untouched: str = "the untouched model") -> str:
+    """Return the mean score of each contestant. untouched: name of the untouched model"""
+    names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
+    scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
+    return f"{_capital(listed(scores))} points of {metric_text(raced[0].metric)}"
 
 
 def _probe_scores(outcome: Outcome, raced: Sequence[ContestantRow]) -> str:
@@ -286,12 +289,14 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
         yield "The untouched model learnt nothing, so nothing is compared with it."
         yield f"The highest encoder, {encoders[0].contestant}, scores {_figures(encoders[0])}."
         return
-    name = "The model" if outcome.alone else "The untouched model"
-    yield f"{name} scores {_figures(untouched)}."
     rivals = [row for row in raced if row.contestant != UNTOUCHED and row.contestant not in outcome.baselines]
     if rivals and all(row.comparison is not None for row in rivals):
-        yield f"The answer takes {FEWEST_SEEDS} seeds or more of each contestant."
-    elif not outcome.alone:
+        yield f"Too few seeds for an answer: it takes {FEWEST_SEEDS} or more of each contestant."
+        yield f"{_scores(raced)}."
+        return
+    name = "The model" if outcome.alone else "The untouched model"
+    yield f"{name} scores {_figures(untouched)}."
+    if not outcome.alone:
         yield "No adapted model could be compared with it."
     yield from _baseline_comparison(outcome)
 
