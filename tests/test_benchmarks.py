@@ -88,6 +88,7 @@ def test_whatever_a_benchmark_takes_from_the_product_is_there(script):
 TINY = ["--texts", "60", "--vocabulary", "300", "--batch", "4", "--threads", "1"]
 
 
+@pytest.mark.slow
 def test_mlm_speed_writes_speeds_and_ratios(report_of, corpus, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     options = ["--sizes", "1x16", "--rounds", "1", "--seconds", "0", "--least-steps", "1", "--warm-up", "1"]
@@ -111,6 +112,7 @@ def test_what_closes_the_gap_adds_up_and_is_left_out_where_there_is_none(monkeyp
     assert "| given | ours | 1.01 (1.01 to 1.01) | - |" in turns.ladder({"given": [1.0], "ours": [1.01]})
 
 
+@pytest.mark.slow
 def test_mlm_curve_writes_held_out_losses(report_of, corpus, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     options = ["--size", "1x16", "--steps", "4", "--seeds", "2"]
@@ -219,6 +221,7 @@ def test_doctor_writes_seconds_and_the_leaks_it_found(report_of, corpus, tmp_pat
     assert "| corpus: one word changed | 1 | 1 |" in report
 
 
+@pytest.mark.slow
 def test_tapter_overhead_writes_the_ratio_of_its_steps(report_of, corpus, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     options = ["--model", str(base / "checkpoint"), "--texts", "30", "--dim", "8", "--buckets", "100", "--batch", "4"]
@@ -230,6 +233,7 @@ def test_tapter_overhead_writes_the_ratio_of_its_steps(report_of, corpus, toy_ra
     assert "nan" not in report
 
 
+@pytest.mark.slow
 def test_dga_cost_writes_the_ratio_of_each_reading_and_the_share_of_importance(report_of, corpus, toy_race, tmp_path):
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     options = ["--model", str(base / "checkpoint"), "--texts", "30", "--batch", "4", "--max-tokens", "32"]
@@ -293,6 +297,7 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
     assert "standard deviation over seeds" in report
 
 
+@pytest.mark.slow
 def test_paired_runs_a_command_of_two_trees_and_leaves_no_tree_behind():
     words = [sys.executable, str(BENCHMARKS / "paired.py"), "--rounds", "1", "--only", "refused"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -302,6 +307,7 @@ def test_paired_runs_a_command_of_two_trees_and_leaves_no_tree_behind():
     assert "/base" not in listed.stdout
 
 
+@pytest.mark.slow
 def test_vectors_speed_writes_the_losses_of_going_on(report_of, corpus, tmp_path):
     texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
     domain, held_out, start = tmp_path / "domain.txt", tmp_path / "held.txt", tmp_path / "start.bin"

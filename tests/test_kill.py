@@ -145,11 +145,15 @@ def _probing(small: dict[str, Any]) -> Job:
 @pytest.mark.parametrize(
     ("make", "least", "every"),
     [
-        (_fine_tuning, 60, 1),
+        # killed before each write is slow
+        (_fine_tuning, 60, 5),
+        (_adapting, 15, 3),
+        (_probing, 7, 2),
+        pytest.param(_fine_tuning, 60, 1, marks=pytest.mark.slow),
+        pytest.param(_adapting, 15, 1, marks=pytest.mark.slow),
+        pytest.param(_probing, 7, 1, marks=pytest.mark.slow),
         # the default suite has test_a_run_killed_in_its_second_attempt_ends_with_the_same_bytes
         pytest.param(_fine_tuning_again, 120, 5, marks=pytest.mark.slow),
-        (_adapting, 15, 1),
-        (_probing, 7, 1),
     ],
 )
 def test_a_job_killed_at_any_of_its_writes_ends_with_the_same_bytes(

@@ -556,6 +556,7 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert int8.processor in ModelCard(card).text
 
 
+@pytest.mark.slow
 def test_the_int8_copy_of_a_task_that_predicts_a_number(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx, "ROUNDS", 1)
     shipped = ship(finished_race(tmp_path / "run", "score"), tmp_path / "out", onnx=True)
