@@ -22,7 +22,6 @@ import toys
 from acclimate import cli
 from acclimate.cli import MOVED
 from acclimate.core import files
-from acclimate.models.classifier import load_finetuned
 from studies import recorded
 
 VERBS = (
@@ -178,14 +177,6 @@ def test_a_race_takes_an_hour_by_default_and_says_so(run, base, toy_inputs, tmp_
     assert "Budget: no limit, because cross-validation takes no budget." in said
 
 
-def test_report_writes_the_page_again(run, raced):
-    (raced / "report.html").unlink()
-    status, said = run("report", "raced")
-    assert status == 0
-    assert (raced / "report.html").exists()
-    assert "untouched" in said
-
-
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")  # TensorBoard's
 def test_tensorboard_gets_events_of_every_stage(run, toy_inputs, tmp_path):
     settings = ["pretrain.plan.steps=3", "finetune.plan.steps=3", "contestants=[]"]
@@ -214,19 +205,6 @@ def test_adapt_writes_a_checkpoint_and_does_nothing_twice(run, base, toy_inputs,
     assert "adapted holds a run with other settings or inputs: plan.batch was 4, now 8. Choose another" in said
 
 
-def test_adapt_holds_embeddings_to_vectors_trained_on_raw_text(run, base, toy_inputs, tmp_path):
-    raw = [
-        f"{name}={toy_inputs}/{text}.txt"
-        for name, text in (("corpus", "domain"), ("dev", "general"), ("vectors_corpus", "general"))
-    ]
-    small = ["max_tokens=16", "epochs=0", "plan.steps=2", "plan.batch=4", "looks=1"]
-    small += ["skipgram.dim=8", "skipgram.buckets=100", "skipgram.min_count=1", "skipgram.epochs=1"]
-    status, said = run("adapt", "tapter", f"model={base}", *raw, *small, "--out", "held")
-    assert status == 0, said
-    AutoModelForMaskedLM.from_pretrained(tmp_path / "held" / "checkpoint")
-    assert set(json.loads((tmp_path / "held" / "curve.json").read_text())[-1]["dev"]) == {"mlm", "embedding"}
-
-
 def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inputs, tmp_path):
     (tmp_path / "small.toml").write_text(
         f'corpus = "{toy_inputs}/general.txt"\nvocabulary = 200\nlayers = 1\nhidden = 8\nheads = 1\nmax_tokens = 16\n'
@@ -235,24 +213,6 @@ def test_adapt_takes_a_recipe_file_that_the_command_line_overrides(run, toy_inpu
     status, said = run("adapt", "scratch", "plan.steps=3", "--recipe", "small.toml", "--out", "made")
     assert status == 0, said
     assert len((tmp_path / "made" / "log.jsonl").read_text().splitlines()) == 3
-
-
-def test_adapt_pretrains_on_two_raw_texts_with_a_given_vocabulary(run, base, toy_inputs, tmp_path):
-    raw = [f"{name}={toy_inputs}/{text}.txt" for name, text in (("corpus", "domain"), ("general", "general"))]
-    small = ["layers=1", "hidden=8", "heads=1", "max_tokens=16", "plan.steps=2", "plan.batch=4", "general_share=0.5"]
-    status, said = run("adapt", "scratch", f"tokenizer={base}", *raw, *small, "--out", "mixed")
-    assert status == 0, said
-    made = tmp_path / "mixed" / "checkpoint"
-    assert json.loads((made / "provenance.json").read_text())["sources"].keys() == {"corpus", "general", "tokenizer"}
-
-
-def test_adapt_fine_tunes_on_a_prepared_task(run, base, toy_race, tmp_path):
-    task = toy_race.run / "data"
-    command = ["adapt", "finetune", f"model={base}", f"task={task}", "epochs=0.0", "plan.steps=2", "looks=1"]
-    status, said = run(*command, "--out", "tuned")
-    assert status == 0, said
-    model = load_finetuned(tmp_path / "tuned" / "checkpoint")
-    assert tuple(model.config.id2label.values()) == tuple(toys.TOPICS)
 
 
 def test_adapt_trains_from_nothing_on_a_task_and_retrieved_text(run, toy_race, toy_inputs, tmp_path):

@@ -35,7 +35,7 @@ ADAPTING = ("max_tokens=32", "epochs=0.0", "plan.steps=2", "plan.batch=4", "plan
 FINETUNE = tuple(f"finetune.{each}" for each in TUNING)
 SMALL: Mapping[str, tuple[str, ...]] = {
     "tlm": (
-        *("vary=k", "ks=[2,10]", "retrieval.k=5"),
+        *("vary=k", "ks=[2]", "retrieval.k=5"),
         *(f"tlm.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"tlm.{each}" for each in ("plan.steps=4", "plan.batch=8", "plan.rate=1e-3")),
         *(f"tlm.finetune.{each}" for each in TUNING),
@@ -53,7 +53,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
     ),
     "stilt": ("intermediate.steps=3", "max_tokens=32", "more_steps=twice", *FINETUNE),
     "pubmedbert": (
-        'models=["own vocabulary, whole words", "goes on from general text", "half general, then half domain"]',
+        'models=["goes on from general text", "half general, then half domain"]',
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
