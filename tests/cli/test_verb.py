@@ -110,21 +110,6 @@ def test_the_settings_are_printed(run):
     assert json.loads(run("settings", "study", "stilt", "--schema")[1])["properties"]["seeds"]["type"] == "integer"
 
 
-def test_an_error_is_one_line_on_standard_error_with_status_2(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "acclimate", "adapt", "mlm", "plan.stpes=3"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.splitlines() == [
-        "acclimate: command line: unknown setting 'plan.stpes'; did you mean 'plan.steps'?"
-    ]
-
-
 def test_a_directory_that_another_process_holds_is_left_alone(run, toy_inputs, tmp_path):
     with files.hold(tmp_path / "run"):
         status, said = run(*toys.race_command(toy_inputs, "run"))
