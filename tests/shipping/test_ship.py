@@ -498,6 +498,7 @@ def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
 
 def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, tmp_path, capfd, monkeypatch):
     looked = []
+    monkeypatch.setattr(onnx, "ROUNDS", 2)
     monkeypatch.setattr(Prepared, "unseal", lambda *given, **named: looked.append(named))
     before = open_prepared(run / "data").looks()
     shipped = ship(run, tmp_path / "out", onnx=True)

@@ -53,7 +53,7 @@ SMALL: Mapping[str, tuple[str, ...]] = {
     ),
     "stilt": ("intermediate.steps=3", "max_tokens=32", "more_steps=twice", *FINETUNE),
     "pubmedbert": (
-        'models=["goes on from general text", "half general, then half domain"]',
+        'models=["own vocabulary, whole words", "goes on from general text", "half general, then half domain"]',
         *("search.rates=[1e-3]", "search.epochs=[]", "search.batches=[8]", "max_tokens=32", *FINETUNE),
         *(f"scratch.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"scratch.{each}" for each in ("tokens=1000", "plan.batch=8", "plan.rate=1e-3")),
