@@ -20,8 +20,8 @@ from page import head, table, tell, write
 from worlds import FOR_ALL, FOR_ONE, WORLDS, World
 
 from acclimate.statistics.adaptation import RunLayout, components_of_runs, layout
-from acclimate.statistics.answer import answer_of
-from acclimate.statistics.answer_rule import MARGIN, Ends, answer_kind
+from acclimate.statistics.answer import Answer, answer_of
+from acclimate.statistics.answer_rule import MARGIN, Ends, answer_kind, is_settled
 from acclimate.statistics.simultaneous import (
     GRID,
     MOST,
@@ -63,13 +63,8 @@ HARD, ALONE, WAVER = 0.35, 0.25, 0.2  # standard deviations of a row's score: of
 def main() -> None:
     options = arguments()
     parts: dict[str, list[tuple[Any, ...]]] = {}
-    for name, lines in {
-        "scores": score_lines,
-        "shared": shared_lines,
-        "limits": limit_lines,
-        "metrics": metric_lines,
-    }.items():
-        parts[name] = lines(options)
+    for name in options.parts:
+        parts[name] = PARTS[name](options)
         tell(f"{name}: {time.process_time() / 60:.1f} minutes of one core so far")
         report(options, parts)
 
@@ -77,10 +72,12 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="the report, Markdown")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument("--races", type=int, default=20_000, help="races of scores per line")
     parser.add_argument("--shared-races", type=int, default=4_000)
-    parser.add_argument("--metric-races", type=int, default=1_000)
-    parser.add_argument("--limit-races", type=int, default=250)
+    parser.add_argument("--metric-races", type=int, default=500)
+    parser.add_argument("--limit-races", type=int, default=60)
+    parser.add_argument("--limit-rows", type=int, nargs="+", default=[500, 4_000])
     parser.add_argument("--adapted", type=int, nargs="+", default=[1, 2, 3, 5], help="contestants beside the untouched")
     parser.add_argument("--seeds", type=int, nargs="+", default=[3, 5, 10])
     parser.add_argument("--rows", type=int, nargs="+", default=[100, 500], help="test rows of metrics")
@@ -331,64 +328,74 @@ def shift(world: World, rows: int, reference: float, luck: float, gain: float) -
 
 
 def limit_lines(options: argparse.Namespace) -> list[tuple[Any, ...]]:
-    """What races say that is not settled, and what ten times the seeds, or the number that is named, make of it."""
+    """What races say that are not settled, and what ten times the seeds, or the numbers they name, make of it."""
     lines = []
-    for adapted, seeds, seed_spread, gain in itertools.product(
-        (1, 3), [seeds for seeds in options.seeds if seeds < 10], (0.002, 0.01, 0.03), (0.0, 0.01, 0.025)
+    for rows, adapted, seeds, seed_spread, gain in itertools.product(
+        options.limit_rows, (1, 3), (3, 5), (0.002, 0.01, 0.03, 0.06), (0.0, 0.01, 0.03, 0.06)
     ):
-        generator = np.random.default_rng([adapted, seeds, int(1e4 * seed_spread), int(1e4 * gain)])
-        said: dict[str, list[bool]] = {"rows": [], "seeds": [], "several": [], "more rows": []}
+        generator = np.random.default_rng([rows, adapted, seeds, int(1e4 * seed_spread), int(1e4 * gain)])
+        results: dict[str, list[bool]] = {"test rows": [], "seeds": [], "several": [], "more rows": []}
         for _ in range(options.limit_races):
-            race = GrowingRace.drawn(generator, adapted, seeds, seed_spread, gain)
-            answer = race.answer(seeds, race.rows)
-            if answer.settled:
+            race = drawn_race(generator, (adapted + 1, seeds, rows), seed_spread=seed_spread, gain=gain)
+            if race.settled(seeds):
                 continue
-            source = answer.limits.source
-            [of_rows, of_seeds] = answer.limits.remedies
-            if source == "test rows":
-                said["rows"].append(race.answer(10 * seeds, race.rows).settled)
-            elif source == "seeds":
-                said["seeds"].append(race.answer(of_seeds.to_settle, race.rows).settled)
-            else:
-                said["several"].append(race.answer(10 * seeds, race.rows).settled)
-            if of_rows.to_settle is not None and of_rows.to_settle <= race.all_rows:
-                said["more rows"].append(race.answer(seeds, of_rows.to_settle).settled)
-        lines.append((adapted, seeds, 100 * seed_spread, 100 * gain, *said.values()))
+            limits = race.answer(seeds).limits
+            [of_rows, of_seeds] = limits.remedies
+            named = of_seeds.to_settle if limits.source == "seeds" else 10 * seeds
+            results[limits.source].append(race.settled(named))
+            if of_rows.to_settle is not None and of_rows.to_settle <= 4 * rows:
+                results["more rows"].append(race.settled(seeds, more_rows=of_rows.to_settle - rows))
+        lines.append((rows, adapted, seeds, 100 * seed_spread, 100 * gain, *results.values()))
     return lines
 
 
 @dataclass(frozen=True)
 class GrowingRace:
-    """Scores (M, S, n) of more seeds and test rows than a race has; `rows`: that it has."""
+    """Scores (M, 10 S, n) of ten times the seeds, and (M, S, 3 n) of more test rows for the race's own seeds."""
 
     scores: np.ndarray
-    rows: int = 500
+    more_rows: np.ndarray
 
-    @property
-    def all_rows(self) -> int:
-        return self.scores.shape[-1]
+    def part(self, seeds: int, more_rows: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """(M, S) points and (M, S, n) shares of so many seeds, and of further test rows."""
+        scores = self.scores[:, :seeds].astype(float)
+        if more_rows:
+            scores = np.concatenate([scores, self.more_rows[..., :more_rows]], axis=-1)
+        points = scores.mean(axis=-1)
+        return points, scores - points[..., None]
 
-    @classmethod
-    def drawn(
-        cls, generator: np.random.Generator, adapted: int, seeds: int, seed_spread: float, gain: float
-    ) -> GrowingRace:
-        shape = (adapted + 1, 10 * seeds, 2_000)
-        scores = np.float32(WAVER) * generator.standard_normal(shape, dtype=np.float32)
-        scores += np.float32(ALONE) * generator.standard_normal((shape[0], 1, shape[2]), dtype=np.float32)
-        scores += np.float32(seed_spread) * generator.standard_normal((*shape[:2], 1), dtype=np.float32)
-        scores[-1] += gain
-        return cls(scores)
+    def settled(self, seeds: int, more_rows: int = 0) -> bool:
+        points, shares = self.part(seeds, more_rows)
+        differences, left = points[1:] - points[:1], shares[1:] - shares[:1]
+        components = correct_few_items(
+            components_of(differences, left), shares[1:].mean(axis=-2), shares[:1].mean(axis=-2), most=1.0
+        )
+        difference, half, _ = intervals(differences[None], left[None], components)
+        return bool(is_settled(Ends(difference - half, difference + half))[0])
 
-    def answer(self, seeds: int, rows: int):  # type: ignore[no-untyped-def]
-        part = self.scores[:, :seeds, :rows].astype(float)
-        points = part.mean(axis=-1)
+    def answer(self, seeds: int) -> Answer:
         resampled = [
-            Resampled(str(number), tuple(range(seeds)), points_S, scores_Sn - points_S[:, None], -10.0)
-            for number, (points_S, scores_Sn) in enumerate(zip(points, part, strict=True))
+            Resampled(str(number), tuple(range(seeds)), points_S, shares_Sn, -10.0)
+            for number, (points_S, shares_Sn) in enumerate(zip(*self.part(seeds), strict=True))
         ]
         answer = answer_of(resampled[1:], resampled[0])
         assert answer is not None
         return answer
+
+
+def drawn_race(
+    generator: np.random.Generator, shape: tuple[int, int, int], *, seed_spread: float, gain: float
+) -> GrowingRace:
+    """shape: contestants, seeds and test rows of the race; the last contestant gains so much."""
+    contestants, seeds, rows = shape
+    luck = np.float32(seed_spread) * generator.standard_normal((contestants, 10 * seeds, 1), dtype=np.float32)
+    luck[-1] += gain
+    sides = []
+    for size in ((contestants, 10 * seeds, rows), (contestants, seeds, 3 * rows)):
+        scores = np.float32(WAVER) * generator.standard_normal(size, dtype=np.float32) + luck[:, : size[1]]
+        scores += np.float32(ALONE) * generator.standard_normal((contestants, 1, size[2]), dtype=np.float32)
+        sides.append(scores)
+    return GrowingRace(*sides)
 
 
 # the report
@@ -400,7 +407,9 @@ def report(options: argparse.Namespace, parts: dict[str, list[tuple[Any, ...]]])
          f"{options.metric_races:,} of metrics, {options.limit_races:,} that go on"),
         ("took", f"{time.process_time() / 60:.1f} minutes of one core"),
     ]  # fmt: skip
-    pages = [head("Answers of a race", facts=facts), METHOD, forms(parts["scores"])]
+    pages = [head("Answers of a race", facts=facts), METHOD]
+    if "scores" in parts:
+        pages.append(forms(parts["scores"]))
     if "shared" in parts:
         names = ("design", "adapted", "adaptation, seed", *RATES, "+- points")
         pages.append(
@@ -424,6 +433,7 @@ def report(options: argparse.Namespace, parts: dict[str, list[tuple[Any, ...]]])
     write(options.out, pages)
 
 
+PARTS = {"scores": score_lines, "shared": shared_lines, "metrics": metric_lines, "limits": limit_lines}
 RATES = ("false claims, %", "covered, %", "no gain that matters, false, %")
 
 
@@ -487,15 +497,28 @@ def limit_page(lines: list[tuple[Any, ...]]) -> str:
     def share(results: list[bool]) -> str:
         return f"{100 * np.mean(results):.0f}% of {len(results)}" if results else "-"
 
-    rows = [(*line[:2], *(f"{value:.1f}" for value in line[2:4]), *map(share, line[4:])) for line in lines]
-    together = [[result for line in lines for result in line[at]] for at in range(4, 8)]
-    rows.append(("all", "", "", "", *map(share, together)))
-    names = (
-        "adapted", "seeds", "spread of seeds, points", "gain, points", "test rows: settled by ten times the seeds",
-        "seeds: settled by the number named", "several: settled by ten times the seeds",
-        "settled by the number of test rows named",
+    def together(rows: list[tuple[Any, ...]]) -> list[str]:
+        return [share([result for row in rows for result in row[at]]) for at in range(5, 9)]
+
+    outcomes = (
+        "test rows: settled by ten times the seeds", "seeds: settled by the number named",
+        "several: settled by ten times the seeds", "settled by the number of test rows named",
     )  # fmt: skip
-    return f"\n## What limits the answer\n\n{LIMITS}\n{table(names, rows)}\n"
+    summary = [("all", *together(lines))]
+    for name, at in (
+        ("test rows", 0),
+        ("adapted", 1),
+        ("seeds", 2),
+        ("spread of seeds, points", 3),
+        ("gain, points", 4),
+    ):
+        for value in sorted({line[at] for line in lines}):
+            summary.append((f"{name}: {value:,.10g}", *together([line for line in lines if line[at] == value])))
+    rows = [
+        (f"{line[0]:,}", *line[1:3], *(f"{value:.1f}" for value in line[3:5]), *map(share, line[5:])) for line in lines
+    ]
+    names = ("test rows", "adapted", "seeds", "spread of seeds, points", "gain, points", *outcomes)
+    return f"\n## What limits the answer\n\n{LIMITS}\n{table(('races', *outcomes), summary)}\n\n{table(names, rows)}\n"
 
 
 METHOD = f"""## What is measured
@@ -515,11 +538,12 @@ benchmarks/worlds.py: right or wrong answers, entities, numbers to predict. Spre
 is the checkpoint as it is; an adaptation for each seed is a spread of the runs, like one of seeds.
 
 Width: half width divided by that of the form in use, median. The standard error of 5% is .15 with 20,000 races, .34
-with 4,000 and .69 with 1,000.
+with 4,000 and .97 with 500.
 """
-LIMITS = """Normal scores of 500 test rows whose answer is not settled. The same race then goes on: with ten times the
-seeds, with the number of seeds that it named, or with the number of test rows that it named if that is at most 2,000.
-Aims: fewer than 10% where test rows limit the answer; most where it named a number.
+LIMITS = """Normal scores of 500 and 4,000 test rows whose answer is not settled. The same race then goes on: with ten
+times the seeds, with the number of seeds that it named, or with the number of test rows that it named if that is at
+most four times as many. Aims: fewer than 10% where test rows limit the answer; most where it named a number. One
+contestant gains so much, the others nothing.
 """
 
 

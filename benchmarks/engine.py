@@ -29,8 +29,7 @@ from acclimate.jobs.run import do_all
 from acclimate.jobs.where import Where, working
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
-from acclimate.reading.tables import delimited_task
-from acclimate.tasks.metrics import METRICS
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
@@ -95,12 +94,8 @@ def fine_tuning(place: Path, given: argparse.Namespace) -> Job:
     for path in paths.values():
         rows = [{"text": text, "label": "yes" if words[0] in text else "no"} for text in draw.sample(texts, 200)]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    metric = METRICS["accuracy"]
-    task = prepare(
-        delimited_task("made up", paths, text="text", label="label", metric=metric, max_tokens=48),
-        place,
-        place / "task",
-    )
+    read = read_files(LabelledFiles(**paths, metric="accuracy", max_tokens=48))
+    task = prepare(read.task(), place, place / "task")
     plan = Plan(steps=given.steps, batch=16, rate=1e-3, precision="float32")
     recipe = {"looks": 2, "epochs": 0.0, "plan": vars(plan)}
     places = {"task": task.path, "model": place / "model"}

@@ -37,22 +37,18 @@ def keep(run: Path, folder: Path = KEPT) -> None:
 
 
 def part(folder: Path = KEPT) -> str:
-    """Return the part of the README between its marks: verdict and scores of the race."""
+    """Return the part of the README between its marks: answer and scores of the race."""
     return f"```text\n{excerpt((folder / 'table.txt').read_text('utf-8'))}\n```\n"
 
 
 def excerpt(table: str) -> str:
-    """Return title, verdict and scores of a race's table.txt."""
+    """Return title, answer and scores of a race's table.txt."""
     lines = table.splitlines()
-    title, _, first, *others = lines
-    verdict = [first]
-    for line in others:
-        if not line.startswith("    "):  # a paragraph's later lines are indented further than its first
-            break
-        verdict.append(line)
+    title, _, *others = lines
+    answer = others[: others.index("")]
     begin = lines.index(SCORES) + 1
     end = next(number for number in range(begin, len(lines)) if lines[number].startswith("  Points on test"))
-    return "\n".join([title, *verdict, "", *lines[begin:end]])
+    return "\n".join([title, *answer, "", *lines[begin:end]])
 
 
 def scores(folder: Path = KEPT) -> list[tuple[str, str]]:

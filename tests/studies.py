@@ -20,6 +20,7 @@ from acclimate.data.examination import (
     Pieces,
     Sighting,
 )
+from acclimate.races.answer import answer_in_words
 from acclimate.races.compare import Against, mean_cost
 from acclimate.races.design import Cell
 from acclimate.races.outcome import (
@@ -37,7 +38,7 @@ from acclimate.races.outcome import (
 )
 from acclimate.races.race import against_untouched
 from acclimate.races.report import RACE, RaceReport, search_remark
-from acclimate.races.verdict import leakage_of, verdict
+from acclimate.races.verdict import leakage_of
 from acclimate.reports.labels import confusion, label_scores, mean_predictions
 from acclimate.reports.table import HEADING, MEANING, general_loss_column
 from acclimate.studies import stilt
@@ -187,7 +188,7 @@ def altered(report: RaceReport, **changes: Any) -> RaceReport:
 def bare(report: RaceReport, **changes: Any) -> RaceReport:
     """The scores of the report alone."""
     outcome = replace(report.outcome, race=Facts(task=report.facts.task), searches=(), losses=())
-    return altered(RaceReport(outcome=outcome, verdict=report.verdict), **changes)
+    return altered(RaceReport(outcome=outcome, answer=report.answer), **changes)
 
 
 def searched(trials: Sequence[Trial]) -> tuple[SearchRecord, ...]:
@@ -240,7 +241,7 @@ def report_of_six(field: Sequence[Score], labels: Sequence[str] = LABELS) -> Rac
     )
     return RaceReport(
         outcome=outcome,
-        verdict=verdict(outcome),
+        answer=answer_in_words(outcome),
         remarks=[search_remark([SearchRecord("", "docstrings", tuple(search))], {})],
         alerts=["A copy of 3 training texts stands in dev."],
         labels=label_scores(by_contestant["untouched"], by_contestant["DAPT"]),
@@ -334,7 +335,7 @@ def report_of_numbers() -> RaceReport:
     facts = Facts(task={"metric": "pearson"}, use="DAPT", encoder="DAPT")
     outcome = raced([score for side in sides.values() for score in side], facts, title="Similarity", kind="score")
     predictions = {name: mean_predictions(side) for name, side in sides.items()}
-    return RaceReport(outcome=outcome, verdict=verdict(outcome), predictions=predictions)
+    return RaceReport(outcome=outcome, answer=answer_in_words(outcome), predictions=predictions)
 
 
 def result(

@@ -130,6 +130,17 @@ WRITTEN = {
         [],
         {"\n| robust, freedom capped | 3 | 3 | 0% |": 3, "\n| today: paired differences |": 4},
     ),
+    "answers": (
+        "--races 40 --shared-races 10 --metric-races 4 --limit-races 1 --adapted 1 3 --rows 40"
+        " --metrics accuracy pearson --limit-rows 60 --seeds 3",
+        ["* false claims above 5%: "],
+        {
+            "\n| Dunnett, estimated correlation |": 1,
+            "\n| 3 adaptations, 5 seeds |": 8,
+            "\n| pearson | 40 |": 6,
+            "\n| 60 | ": 64,
+        },
+    ),
     "learning_curve": ("--studies 3 --draws 3", [], {"| 3 | 600 | 0.5 |": 5, "| 3 | 150 | ": 6}),
     "folds": ("--studies 40 --rows 50 --repeats 1 2", ["\n| 1 | "], {"\n| 20 features | 50 | 2 |": 2}),
     "start_and_memory": (

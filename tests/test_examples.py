@@ -78,7 +78,7 @@ def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     few |= {"tapt__epochs": 0, "tapt__plan__batch": 8, "finetune__epochs": 0, "finetune__retry": False}
     left = cells_of("own_data.ipynb", f"subpackages = ('linalg', 'signal')\nsettings = {few}")
     assert "With 48 test texts" in " ".join(capsys.readouterr().out.split())
-    untouched = left["study"].table.set_index("contestant")["mean"]["untouched"]
+    untouched = left["study"].table_full.set_index("contestant")["mean"]["untouched"]
     assert untouched > 0.7  # of two labels
 
 

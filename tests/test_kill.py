@@ -18,8 +18,7 @@ from acclimate.jobs.run import done
 from acclimate.methods.tuning.looks import BEST
 from acclimate.models.encoder import new_encoder, save_model
 from acclimate.races import work
-from acclimate.reading.tables import delimited_task
-from acclimate.tasks.metrics import METRICS
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.text.vocabulary import train_tokenizer
@@ -71,7 +70,7 @@ def small(tmp_path: Path) -> dict[str, Any]:
     )
     save_model(model, tokenizer, tmp_path / "model")
     paths = {split: inputs / f"{split}.jsonl" for split in SIZES}
-    task = delimited_task("toy", paths, text="text", label="label", metric=METRICS["macro_f1"], max_tokens=16)
+    task = read_files(LabelledFiles(**paths, metric="macro_f1", max_tokens=16)).task()
     return {"model": tmp_path / "model", "corpus": corpus, "task": prepare(task, inputs, tmp_path / "task")}
 
 

@@ -9,8 +9,7 @@ import pytest
 from acclimate.core import settings
 from acclimate.core.types import Document
 from acclimate.methods import METHODS, scratch
-from acclimate.reading.tables import delimited_task
-from acclimate.tasks.metrics import METRICS
+from acclimate.reading.labelled import LabelledFiles, read_files
 from acclimate.tasks.prepared import prepare
 from acclimate.text.corpus import write_corpus
 from acclimate.training.checkpoint import read_log
@@ -35,7 +34,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | Path]:
         rows = (f"{split} {text},{'dose' in text}" for text in TEXTS)
         (place / f"{split}.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     paths = {split: place / f"{split}.csv" for split in ("train", "dev", "test")}
-    task = delimited_task("toy", paths, text="text", label="label", metric=METRICS["micro_f1"], max_tokens=16)
+    task = read_files(LabelledFiles(**paths, metric="micro_f1", max_tokens=16)).task()
     prepared = prepare(task, place, place / "task").path
     return {"model": str(model), "corpus": corpus, "task": prepared, "tasks": (prepared, prepared)}
 

@@ -119,16 +119,18 @@ def test_what_a_budget_decided_stays_decided_and_the_same_rows_go_on_in_another_
 def test_a_study_has_verdict_table_model_to_use_and_a_short_repr(raced, capsys):
     study, given = raced
     assert study.path == Path(given["out"])
-    assert {"untouched", "TF-IDF"} <= set(study.table["contestant"])
+    assert {"untouched", "TF-IDF"} <= set(study.table["model"])
+    assert [*study.table] == ["model", "score", "difference", "cost", "note"]
     with pytest.raises(AttributeError, match="winner is now called use"):
         study.winner  # noqa: B018
-    assert study.encoder in study.table["contestant"].tolist()
-    assert study.use in study.table["contestant"].tolist()
+    assert study.encoder in study.table_full["contestant"].tolist()
+    assert study.table.set_index("model")["note"][study.use] == "use this"
     assert html.escape(study.verdict) in study._repr_html_()
-    assert len(repr(study).splitlines()) <= 5
-    assert len(repr(study)) < 800
-    assert str(study).startswith("Race on table")
-    assert str(study).endswith(f"report: {study.path / 'report.html'}")
+    assert len(str(study).splitlines()) <= 12
+    assert str(study).startswith(study.answer.headline)
+    assert f"Use: {study.use}" in str(study)
+    assert str(study).endswith(f"Report: {study.path / 'report.html'}")
+    assert repr(study) == f"Study in {study.path}\n{study}"
     assert acclimate.report(given["out"]).verdict == study.verdict
     assert (study.path / "study.lock.json").exists()
     assert recorded(study.path).race.commands[0].startswith("acclimate.race(..., text='abstract', label='topic', ")
@@ -359,7 +361,7 @@ def test_a_budget_too_small_for_any_fine_tuning_has_an_answer(toy_inputs, base, 
         out=tmp_path / "run",
     )
     assert (study.rounds, study.use) == (0, "TF-IDF")
-    assert "First impression before the first round was complete: TF-IDF" in study.verdict
+    assert "First impression before the first round was complete. TF-IDF" in study.verdict
     assert not [*(tmp_path / "run" / "jobs").glob("fine-tune*")]
 
 

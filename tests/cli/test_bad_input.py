@@ -24,10 +24,8 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from acclimate.core.types import SPLITS, Document
+from acclimate.core.types import Document
 from acclimate.reading.labelled import Labelled, LabelledFiles, read_files
-from acclimate.reading.tables import delimited_task
-from acclimate.tasks.metrics import METRICS
 from acclimate.text.documents import Documents, read_documents
 from acclimate.text.untrusted import LIMITS
 
@@ -166,14 +164,6 @@ def tsv(id: str, content: Content, says: str, ends: Ends = "error", /, **stated:
 def corpus(id: str, name: str, content: Content, says: str, ends: Ends = "error", /, **stated: Any) -> Case:
     """The case of one file of raw text."""
     return Case(id, {name: content}, raw(name, **stated), says.replace("@", name), ends)
-
-
-def given(split: str) -> Callable[[Path], object]:
-    """The call of `delimited_task`, without a file for `split`."""
-    paths = {each: Path(f"{each}.csv") for each in SPLITS if each != split}
-    return lambda folder: delimited_task(
-        "mine", paths, text="text", label="label", metric=METRICS["accuracy"], max_tokens=16
-    )
 
 
 @contextlib.contextmanager
@@ -619,7 +609,6 @@ STATED = [  # what is asked for
         labelled(test="b.csv"),
         "b.csv | for train and for test | Leave",
     ),
-    Case("no dev file", {}, given("dev"), "mine | no file for dev | name one for each"),
 ]
 
 TAGGED = [  # words and their tags

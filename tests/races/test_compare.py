@@ -43,7 +43,7 @@ def test_holm_counts_a_family_together_whatever_stands_between():
     for family, numbers in {"a": (0, 2), "b": (1, 3)}.items():
         assert compared.count(family) == 2
         told = [compared.contrasts[at] for at in numbers]
-        assert [contrast.p_holm for contrast in told] == holm([naive[at].p for at in numbers])
+        assert [contrast.p_adjusted for contrast in told] == holm([naive[at].p for at in numbers])
         assert [contrast.p_seeds_holm for contrast in told] == holm([naive[at].p_seeds for at in numbers])
     assert compared.contrast(key("DAPT"), "untouched").said == "better"
     assert compared.contrast(key("random"), "untouched").said == "worse"
@@ -68,7 +68,7 @@ def test_every_metric_is_of_the_same_predictions_and_a_family_of_its_own():
     assert [contrast.metric for contrast in both.contrasts] == [MAIN, MAIN, "macro_f1", "macro_f1"]
     assert both.count("all") == 2
     macro = [contrast for contrast in both.contrasts if contrast.metric == "macro_f1"]
-    assert [contrast.p_holm for contrast in macro] == holm([contrast.comparison.p for contrast in macro])
+    assert [contrast.p_adjusted for contrast in macro] == holm([contrast.comparison.p for contrast in macro])
     scores = found[key("TAPT")].scores
     values = [METRICS["macro_f1"].compute(score.gold, score.predicted) for score in scores]
     assert both.draws[key("TAPT"), "macro_f1"].points_S == pytest.approx(values)
@@ -92,7 +92,7 @@ def test_what_failed_is_compared_with_nothing_and_counts_in_no_family():
     naive = [
         compare_scores(found[key(row)].scores, found[key("untouched")].scores, ACCURACY) for row in ("TAPT", "DAPT")
     ]
-    assert [comparison.p_holm for comparison in compared.contrasts] == holm([comparison.p for comparison in naive])
+    assert [comparison.p_adjusted for comparison in compared.contrasts] == holm([comparison.p for comparison in naive])
 
 
 def untaught(cell, runs: int):
@@ -182,7 +182,7 @@ def test_groups_are_means_over_targets_of_means_over_first_tasks(failed):
         "RE → RE": np.mean([gain("Cells", "Drugs"), gain("Drugs", "Cells")]),
     }
     assert {name: line.comparison.difference for name, line in told.items()} == pytest.approx(naive)
-    assert [contrast.p_holm for contrast in told.values()] == holm(
+    assert [contrast.p_adjusted for contrast in told.values()] == holm(
         [contrast.comparison.p for contrast in told.values()]
     )
     assert told["RE → NER"].said == "better"

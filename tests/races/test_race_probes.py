@@ -20,6 +20,7 @@ from acclimate.data.inputs import Inputs
 from acclimate.jobs.job import missing
 from acclimate.methods.finetune import PAPERS, FinetuneRecipe
 from acclimate.races import race
+from acclimate.races.answer import represented
 from acclimate.races.compare import MAIN
 from acclimate.races.contestants import enter, threshold_of
 from acclimate.races.facts import probe_facts, task_facts
@@ -28,7 +29,7 @@ from acclimate.races.planning.dry_run import dry_run, foreseen_jobs
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
 from acclimate.races.tables import as_csv, sections
-from acclimate.races.verdict import claims, represented, verdict, warnings
+from acclimate.races.verdict import claims, warnings
 from acclimate.statistics.significance import ONE_ADAPTATION, compare, holm
 from acclimate.tasks.metrics import METRICS
 from toys import outcome_without_seconds
@@ -76,7 +77,7 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5
     alone = replace(report.outcome, results=report.outcome.results[1:2], against=())
-    assert verdict(alone).startswith("Nothing was fine-tuned. A probe of the frozen model scores ")
+    assert report_of(alone).verdict.startswith("Nothing was fine-tuned. A probe of the frozen model scores ")
     looks = report.facts.looks
     assert looks is not None
     assert [line for line in looks.lines if "probe" in line] == [f"test probe {name}" for name in NAMES]
@@ -152,8 +153,8 @@ def test_probes_are_compared_by_items_alone_and_are_a_family_of_their_own():
         assert (comparison.p_seeds, comparison.p_permutation, comparison.adaptations) == (None, None, 1)
         assert "seed" not in comparison.test + comparison.caution
     p_of_probes = [found[name].comparison.p for name in ("TAPT, probe", "DAPT, probe")]
-    assert [found[name].p_holm for name in ("TAPT, probe", "DAPT, probe")] == holm(p_of_probes)
-    assert found["TAPT"].p_holm == found["TAPT"].comparison.p
+    assert [found[name].p_adjusted for name in ("TAPT, probe", "DAPT, probe")] == holm(p_of_probes)
+    assert found["TAPT"].p_adjusted == pytest.approx(found["TAPT"].comparison.p)
     assert ONE_ADAPTATION in represented(outcome)
 
 
@@ -174,7 +175,7 @@ def test_with_several_adaptations_their_chance_counts_too():
 def test_the_verdict_says_what_adapting_did_to_the_representation_and_a_probe_never_wins():
     outcome = raced(probe_of("untouched", 1.2), probe_of("TAPT", 2.5, adaptations=1))
     sentence = "Before fine-tuning, adapting changed what the encoder represents: the probe of TAPT is better"
-    assert sentence in verdict(outcome)
+    assert sentence in represented(outcome)
     assert "the probe of TAPT is better than the untouched model's" in claims(outcome)
     best = best_on_dev(outcome.results)
     assert best is not None

@@ -11,6 +11,7 @@ import studies
 from acclimate.core.figures import percent
 from acclimate.core.types import Score
 from acclimate.data.examination import Copies, CorpusFacts, FileFacts, Finding, Leak, ModelFacts, Pieces, Sighting
+from acclimate.races.answer import RaceAnswer
 from acclimate.races.outcome import Curves, LooksAtTest, SearchRecord, Trial, rows
 from acclimate.races.report import LARGEST, RaceReport, race_page, search_remark, write_page
 from acclimate.races.verdict import Leakage
@@ -78,7 +79,8 @@ def test_the_page_loads_nothing_from_outside(text: str) -> None:
 
 
 def test_the_verdict_is_the_heading(report: RaceReport, text: str) -> None:
-    assert f'<h1 dir="auto">{report.verdict}</h1>' in text
+    assert f'<h1 dir="auto">{report.answer.headline}</h1>' in text
+    assert all(f'<li dir="auto">{line}</li>' in text for line in report.answer.evidence)
     assert text.index("<h1") < text.index("<table") < text.index("<svg")
 
 
@@ -116,7 +118,7 @@ def test_markup_in_data_stays_text(report: RaceReport, field: list[Score]) -> No
         studies.altered(
             report,
             title=nasty,
-            verdict=nasty,
+            answer=RaceAnswer("helped", nasty, (nasty,)),
             outcome=outcome,
             task={nasty: nasty},
             losses={nasty: (2.0, 1.0)},
@@ -210,9 +212,9 @@ def test_facts_read_naturally(report: RaceReport) -> None:
     bare = studies.bare(report, task=facts)
     shown = dict(re.findall(r'<dt dir="auto">(\w+)</dt><dd dir="auto">([^<]*)</dd>', render(bare)))
     expected = {"steps": "12,000", "rate": "5e-05", "bf16": "no", "device": "\N{EN DASH}", "labels": "a, b"}
-    none = "none: no contestant of this race is better than a constant answer"
-    assert shown == expected | {"sizes": "train 1,200", "use": none}
-    assert '<dt dir="auto">use</dt><dd dir="auto">DAPT</dd>' in render(report)
+    assert shown == expected | {"sizes": "train 1,200"}
+    assert "Use: none: no contestant of this race is better than a constant answer" in render(bare)
+    assert '<li dir="auto">Use: DAPT</li>' in render(report)
 
 
 def test_writing_is_whole_deterministic_and_small(report: RaceReport, text: str, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_text_csv_json_and_page_say_the_same(tmp_path):
         if contrast.against.name == "the target alone":
             line = lines[first, target]
             assert float(line["against_the_target_alone_difference"]) == contrast.comparison.difference
-            assert float(line["against_the_target_alone_p_holm"]) == contrast.p_holm
+            assert float(line["against_the_target_alone_p_adjusted"]) == contrast.p_adjusted
             assert line["against_the_target_alone_reference"] == "baseline"
             assert points(contrast.comparison.difference, sign="+") + "*" * contrast.established in text
     for (first, target), line in lines.items():

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import pickle
 import random
 import tracemalloc
 from dataclasses import replace
@@ -13,10 +12,9 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from acclimate.core.types import Example, Rejected, Split
-from acclimate.reading.tables import Columns, Row, delimited_task, holds_questions, read_labelled, read_rows
-from acclimate.tasks.metrics import METRICS
-from acclimate.tasks.task import checked_splits
+from acclimate.core.types import Rejected
+from acclimate.reading.source import open_source
+from acclimate.reading.tables import Columns, Row, class_name, read_rows
 from acclimate.text.untrusted import LIMITS, read_blocks
 
 ROWS = [
@@ -24,7 +22,14 @@ ROWS = [
     {"body": "naïve\ttext", "class": "pos"},
     {"body": "x" * 200_000, "class": "pos"},  # longer than the csv module's limit
 ]
-EXAMPLES = [Example(f"some:{number}", row["body"], row["class"]) for number, row in enumerate(ROWS, start=1)]
+TEXTS = [(row["body"], row["class"]) for row in ROWS]
+
+
+def texts(path: Path) -> list[tuple[str, str]]:
+    """Text and label of each row, all of which must be usable."""
+    rows = list(read_rows(open_source(path), Columns("body", "class")))
+    assert all(isinstance(row, Row) for row in rows)
+    return [(row.text, row.label) for row in rows if isinstance(row, Row)]
 
 
 def delimited(delimiter: str, end: str = "\r\n") -> bytes:
@@ -49,7 +54,7 @@ def test_every_format_reads_the_same_examples(tmp_path: Path, ending: str, packi
     content = mark + CONTENT[ending]
     # two members or frames, as parallel compressors write them
     path.write_bytes(pack(content[:50]) + pack(content[50:]))
-    assert read_labelled(path, text="body", label="class") == EXAMPLES
+    assert texts(path) == TEXTS
 
 
 def feather(rows: list[dict[str, str]]) -> bytes:
@@ -81,59 +86,70 @@ PLAIN = [{"body": "one, two", "class": "neg"}, {"body": "three; four", "class": 
 def test_a_files_content_tells_its_format(tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    assert not holds_questions(path)
-    found = read_labelled(path, text="body", label="class")
-    assert [(row.text, row.label) for row in found] == [(row["body"], row["class"]) for row in PLAIN]
+    assert not open_source(path).holds_questions
+    assert texts(path) == [(row["body"], row["class"]) for row in PLAIN]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_every_line_end_ends_a_record(tmp_path: Path, end: str) -> None:
     path = tmp_path / "some.csv"
     path.write_bytes(delimited(",", end))
-    assert read_labelled(path, text="body", label="class") == EXAMPLES
+    assert texts(path) == TEXTS
 
 
 def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "some.parquet"
     pa.parquet.write_table(pa.Table.from_pylist(ROWS), path)
-    assert read_labelled(path, text="body", label="class") == EXAMPLES
+    assert texts(path) == TEXTS
 
 
-def test_optional_columns_and_labels_that_are_no_strings(tmp_path: Path) -> None:
+def test_optional_columns_and_unchecked_labels(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     rows = [
         {"t": "a", "l": 1, "p": "b", "g": "doc", "i": 7},
         {"t": "c", "l": True, "p": None, "g": "", "i": "x"},
-        {"t": "d", "l": 2.0, "i": "y"},  # as a table with gaps holds whole numbers
+        {"t": "d", "l": 2.0, "i": "y"},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    found = read_labelled(path, text="t", label="l", pair="p", group="g", id="i")
-    assert found == [Example("7", "a", "1", "b", "doc"), Example("x", "c", "True"), Example("y", "d", "2")]
+    rows = read_rows(open_source(path), Columns("t", "l", "p", "g", "i"))
+    assert [*rows] == [
+        Row(1, "pairs.jsonl:1", "a", 1, "b", "doc", "7"),
+        Row(2, "pairs.jsonl:2", "c", True, None, "", "x"),
+        Row(3, "pairs.jsonl:3", "d", 2.0, None, "", "y"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.csv", 'text,label\n"two\nlines",y\nx,y,z\n', "a.csv:4: 3 fields, but the header has 2"),
-        ("a.csv", "text,label\nx,y\n ,y\n", r"a.csv:3: the text \(column 'text'\) is empty: ' '"),
-        ("a.tsv", "text\tlabel\nx\t\n", r"a.tsv:2: the label \(column 'label'\) is empty: ''"),
+        ("a.csv", "text,label\nx,y\n ,y\n", "a.csv:3: the text (column 'text') is empty: ' '"),
         ("a.jsonl", '{"text": "x", "label": "y"}\n\n{"text": }\n', "a.jsonl:3: not valid JSON at column 10"),
-        ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"a.jsonl:1: the label \(column 'label'\) is 0.5; make it a str"),
-        ("a.jsonl", '{"text": "x"}\n', "a.jsonl:1: no column 'label'"),
+        ("a.jsonl", '{"label": "y"}\n{"text": "x"}\n', "a.jsonl:2: no column 'label'"),
     ],
 )
-def test_of_files_that_must_be_sound_the_first_bad_row_is_an_error(
-    tmp_path: Path, name: str, content: str, message: str
-) -> None:
+def test_a_rejected_row_has_its_place_and_the_reason(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        read_labelled(tmp_path / name, text="text", label="label")
+    *_, row = read_rows(open_source(tmp_path / name), Columns())
+    assert isinstance(row, Rejected)
+    assert f"{row.place}: {row.reason}".startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("a b", "a b"), (1, "1"), (True, "True"), (2.0, "2"), (0.5, None), (" ", None), (None, None), ("a\0", None)],
+)
+def test_the_class_of_a_label(value: object, name: str | None) -> None:
+    """A table with gaps stores whole numbers as 2.0."""
+    label, reason = class_name(value, "label")
+    assert label == name
+    assert ("column 'label'" in reason) == (name is None)
 
 
 def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("label,text\nyes,\n\nno,two\nmaybe\n")
-    empty, sound, ragged = read_rows(path, Columns())
+    empty, sound, ragged = read_rows(open_source(path), Columns())
     assert (empty.place, sound.place, ragged.place) == ("a.csv:2", "a.csv:4", "a.csv:5")
     assert isinstance(empty, Rejected)
     assert isinstance(ragged, Rejected)
@@ -144,8 +160,8 @@ def test_rows_that_cannot_be_used_are_told_among_the_others(tmp_path: Path) -> N
 def test_quotes_in_a_tsv_that_is_not_quoted_are_ordinary_characters(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.tsv"
     path.write_text(f'text\tlabel\n{text}\tno\n"quoted"\tyes\n"open\tyes\n')
-    found = read_labelled(path, text="text", label="label")
-    assert [row.text for row in found] == [text, '"quoted"', '"open']
+    rows = read_rows(open_source(path), Columns())
+    assert [row.text for row in rows if isinstance(row, Row)] == [text, '"quoted"', '"open']
 
 
 def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path: Path) -> None:
@@ -155,7 +171,7 @@ def test_a_line_of_a_gigabyte_is_not_loaded(tmp_path: Path) -> None:
         file.truncate(1 << 30)  # a hole: it takes no room on disk
     tracemalloc.start()
     with pytest.raises(ValueError, match=r"a.csv:2: more than 8,388,608 bytes without a line end"):
-        list(read_rows(path, Columns(), limits=replace(LIMITS, line=8 << 20)))
+        list(read_rows(open_source(path, limits=replace(LIMITS, line=8 << 20)), Columns()))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 16 << 20
@@ -179,7 +195,7 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
 def test_a_first_column_in_brackets_is_no_json(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("[id],text,label\n1,x,y\n")
-    [row] = read_rows(path, Columns())
+    [row] = read_rows(open_source(path), Columns())
     assert isinstance(row, Row)
     assert (row.text, row.label) == ("x", "y")
 
@@ -200,7 +216,7 @@ def test_of_any_file_every_row_is_read_or_rejected_or_the_file_is_refused(tmp_pa
         path = tmp_path / f"some{ending}"
         path.write_bytes(garbage(random.Random(seed), ending))
         try:
-            rows = list(read_rows(path, Columns()))
+            rows = list(read_rows(open_source(path), Columns()))
         except ValueError as error:
             refusals.append(str(error))
             continue
@@ -213,15 +229,3 @@ def test_of_any_file_every_row_is_read_or_rejected_or_the_file_is_refused(tmp_pa
     assert all(f"some{ending}" in refusal and refusal.isprintable() for refusal in refusals)
     assert len(refusals) > 20
     assert read > 20
-
-
-def test_delimited_task(tmp_path: Path) -> None:
-    paths: dict[Split, Path] = {"train": tmp_path / "t.csv", "dev": tmp_path / "d.tsv", "test": tmp_path / "e.jsonl"}
-    paths["train"].write_text("text,label\na,yes\nb,no\n")
-    paths["dev"].write_text("text\tlabel\nc\tyes\n")
-    paths["test"].write_text('{"text": "d", "label": "no"}\n')
-    task = delimited_task("polar", paths, text="text", label="label", metric=METRICS["accuracy"], max_tokens=64)
-    assert task.labels == ("no", "yes")
-    # a job may run in another process
-    splits = checked_splits(pickle.loads(pickle.dumps(task)), tmp_path)
-    assert [example.id for examples in splits.values() for example in examples] == ["t:1", "t:2", "d:1", "e:1"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from acclimate.statistics.limits import Limits, Remedy, limits_of
-from acclimate.statistics.simultaneous import Gain
+from acclimate.statistics.simultaneous import Gain, simultaneous_half_width
 from acclimate.statistics.variance import Components
 
 
@@ -16,14 +16,12 @@ def gain(
     runs: int = 5,
     adaptations: int = 0,
     share: float = 0.0,
-    single_level: float = 0.05,
 ) -> Gain:
-    """A gain whose difference has these variances; only what `limits_of` reads is right."""
-    components = Components(np.float64(seeds), np.float64(items), np.float64(runs - 1), 400, np.float64(0.0))
-    nothing = (0.0, 0.0)
-    return Gain(
-        "A", difference, nothing, nothing, 1.0, 1.0, single_level, components, runs, adaptations, share
-    )  # fmt: skip
+    """A gain whose difference has these variances; its p values are not right, and nothing reads them."""
+    components = Components(np.float64(seeds), np.float64(items), np.float64(max(runs - 1, 1)), 400, np.float64(0.0))
+    half = float(simultaneous_half_width(components, 0.05))
+    ends = difference - half, difference + half
+    return Gain("A", difference, ends, ends, 1.0, 1.0, 0.05, components, runs, adaptations, share)
 
 
 def limits(*gains: Gain) -> tuple[Limits, dict[str, Remedy]]:

@@ -31,7 +31,7 @@ from acclimate.statistics.means import mean_interval
 from acclimate.studies.blurb import BLURB_SCORE, BlurbRecipe, _means, _refused, design
 from acclimate.studies.datasets import fitted
 from acclimate.studies.models import models_of
-from acclimate.tasks.metrics import BLURB, METRICS, blurb_score, default_metric
+from acclimate.tasks.metrics import BLURB, blurb_score, metric_for
 from acclimate.tasks.prepared import prepare
 from acclimate.tasks.task import Task
 from acclimate.training.checkpoint import read_log
@@ -231,7 +231,7 @@ def test_settings_for_tags_and_mentions_reach_only_what_has_them(tmp_path):
         label = {"tokens": ("O", "B-soil"), "sequence": "a", "score": 1.0}[kind]
         labels = {"tokens": ("O", "B-soil"), "sequence": ("a",), "score": ()}[kind]
         rows = {split: [Example(split, "two words", label, spans=spans)] for split in toys.SIZES}
-        task = Task("task", kind, lambda _, split: rows[split], labels, METRICS[default_metric(kind)], 32)
+        task = Task("task", kind, lambda _, split: rows[split], labels, metric_for(kind, ""), 32)
         return fitted(stated, prepare(task, tmp_path, tmp_path / f"{kind}-{len(spans)}"), form, special=True)
 
     both = ((0, 3), (4, 9))

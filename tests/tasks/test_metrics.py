@@ -22,7 +22,7 @@ from acclimate.tasks.metrics import (
     METRICS,
     accuracy_and_f1,
     blurb_score,
-    default_metric,
+    metric_for,
     metric_named,
     micro_f1_without,
 )
@@ -468,12 +468,10 @@ def test_metrics_are_found_by_name() -> None:
     assert metric_named("micro_f1 without none, cause") == micro_f1_without("cause", "none")
     assert metric_named("accuracy_and_f1 of equivalent") == accuracy_and_f1("equivalent")
     assert metric_named(metric_named("micro_f1 without none").name).compute(["none"], ["none"]) == 0.0
-    assert {kind: default_metric(kind) for kind in ("sequence", "score", "tokens")} == {
+    assert {kind: metric_for(kind, "").name for kind in ("sequence", "score", "tokens")} == {
         "sequence": "macro_f1", "score": "pearson", "tokens": "entity_f1",
     }  # fmt: skip
-    assert all(
-        kind in METRICS[default_metric(kind)].kinds for kind in ("sequence", "multilabel", "score", "tokens", "span")
-    )
+    assert all(kind in metric_for(kind, "").kinds for kind in ("sequence", "multilabel", "score", "tokens", "span"))
     for unknown in ("macro-f1", "micro_f1 without ", "accuracy_and_f1 of ", ""):
         with pytest.raises(ValueError, match=f"no metric is called '{unknown}'.*. Known: accuracy, micro_f1"):
             metric_named(unknown)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from acclimate.models.configuration import longest_input
+from acclimate.reading.source import ending_of, open_source
 from acclimate.reading.tables import table_rows
 from acclimate.text.corpus import Corpus
 from acclimate.text.documents import read_documents
-from acclimate.text.untrusted import LIMITS, unpacked_name
 
 TABLES = (".csv", ".tsv")  # file names of tables; all others are raw text
 
@@ -41,8 +41,8 @@ def sample_texts(path: Path, *, column: str = "text", size: int = 200, seed: int
 
 def read_texts(path: Path, *, column: str = "text") -> Iterator[str]:
     """Yield the texts of a file, read as by `sample_texts`, without those of white space alone."""
-    if Path(unpacked_name(path)).suffix in TABLES:
-        values = (row.get(column) for _, row in table_rows(path, [column], LIMITS) if not isinstance(row, str))
+    if ending_of(path) in TABLES:
+        values = (row.get(column) for _, row in table_rows(open_source(path), [column]) if not isinstance(row, str))
         yield from (value for value in values if isinstance(value, str) and value.strip())
     else:
         is_corpus = (path / "corpus.json").exists()

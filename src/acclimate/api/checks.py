@@ -56,11 +56,11 @@ def check_raw_text(path: Path, field: str = "text") -> None:
 
 def check_texts(path: Path, column: str) -> None:
     """Raises ValueError unless the path is a table with this column, or raw text as `check_raw_text` takes it."""
+    from acclimate.reading.source import ending_of, open_source
     from acclimate.reading.tables import table_rows
-    from acclimate.text.untrusted import LIMITS, unpacked_name
 
-    if Path(unpacked_name(path)).suffix in (".csv", ".tsv"):
-        next(table_rows(path, [column], LIMITS))
+    if ending_of(path) in (".csv", ".tsv"):
+        next(table_rows(open_source(path), [column]))
     else:
         check_raw_text(path, column)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas
 
+    from acclimate.races.answer import RaceAnswer
     from acclimate.races.outcome import Outcome
     from acclimate.races.report import RaceReport
     from acclimate.shipping.hub import Upload
@@ -29,8 +30,8 @@ class Study:
     followed  tables of what followed a race, such as learning curves; "" if nothing did
 
     >>> study = acclimate.report("runs/race")
-    >>> study.verdict
-    'TAPT is better than the untouched model by ...'
+    >>> study.answer.kind, study.answer.headline
+    ('helped', 'Adapting helped: TAPT is better than the untouched model.')
     >>> study.predict(["a new text"])[0].label
     'heart'
     """
@@ -44,22 +45,17 @@ class Study:
         return str(self.path)
 
     def __str__(self) -> str:
-        return "\n".join([self.text, *self._places()])
+        """Return the answer of a race with its model to use and the place of its report; else the tables."""
+        if self.report is None:
+            return self.text
+        from acclimate.races.report import answer_lines
+
+        warnings = [f"Warnings: {len(self.warnings)}, in study.warnings."] if self.warnings else []
+        lines = [self.report.answer.headline, *answer_lines(self.report), *warnings]
+        return "\n".join([*lines, f"Report: {self.path / 'report.html'}"])
 
     def __repr__(self) -> str:
-        lines = [f"Study in {self.path}"]
-        if self.report is None:
-            return "\n".join([*lines, *self.text.splitlines()[:3]])
-        return "\n".join([*lines, self.verdict, *(f"warning: {warning}" for warning in self.warnings), *self._places()])
-
-    def _places(self) -> list[str]:
-        """Return in words which model of a race to use, and where its report is."""
-        if self.report is None:
-            return []
-        from acclimate.races.report import use_text
-
-        where = f" ({self.path / 'use'})" if self.use else ""
-        return [f"use: {use_text(self.report.outcome)}{where}", f"report: {self.path / 'report.html'}"]
+        return f"Study in {self.path}\n" + (str(self) if self.report else "\n".join(self.text.splitlines()[:3]))
 
     def _repr_html_(self) -> str:
         """Return verdict and table for a notebook."""
@@ -72,8 +68,15 @@ class Study:
         return f"<p><b>{html.escape(self.verdict)}</b></p><pre>{table}</pre><p>Report: <code>{page}</code></p>"
 
     @property
+    def answer(self) -> RaceAnswer:
+        """Whether adapting helped, by how much, what limits the answer, and what to do next. Raises ValueError for
+        studies other than a race.
+        """
+        return self._raced().answer
+
+    @property
     def verdict(self) -> str:
-        """The sentence that says whether anything helped; "" for studies other than a race."""
+        """The answer with its evidence in one text; "" for studies other than a race."""
         return self.report.verdict if self.report else ""
 
     @property
@@ -108,19 +111,30 @@ class Study:
 
     @property
     def table(self) -> pandas.DataFrame:
-        """The table of a race as a pandas DataFrame, a row a contestant: the columns of `path / "table.csv"` in which
-        this race has something.
+        """The table of a race as a pandas DataFrame, a row a contestant: model, score with its 95% interval, difference
+        to the untouched model, cost of training and a note, as the page has them. Raises ImportError without pandas.
+        """
+        from acclimate.races.report import SUMMARY, summary_rows
 
-        Raises ImportError without pandas, which acclimate does not need for anything else.
+        return self._pandas().DataFrame(summary_rows(self._raced()), columns=list(SUMMARY))
+
+    @property
+    def table_full(self) -> pandas.DataFrame:
+        """All figures of a race as a pandas DataFrame: the columns of `path / "table.csv"` in which this race has
+        something. Raises ImportError without pandas.
         """
         from acclimate.races.report import SHEET
 
         self._raced()
+        return self._pandas().read_csv(self.path / SHEET).dropna(axis="columns", how="all")
+
+    def _pandas(self) -> Any:
         try:
             import pandas
         except ImportError as error:
-            raise ImportError(f"the table needs pandas: pip install pandas. Or read {self.path / SHEET}") from error
-        return pandas.read_csv(self.path / SHEET).dropna(axis="columns", how="all")
+            where = self.path / "table.csv"
+            raise ImportError(f"a table needs pandas: pip install pandas. Or read {where}") from error
+        return pandas
 
     def predict(self, rows: Iterable[Any] | str | Path, **options: Any) -> list[Prediction] | Predicted:
         """Return the predictions of the model to use for texts, rows or a file; options as of `acclimate.predict`.

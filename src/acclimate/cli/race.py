@@ -314,16 +314,16 @@ def _tell_use(session: Session, run: Path) -> None:
 
     from acclimate.jobs.lock import ENCODER, FITTED, USE
     from acclimate.races.outcome import path_of, read_outcome
-    from acclimate.races.report import PAGE, RACE, use_text
+    from acclimate.races.report import PAGE, RACE
 
     if not path_of(run, RACE).exists():
         return
     outcome = read_outcome(path_of(run, RACE))
     assert outcome.race is not None
-    lines = [f"Report: {run / PAGE}", f"Use: {use_text(outcome)}"]
+    lines = [f"Report: {run / PAGE}"]
     if outcome.race.use:
         lines.append(
-            f"It is in {run / USE}. Use it: acclimate predict {run} NEW_FILE --out LABELS.csv; "
+            f"The model to use is in {run / USE}: acclimate predict {run} NEW_FILE --out LABELS.csv; "
             f"acclimate ship {run} --to FOLDER"
         )
         if any(result.task.kind == "tokens" for result in outcome.results):

@@ -1,4 +1,4 @@
-"""Compares the cells of a study: intervals, tests and Holm's correction, the same for every study and race.
+"""Compares the cells of a study: intervals, tests and Holm's correction, the same for every study.
 
 Intervals and tests count seeds and test items (statistics/significance.py); beside each stands the t test over seeds
 alone. Means over tasks are those of statistics/means.py. Every metric of a cell comes out of the same predictions. A
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acclimate.core.types import Cost
+from acclimate.reports.table import UNTOUCHED
 from acclimate.statistics.folds import compare_of_repeats, interval_of_repeats
 from acclimate.statistics.means import mean_difference, mean_interval
 from acclimate.statistics.significance import (
@@ -29,6 +30,7 @@ from acclimate.statistics.significance import (
     interval_of,
     resample,
 )
+from acclimate.statistics.simultaneous import Gain
 from acclimate.statistics.variance import Resampled
 from acclimate.tasks.metrics import metric_named
 
@@ -74,19 +76,24 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """A comparison that was made. metric: MAIN or a name; p_seeds_holm: None where no seed differs, and of means."""
+    """A comparison that was made. metric: MAIN or a name.
+
+    p_adjusted    p corrected for the comparisons of its family: by Holm's method, or by the simultaneous interval of an
+                  adapted contestant of a race (`with_gains`)
+    p_seeds_holm  Holm's p of the t test over seeds; None if no seed differs, and of means
+    """
 
     against: Against
     reference: Key
     metric: str
     comparison: Comparison
-    p_holm: float
+    p_adjusted: float
     p_seeds_holm: float | None = None
 
     @property
     def established(self) -> bool:
-        """True if Holm's p lies below .05."""
-        return self.p_holm < LEVEL
+        """True if the corrected p lies below .05."""
+        return self.p_adjusted < LEVEL
 
     @property
     def said(self) -> str:
@@ -153,6 +160,20 @@ def compare(cells: Mapping[Key, CellResult], against: Sequence[Against], means: 
             if comparison is not None:
                 comparisons.append((pairing, reference, name, comparison))
     return Compared(draws, intervals, tuple(_corrected(comparisons)))
+
+
+def with_gains(compared: Compared, gains: Sequence[Gain]) -> Compared:
+    """Return the comparisons, those of the gains with their intervals and p, which are corrected for all gains."""
+    gain_by_row = {gain.contestant: gain for gain in gains}
+
+    def adjusted(contrast: Contrast) -> Contrast:
+        gain = gain_by_row.get(contrast.against.key[1])
+        if gain is None or contrast.against.name != UNTOUCHED or contrast.metric != MAIN:
+            return contrast
+        (low, high), p = gain.single, gain.single_p
+        return replace(contrast, comparison=replace(contrast.comparison, low=low, high=high, p=p), p_adjusted=gain.p)
+
+    return replace(compared, contrasts=tuple(map(adjusted, compared.contrasts)))
 
 
 def scores_alone(cells: Mapping[Key, CellResult]) -> Compared:
@@ -227,13 +248,13 @@ def _corrected(comparisons: Sequence[tuple[Against, Key, str, Comparison]]) -> I
     families: dict[tuple[str, str], list[int]] = {}
     for number, (against, _, metric, _) in enumerate(comparisons):
         families.setdefault((against.family, metric), []).append(number)
-    p_holm: dict[int, float] = {}
+    p_adjusted: dict[int, float] = {}
     p_seeds: dict[int, float] = {}
     for numbers in families.values():
-        p_holm |= zip(numbers, holm([comparisons[at][3].p for at in numbers]), strict=True)
+        p_adjusted |= zip(numbers, holm([comparisons[at][3].p for at in numbers]), strict=True)
         several = [(at, p) for at in numbers if (p := comparisons[at][3].p_seeds) is not None]
         p_seeds |= zip([at for at, _ in several], holm([p for _, p in several]), strict=True)
-    return (Contrast(*one, p_holm[at], p_seeds.get(at)) for at, one in enumerate(comparisons))
+    return (Contrast(*one, p_adjusted[at], p_seeds.get(at)) for at, one in enumerate(comparisons))
 
 
 def _parts(

@@ -22,11 +22,12 @@ from acclimate.data.examination import Examination
 from acclimate.data.retrieved import QueryShown
 from acclimate.jobs.lock import FORMER_USE, OUTCOME, USE
 from acclimate.models.word_embeddings import Distances
-from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone
+from acclimate.races.compare import MAIN, Against, Compared, Key, Mean, compare, scores_alone, with_gains
 from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
-from acclimate.statistics.significance import Interval
+from acclimate.statistics.answer import Answer, answer_of
+from acclimate.statistics.significance import FEWEST_SEEDS, Interval
 from acclimate.tasks.task import Kind
 
 if TYPE_CHECKING:
@@ -254,6 +255,7 @@ class Facts:
     examination  what `acclimate doctor` says of the data; None: the files were not examined
     leaked_test_ids  test items that the training data contains, which the second score leaves out
     commands     command lines that make this race again
+    margin       smallest gain that matters, in points
     """
 
     task: Mapping[str, Fact] = field(default_factory=dict)
@@ -278,6 +280,7 @@ class Facts:
     versions: Mapping[str, str] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
+    margin: float = field(default=1.0, metadata=LATER)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,8 +326,34 @@ class Outcome:
 
     @cached_property
     def compared(self) -> Compared:
-        """All comparisons that the study asks for; they are made when they are first asked for."""
-        return scores_alone(self.cells) if self.first_impression else compare(self.cells, self.against, self.means)
+        """All comparisons that the study asks for; they are made when they are first asked for. Those of adapted
+        contestants of a race with the untouched model have the intervals and p of its answer.
+        """
+        if self.first_impression:
+            return scores_alone(self.cells)
+        return self._comparisons if self.answer is None else with_gains(self._comparisons, self.answer.gains)
+
+    @cached_property
+    def _comparisons(self) -> Compared:
+        return compare(self.cells, self.against, self.means)
+
+    @cached_property
+    def answer(self) -> Answer | None:
+        """How the adapted contestants of a race compare with the untouched model (statistics/answer.py); None of other
+        studies, and if none was compared or there are too few runs.
+        """
+        if self.race is None or self.first_impression:
+            return None
+        tuned = [result for result in self.results if result.encoder and not result.probe and not result.failed]
+        tuned = [result for result in tuned if result.learnt and result.scores]
+        reference = next((result for result in tuned if result.row == UNTOUCHED), None)
+        rivals = [result for result in tuned if result.row != UNTOUCHED]
+        runs = min((len(result.scores) for result in tuned), default=0)
+        if reference is None or not rivals or not (self.folds or runs >= FEWEST_SEEDS):
+            return None
+        draws = self._comparisons.draws
+        drawn = [draws[result.key, MAIN] for result in rivals]
+        return answer_of(drawn, draws[reference.key, MAIN], folds=self.folds, margin=self.race.margin / 100)
 
     @property
     def failed(self) -> dict[Key, str]:
@@ -559,7 +588,7 @@ def rows(outcome: Outcome) -> list[ContestantRow]:
             dev=tuple(score.dev for score in result.scores),
             score=outcome.compared.intervals[key, MAIN],
             comparison=contrast.comparison if contrast else None,
-            p_holm=contrast.p_holm if contrast else None,
+            p_adjusted=contrast.p_adjusted if contrast else None,
             adapting=result.costs.get("adapting", Cost()),
             finetuning=result.costs.get("probe" if result.probe else "tuning", Cost()),
         )

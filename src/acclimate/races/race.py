@@ -55,7 +55,8 @@ from acclimate.training.run import CHECKPOINT
 
 PLACES = (USE, ENCODER, FITTED, FORMER_USE)  # directories of models; the last one is that of version 0.2
 ABOUT = "race.json"  # in each of them
-FAMILY = "all contestants, each with the untouched model"
+FAMILY = "all adapted contestants, each with the untouched model"
+FAMILY_OF_UNTUNED = "all contestants that are not fine-tuned, each with the untouched model"
 FAMILY_OF_BASELINE = "all fine-tuned contestants with {}"
 FAMILY_OF_PROBES = "the probes of all contestants, each with that of the untouched model"
 PROBES_KINDS = f"These can: {', '.join(PROBED)}"
@@ -215,7 +216,7 @@ def design(
     if not probe_only and not recipe.folds and not recipe.adapt_seeds:
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entered = [enter(recipe, part, fine_tunes=not probe_only) for part in materials.folds or (materials,)]
-    entries, names = entered[0], [*entered[0].models, *entered[0].untuned]
+    entries = entered[0]
     few: tuple[str, ...] = ()
     if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
         again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and not budget else ""
@@ -231,7 +232,8 @@ def design(
         cells=(),
         searches=tuple(Search("", task.name, part, rounds=in_rounds, budget=budget) for part in entered),
         against=(
-            *(() if probe_only else against_untouched(names, task.name)),
+            *(() if probe_only else against_untouched([*entries.models], task.name)),
+            *(() if probe_only else against_untouched([*entries.untuned], task.name, family=FAMILY_OF_UNTUNED)),
             *(() if probe_only else against_baseline(entries, task.name)),
             *probes_against_untouched([*entries.probes], task.name),
         ),
@@ -295,10 +297,10 @@ def _refitted(row: str, *, recipe: RaceRecipe, materials: Materials) -> Search:
     return Search("", materials.task.name, alone)
 
 
-def against_untouched(names: Sequence[str], task: str) -> tuple[Against, ...]:
-    """Return a comparison of each contestant with the untouched model."""
+def against_untouched(names: Sequence[str], task: str, *, family: str = FAMILY) -> tuple[Against, ...]:
+    """Return a comparison of each contestant with the untouched model. family: as of `Against`"""
     reference = ("", UNTOUCHED, task)
-    return tuple(Against(("", name, task), (reference,), UNTOUCHED, FAMILY) for name in names if name != UNTOUCHED)
+    return tuple(Against(("", name, task), (reference,), UNTOUCHED, family) for name in names if name != UNTOUCHED)
 
 
 def against_baseline(entries: Entries, task: str) -> tuple[Against, ...]:
@@ -376,6 +378,7 @@ def _completed(
         "use": use,
         "encoder": choice.encoder,
         "use_reason": reason,
+        "margin": margin,
         "folds": folds,
     }
     about["handed_over"] = (

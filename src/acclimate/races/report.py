@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from acclimate.core import ranks
 from acclimate.core.door import option
-from acclimate.core.figures import listed, metric_text, percent, points, span_text
+from acclimate.core.figures import duration, listed, metric_text, percent, points, span_text
 from acclimate.core.files import write_text
 from acclimate.data.examination import Examination, Leak, Sighting, sections_of_data
 from acclimate.data.retrieved import DOCUMENTS, QUERIES, page_examples
+from acclimate.races.answer import RaceAnswer, answer_in_words, represented
 from acclimate.races.compare import MAIN
 from acclimate.races.outcome import (
     ON_USUAL_SPLIT,
@@ -35,9 +36,7 @@ from acclimate.races.verdict import (
     further,
     leakage_of,
     one_sided,
-    reach,
     spread,
-    verdict,
     warnings,
     without_encoder,
 )
@@ -56,11 +55,19 @@ from acclimate.reports.page import (
     beginning,
     fact_text,
 )
-from acclimate.reports.table import ALONE, UNTOUCHED, ContestantRow, adaptations_note
+from acclimate.reports.table import (
+    ALONE,
+    UNTOUCHED,
+    ContestantRow,
+    adaptations_note,
+    difference_text,
+    interval_text,
+)
 from acclimate.statistics.power import PowerDesign
 from acclimate.training.energy import Energy, energy_of
 
 RACE = "race"  # name of its design
+SUMMARY = ("model", "score", "difference", "cost", "note")  # columns of the table of a race
 PAGE, TEXT, SHEET = "report.html", "table.txt", "table.csv"
 LARGEST = 2_000_000  # bytes, so that a page can be mailed
 
@@ -69,7 +76,7 @@ LARGEST = 2_000_000  # bytes, so that a page can be mailed
 class RaceReport:
     """What the page of a race shows: its outcome, and what is computed from it.
 
-    verdict      the sentence on top
+    answer       on top
     remarks      what has to be known to read it rightly: how the search was done, what such a race detects
     alerts       what casts doubt on it, shown beside it as warnings
     labels       per label, the untouched model against the best encoder on dev; `counted`: "items", "entities", "words"
@@ -81,7 +88,7 @@ class RaceReport:
     """
 
     outcome: Outcome
-    verdict: str
+    answer: RaceAnswer
     remarks: Sequence[str] = ()
     alerts: Sequence[str] = ()
     labels: Sequence[LabelScore] = ()
@@ -91,6 +98,11 @@ class RaceReport:
     leakage: Leakage | None = None
     followed: str = ""
     energy: Energy | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The headline and the evidence in one text."""
+        return " ".join([self.answer.headline, *self.answer.evidence])
 
     @property
     def facts(self) -> Facts:
@@ -125,28 +137,28 @@ def report_of(outcome: Outcome) -> RaceReport:
     """Return what the page of a race shows."""
     facts = outcome.race
     assert facts is not None
-    sentence = verdict(outcome)
-    leakage = None
+    answer, leakage = answer_in_words(outcome), None
     if facts.examination is not None:
         test_leakage = leakage_of(facts.examination.leaks, outcome, facts.leaked_test_ids)
         leakage = replace(test_leakage, dropped=facts.examination.dropped)
         if leakage.changed:
-            sentence += (
-                f" But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} stand in the "
-                f"training data too): {listed(leakage.changed)}."
+            depends = (
+                f"But this depends on leaked test items ({leakage.leaked:,} of {leakage.items:,} are in the training "
+                f"data too): {listed(leakage.changed)}."
             )
+            answer = replace(answer, evidence=(*answer.evidence, depends))
     warning = facts.looks.warning() if facts.looks else ""
     return RaceReport(
         outcome=outcome,
-        verdict=sentence,
+        answer=answer,
         remarks=[
             *filter(
                 None,
                 [
+                    "" if outcome.only_probed else represented(outcome),
                     cross_validation_sentence(outcome),
                     facts.handed_over,
                     search_remark(outcome.searches, facts.given),
-                    reach(outcome),
                     further(outcome),
                     without_encoder(outcome),
                 ],
@@ -250,12 +262,13 @@ def race_page(report: RaceReport) -> Page:
     ]
     return Page(
         report.outcome.title,
-        report.verdict,
+        report.answer.headline,
         sections,
+        lead=answer_lines(report),
         figures={**path_figures(report.outcome), "Plots": _plots(report), "Gold against predicted": scatters},
         alerts=report.alerts,
         remarks=report.remarks,
-        facts={"use": use_text(report.outcome), **report.facts.task},
+        facts=report.facts.task,
     )
 
 
@@ -271,8 +284,43 @@ def use_text(outcome: Outcome) -> str:
 def text_of(report: RaceReport, width: int = 0) -> str:
     """Return the verdict and the tables of a race for a terminal. width: as of `reports.page.page`"""
     tables = tables_of(report)
-    page = Page(report.outcome.title, report.verdict, tables, alerts=report.alerts, remarks=report.remarks)
+    page = Page(
+        report.outcome.title,
+        report.answer.headline,
+        tables,
+        lead=answer_lines(report),
+        alerts=report.alerts,
+        remarks=report.remarks,
+    )
     return page.as_text(width)
+
+
+def summary_rows(report: RaceReport) -> list[tuple[str, str, str, str, str]]:
+    """Return a row of texts for each contestant, by SUMMARY: those with a score first, then those that failed."""
+    notes: dict[str, list[str]] = {row.contestant: [] for row in report.rows}
+    if report.facts.use in notes:
+        notes[report.facts.use].append("use this")
+    for result in report.outcome.results:
+        if not result.probe and result.scores and not result.learnt and result.row in notes:
+            notes[result.row].append("learnt nothing")
+    table = [
+        (
+            ALONE if report.outcome.alone else row.contestant,
+            interval_text(row.score),
+            difference_text(row.comparison),
+            duration(row.adapting.seconds + row.finetuning.seconds),
+            ", ".join(notes[row.contestant]),
+        )
+        for row in report.rows
+    ]
+    return [*table, *((name, "-", "-", "-", f"failed: {why}") for name, why in report.failed.items())]
+
+
+def answer_lines(report: RaceReport) -> list[str]:
+    """Return the evidence, the model to use, what limits the answer, and what to do next, a sentence each."""
+    answer = report.answer
+    lines = [*answer.evidence, f"Use: {use_text(report.outcome)}", answer.limits]
+    return [*filter(None, lines), *([f"Next: {answer.next}"] if answer.next else [])]
 
 
 def tables_of(report: RaceReport) -> list[Section]:
@@ -492,8 +540,8 @@ def _twin(leak: Leak, twin: Sighting) -> Iterator[Passage]:
 
 
 def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) -> Section:
-    columns = ("All items", "Against untouched", "p (Holm)")
-    lacking = ("Without leaked", "Against untouched, without", "p (Holm), without")
+    columns = ("All items", "Against untouched", "p (adjusted)")
+    lacking = ("Without leaked", "Against untouched, without", "p (adjusted), without")
     lines: list[tuple[str | TableCell, ...]] = []
     looks = []
     for key, result in report.outcome.cells.items():
@@ -503,7 +551,11 @@ def _scored_both_ways(report: RaceReport, leakage: Leakage, without: Outcome) ->
         for outcome in (report.outcome, without):
             contrast = outcome.compared.contrast(key, probe_row(UNTOUCHED) if result.probe else UNTOUCHED)
             scored = outcome.compared.intervals[key, MAIN]
-            cells += [interval_cell(scored), difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)]
+            cells += [
+                interval_cell(scored),
+                difference_cell(contrast),
+                p_cell(contrast.p_adjusted if contrast else None),
+            ]
         lines.append((key[1], *cells))
         looks.append("reference" * (result.contestant == UNTOUCHED))
     return Section(

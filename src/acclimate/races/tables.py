@@ -19,9 +19,10 @@ import numpy as np
 from acclimate.core import files, ranks, settings
 from acclimate.core.figures import cautioned, duration, listed, metric_text, p_text, percent, points, si
 from acclimate.core.types import Cost
+from acclimate.races.answer import NAMED
 from acclimate.races.compare import MAIN, Against, Contrast, Key
 from acclimate.races.outcome import CellResult, HeldOutColumn, Outcome, probe_row
-from acclimate.races.verdict import NAMED, established, verdict, warnings
+from acclimate.races.verdict import established, verdict, warnings
 from acclimate.reports import forgetting
 from acclimate.reports.page import WIDTH, Drawing, Page, Section, TableCell
 from acclimate.reports.table import UNTOUCHED, chance_text, difference_text, interval_text
@@ -30,7 +31,7 @@ from acclimate.tasks.metrics import metric_named
 
 ACROSS = 5  # columns at most of a table of scores with intervals, in text
 PARTS = (
-    *("difference", "low", "high", "p", "p_holm", "p_seeds", "p_seeds_holm", "p_permutation"),
+    *("difference", "low", "high", "p", "p_adjusted", "p_seeds", "p_seeds_holm", "p_permutation"),
     *("improvement", "improvement_low", "improvement_high"),
 )
 PROBES = "Frozen probes"  # title of their table
@@ -186,7 +187,7 @@ def _one_task_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTab
     kinds -= {*outcome.baselines}
     [against] = kinds if len(kinds) == 1 and len(names) == 1 else [""]
     heads = [text for name in names.values() for text in (metric_text(name), "sd")]
-    heads += [f"against {against}", "p (Holm)"] if against else []
+    heads += [f"against {against}", "p (adjusted)"] if against else []
     intervals = {result.key: outcome.interval(result.key) for result in results}
     best = max((estimate.mean for estimate in intervals.values() if estimate is not None), default=None)
     references = {key for contrast in outcome.against if contrast.name == against for key in contrast.references}
@@ -198,7 +199,7 @@ def _one_task_table(outcome: Outcome, results: Sequence[CellResult]) -> ScoreTab
         for name in names:
             cells += [_interval(outcome, key, name), _spread(outcome, key, name)]
         contrast = outcome.compared.contrast(key, against) if against else None
-        cells += [difference_cell(contrast), p_cell(contrast.p_holm if contrast else None)] if against else []
+        cells += [difference_cell(contrast), p_cell(contrast.p_adjusted if contrast else None)] if against else []
         cells += [TableCell(str(loss := column.by_row[result.row]), loss.loss) for column in losses]
         body.append((result.row, *cells))
         mean = intervals[key]
@@ -274,7 +275,7 @@ def _probes(outcome: Outcome) -> Section:
         *(f"{outcome.label(result.key)} failed: {result.failed}." for result in probes if result.failed),
     ]
     heads: tuple[str, ...] = ("", metric_text(probes[0].task.metric), *([f"each {run_kind}"] if several else []))
-    heads += (*((f"against {untouched}", "p", "p (Holm)") if compared else ()), "read-out", "time")
+    heads += (*((f"against {untouched}", "p", "p (adjusted)") if compared else ()), "read-out", "time")
     return Section(PROBES, heads, tuple(body), tuple(lines), ids=tuple(ids), looks=tuple(looks))
 
 
@@ -290,9 +291,9 @@ def _one_vector(probes: Sequence[CellResult]) -> list[str]:
 
 
 def _probe_difference(contrast: Contrast | None) -> list[TableCell]:
-    """Return the cells of a difference, its p and its p after Holm's correction."""
-    p, p_holm = (None, None) if contrast is None else (contrast.comparison.p, contrast.p_holm)
-    return [difference_cell(contrast), p_cell(p), p_cell(p_holm)]
+    """Return the cells of a difference, its p and its corrected p."""
+    p, p_adjusted = (None, None) if contrast is None else (contrast.comparison.p, contrast.p_adjusted)
+    return [difference_cell(contrast), p_cell(p), p_cell(p_adjusted)]
 
 
 def _means(outcome: Outcome, model: str) -> Section:
@@ -312,7 +313,7 @@ def _means(outcome: Outcome, model: str) -> Section:
 
 
 def _differences(outcome: Outcome, name: str) -> Section:
-    """Return the table of the comparisons of this name: what Holm's correction counts together, what is established."""
+    """Return the table of the comparisons of this name: how p is corrected, and what is established."""
     compared = outcome.compared
     contrasts = [contrast for contrast in compared.contrasts if contrast.against.name == name]
     varied = any(len(contrast.against.references) > 1 for contrast in contrasts)
@@ -327,14 +328,17 @@ def _differences(outcome: Outcome, name: str) -> Section:
             label = f"{metric_text(_metrics(outcome.cells[key])[contrast.metric])}: {label}"
         cautions.append((label, comparison.caution))
         seed_tests = () if outcome.folds else (comparison.p_seeds, contrast.p_seeds_holm)
-        tests = (comparison.p, contrast.p_holm, *seed_tests)
+        tests = (comparison.p, contrast.p_adjusted, *seed_tests)
         reference = [contrast.reference[1]] if varied else []
         ids.append(row_id(name, key, contrast.metric))
         rows.append((label, *reference, difference_cell(contrast), *map(p_cell, tests), contrast.said))
         if comparison.improvement is not None:
             flips = p_cell(comparison.p_permutation)
             improvements.append((label, *reference, _improvement(comparison), flips))
-    families = dict.fromkeys(contrast.against.family for contrast in contrasts)
+    gains = outcome.answer.gains if outcome.answer is not None and name == UNTOUCHED else ()
+    adapted = {gain.contestant for gain in gains}
+    by_holm = [one for one in contrasts if one.metric != MAIN or one.against.key[1] not in adapted]
+    families = dict.fromkeys(contrast.against.family for contrast in by_holm)
     counted = "; ".join(f"{family} ({compared.count(family)})" for family in families)
     fold_text = (
         "Points with 95% intervals, on the same rows, folds and repeats. p: that the expected scores of models trained "
@@ -346,7 +350,15 @@ def _differences(outcome: Outcome, name: str) -> Section:
     )
     lines = [
         fold_text if outcome.folds else split_text,
-        *([f"Holm's correction counts together: {counted}."] if contrasts else []),
+        *(
+            [
+                f"Intervals are of one difference alone. p (adjusted) is corrected for {len(gains)} adapted "
+                "contestants together, as the interval of the answer is."
+            ]
+            if len(gains) > 1
+            else []
+        ),
+        *([f"Holm's correction counts together: {counted}."] if by_holm else []),
         *([established(outcome, name)] if contrasts else []),
         *_cautions(cautions),
     ]
@@ -357,7 +369,7 @@ def _differences(outcome: Outcome, name: str) -> Section:
         lines.append(f"Not compared, because one of the two failed or learnt nothing: {which}{more}.")
     against = ["against"] if varied else []
     seed_heads = () if outcome.folds else ("p, t", "p, t (Holm)")
-    heads = ("", *against, "difference", "p", "p (Holm)", *seed_heads, "verdict")
+    heads = ("", *against, "difference", "p", "p (adjusted)", *seed_heads, "verdict")
     part = Section(
         f"One new run each, against {name}",
         ("", *against, "improves", "p, flipped signs"),
@@ -582,7 +594,7 @@ def _contrast(name: str, contrast: Contrast | None) -> dict[str, Any]:
     kind = f"against_{_slug(name)}"
     if contrast is None:
         return dict.fromkeys((f"{kind}_reference", *(f"{kind}_{part}" for part in PARTS)))
-    holms = {"p_holm": contrast.p_holm, "p_seeds_holm": contrast.p_seeds_holm}
+    holms = {"p_adjusted": contrast.p_adjusted, "p_seeds_holm": contrast.p_seeds_holm}
     values: dict[str, Any] = {f"{kind}_reference": contrast.reference[1]}
     for part in PARTS:
         values[f"{kind}_{part}"] = holms[part] if part in holms else getattr(contrast.comparison, part)
@@ -596,7 +608,7 @@ def interval_cell(estimate: Interval) -> TableCell:
 
 
 def difference_cell(contrast: Contrast | None) -> TableCell:
-    """Return a difference with its interval; in colour if Holm's p is below .05."""
+    """Return a difference with its interval; in colour if the corrected p is below .05."""
     if contrast is None:
         return TableCell("-", 0.0)
     comparison = contrast.comparison

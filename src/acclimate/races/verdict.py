@@ -1,9 +1,10 @@
 """What a study or race has established, in sentences, and what its scores do not say. The last functions say whether
 the claims of a race depend on test items that leaked.
 
-A difference is established if the test over seeds and items, corrected by Holm's method, has p < .05. Each fine-tuning
-says whether it learnt anything (tasks/chance.py::nothing_learnt): `Score.learnt`. A cell of which half of
-the runs or more did not is named, and it is compared with nothing (races/compare.py).
+A difference is established if the test over seeds and items, corrected for the number of comparisons, has p < .05. Each
+fine-tuning says whether it learnt anything (tasks/chance.py::nothing_learnt): `Score.learnt`. A cell of which half of
+the runs or more did not is named, and it is compared with nothing (races/compare.py). The answer of a race, which
+stands on top, is that of races/answer.py.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from acclimate.core.figures import duration, has, listed, metric_text, p_text, points
+from acclimate.core.figures import listed, points
 from acclimate.core.settings import SEEDS
 from acclimate.core.types import Label, Score
 from acclimate.data.examination import Leak
+from acclimate.races.answer import NAMED, answer_in_words, probe_contrasts, sides, taught_rows, untaught_text
 from acclimate.races.compare import MAIN, Contrast
-from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, probe_row, rows
+from acclimate.races.outcome import IN_SCIKIT_LEARN, NEAR, CellResult, Outcome, rows
 from acclimate.reports.page import amount
-from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
+from acclimate.reports.table import UNADAPTED, UNTOUCHED, ContestantRow
 from acclimate.statistics.folds import FEWEST_REPEATS
-from acclimate.statistics.power import POWER, PowerDesign, design_from_items, measured_in_race, probed
-from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, ONE_ADAPTATION, Comparison
+from acclimate.statistics.power import PowerDesign, design_from_items, measured_in_race, probed
+from acclimate.statistics.significance import ONE_ADAPTATION
 from acclimate.tasks.metrics import metric_named
 from acclimate.tasks.task import Kind, Metric
 
 DOMAIN_TEXT = "corpus, domain"  # what `Facts.hashes` has where a race was given raw text of the domain
 GUIDE = "https://github.com/acclimate-nlp/acclimate/blob/main/docs/which-method.md"
-NAMED = 9  # names at most that a sentence lists
 SMALLEST = 0.0005  # difference of scores that is not 0.0 points in print
 FAR_FROM_DEV = 0.1  # by which the score on test of the model to use may be below that on dev before a warning
 MARGIN = 0.02  # a score this little above that of a constant answer is no better than it
@@ -43,7 +44,8 @@ def verdict(outcome: Outcome) -> str:
     Raises ValueError for a race in which the untouched model has no score.
     """
     if outcome.race is not None:
-        return _race_sentence(outcome)
+        answer = answer_in_words(outcome)
+        return " ".join([answer.headline, *answer.evidence])
     names = dict.fromkeys(contrast.against.name for contrast in outcome.compared.contrasts)
     return " ".join(established(outcome, name) for name in names) or "Nothing was compared."
 
@@ -81,16 +83,16 @@ def _adaptations(contrasts: Sequence[Contrast]) -> str:
 
 
 def claims(outcome: Outcome) -> list[str]:
-    """Return the main claims of a race's verdict, one clause each. Two outcomes agree if their claims are equal."""
+    """Return the main claims of a race's answer, one clause each. Two outcomes agree if their claims are equal."""
     probes = [
         f"the probe of {outcome.cells[contrast.against.key].contestant} is {contrast.said} than the untouched model's"
-        for contrast in _probe_contrasts(outcome)
+        for contrast in probe_contrasts(outcome)
         if contrast.established
     ]
-    if outcome.only_probed:
+    if outcome.only_probed or outcome.first_impression:
         return probes
-    taught = _taught(outcome)
-    clauses = [f"{row.contestant} is better than the untouched model" for row in _rivals(taught) if _supported(row)]
+    gains = outcome.answer.gains if outcome.answer is not None else ()
+    clauses = [f"{gain.contestant} is better than the untouched model" for gain in gains if gain.interval[0] > 0]
     if simple := baseline_ahead(outcome):
         clauses.append(f"no encoder scores above {simple}")
     return [*clauses, *probes]
@@ -98,8 +100,8 @@ def claims(outcome: Outcome) -> list[str]:
 
 def baseline_ahead(outcome: Outcome) -> str:
     """Return the name of the baseline that no encoder scores above; "" if there is none."""
-    simple = _ahead(*_sides(_taught(outcome), outcome.baselines))
-    return simple.contestant if simple is not None else ""
+    simple, encoders = sides(taught_rows(outcome), outcome.baselines)
+    return simple.contestant if simple is not None and _ahead(simple, encoders) else ""
 
 
 def without_encoder(outcome: Outcome) -> str:
@@ -108,15 +110,17 @@ def without_encoder(outcome: Outcome) -> str:
     """
     if outcome.race is None or outcome.only_probed:
         return ""
-    simple, encoders = _sides(_taught(outcome), [name for name in outcome.baselines if name not in UNADAPTED])
+    simple, encoders = sides(taught_rows(outcome), [name for name in outcome.baselines if name not in UNADAPTED])
     encoders = [row for row in encoders if row.contestant not in UNADAPTED]
-    best = _ahead(simple, encoders) if encoders else simple
-    code = outcome.race.given.get(best.contestant, {}).get(IN_SCIKIT_LEARN) if best is not None else None
-    return (
-        f"{best.contestant} as scikit-learn has it, to be fitted on the training rows: {code}."
-        if best is not None and code
-        else ""
-    )
+    if simple is None or not _ahead(simple, encoders):
+        return ""
+    code = outcome.race.given.get(simple.contestant, {}).get(IN_SCIKIT_LEARN)
+    return f"{simple.contestant} as scikit-learn has it, to be fitted on the training rows: {code}." if code else ""
+
+
+def _ahead(simple: ContestantRow, encoders: Sequence[ContestantRow]) -> bool:
+    """Return True if no encoder scores above the baseline. encoders: by falling mean"""
+    return not encoders or simple.score.mean >= encoders[0].score.mean
 
 
 def next_race(outcome: Outcome) -> PowerDesign | None:
@@ -146,7 +150,7 @@ def spread(outcome: Outcome) -> PowerDesign | None:
     if design is not None:  # of a repeat's rows, the factor of by-rows cross-validation taken out again
         return design_from_items(design.item_variance * (outcome.folds - 1) / outcome.folds, design.items, SEEDS)
     probe_designs: list[PowerDesign] = []
-    for contrast in _probe_contrasts(outcome):
+    for contrast in probe_contrasts(outcome):
         ours, theirs = (outcome.cells[key].scores[0] for key in (contrast.against.key, contrast.reference))
         probe_designs.append(probed(ours, theirs, metric_named(ours.metric), seeds=SEEDS))
     differing = [power for power in probe_designs if power.item_variance > 0]
@@ -156,60 +160,17 @@ def spread(outcome: Outcome) -> PowerDesign | None:
     return design_from_items(mean, differing[0].items, SEEDS)
 
 
-def reach(outcome: Outcome) -> str:
-    """Return in a sentence which difference another such race would detect; "" if this one does not show it."""
-    design = next_race(outcome)
-    least = _detectable(outcome)
-    if design is None or least is None:
-        return ""
-    if few := _few(outcome):
-        return f"{few} seldom establish a difference. Take {FEWEST_SEEDS}, or a larger budget."
-    if least >= 1:
-        between = " between encoders" if outcome.baselines else ""
-        return (
-            f"Another race with these contestants, seeds and test items could not tell even the largest possible "
-            f"difference{between} from chance. Take more seeds, or a larger budget."
-        )
-    return (
-        f"Another race with these contestants and seeds would detect a true difference of {100 * least:.1f} points "
-        f"from the untouched model with a probability of {POWER:.0%}."
-    )
-
-
 def further(outcome: Outcome) -> str:
     """Return in a sentence what else to try where a race has established nothing; "" where it has, or where no encoder
     learnt anything, which no other text mends.
     """
-    if outcome.race is None or claims(outcome) or not _sides(_taught(outcome), outcome.baselines)[1]:
+    if outcome.race is None or claims(outcome) or not sides(taught_rows(outcome), outcome.baselines)[1]:
         return ""
     guide = f"What helped in our own runs, by labels, raw text, distance of the domain and compute: {GUIDE}."
     if DOMAIN_TEXT in outcome.race.hashes:
         return guide
     more = "Raw text of the domain (--corpus) adds contestants that read it, which helped most surely in our own runs."
     return f"{more} {guide}"
-
-
-def _detectable(outcome: Outcome) -> float | None:
-    """Return the true difference that a race like this one detects with a probability of POWER; None if it is not
-    known, or if no contestant differs from the untouched model on any item with any seed.
-    """
-    design = next_race(outcome)
-    least = design.detectable() if design is not None else 0.0
-    return least if least >= SMALLEST else None
-
-
-def _few(outcome: Outcome) -> str:
-    """Return "2 seeds", or "2 adaptations" where the nearest encoder was adapted several times: so few seldom establish
-    a difference, and what they detect is not worth naming. "" where there are more, and of a cross-validation, whose
-    repeats are not seeds.
-    """
-    encoders = [row for row in _rivals(_taught(outcome)) if row.contestant not in outcome.baselines]
-    if outcome.folds or not encoders:
-        return ""
-    nearest = _comparison(encoders[0])
-    several = nearest.adaptations > 1
-    drawn, what = (nearest.adaptations, "adaptation") if several else (nearest.seeds, "seed")
-    return amount(drawn, what) if drawn < FEWEST_SEEDS else ""
 
 
 def one_sided(outcome: Outcome) -> Iterator[str]:
@@ -238,8 +199,11 @@ def one_sided(outcome: Outcome) -> Iterator[str]:
                 f"The model to use has {points(dev)} points on {sizes[0]:,} rows of dev and {points(test)} on "
                 f"{sizes[1]:,} of test: {why}"
             )
-    taught = _taught(outcome)
-    better = [row for row in _rivals(taught) if _supported(row) and row.contestant not in outcome.baselines]
+    taught = taught_rows(outcome)
+    gains = outcome.answer.gains if outcome.answer is not None else ()
+    established = {gain.contestant: gain.difference for gain in gains if gain.interval[0] > 0}
+    better = [row for row in taught if row.contestant in established]
+    better.sort(key=lambda row: -established[row.contestant])
     chosen = next((row for row in taught if row.contestant == used), None)
     better = [row for row in better if chosen is not None and row.score.mean > chosen.score.mean]
     if better and chosen is not None and chosen not in better and not outcome.folds:
@@ -289,322 +253,6 @@ def cross_validation_sentence(outcome: Outcome) -> str:
         f"that of all its predictions. A repeat has another division and another seed; where a plot says seed or test "
         f"item, it is a repeat or a row.{few}"
     )
-
-
-def _race_sentence(outcome: Outcome) -> str:
-    """Return the result of a race in one sentence, and which contestants have no score or learnt nothing.
-
-    It says "better" only if the difference is established, and gives the score itself if there are no rivals. If no
-    encoder scores above the baseline, it begins with that.
-    """
-    assert outcome.race is not None
-    if outcome.first_impression:
-        return impression(outcome)
-    raced = rows(outcome)
-    failed = [
-        result.contestant for result in outcome.results if result.failed and (outcome.only_probed or not result.probe)
-    ]
-    if not any(row.contestant == UNTOUCHED for row in raced):
-        raise ValueError("a verdict needs the untouched model, once, to compare others with.")
-    if outcome.only_probed:
-        clauses = [_probed_only(raced, outcome.baselines, alone=outcome.alone)]
-        if failed:
-            clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
-        return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
-    taught = _taught(outcome)
-    least = _detectable(outcome)
-    clauses = [_result(raced, taught, outcome.baselines, least=least, few=_few(outcome))]
-    clauses += [above] if (above := _above_baseline(outcome)) else []
-    named = [row.contestant for row in raced if row not in taught and row.contestant != UNTOUCHED]
-    if named and any(row.contestant not in outcome.baselines for row in taught):
-        clauses.append(f"{listed(named)} learnt nothing and {has(named)} no verdict")
-    contestants = {row.contestant for row in taught}
-    judged = [
-        result
-        for result in outcome.results
-        if result.row in contestants and result.encoder and not result.probe and result.learnt
-    ]
-    if partly := [f"{result.row} ({_untaught(result)})" for result in judged if result.untaught]:
-        clauses.append(f"fine-tunings that learnt nothing count in the means of {listed(partly)}")
-    if failed:
-        clauses.append(f"{listed(failed)} failed and {has(failed)} no score")
-    if outcome.race.stopped:
-        clauses.append(f"the race stopped early, since {outcome.race.stopped.rstrip('.')}")
-    return " ".join([f"{'; '.join(clauses)}.", *filter(None, [represented(outcome)])])
-
-
-def impression(outcome: Outcome) -> str:
-    """Return the result of a race that was stopped before its third round: the scores, the highest first."""
-    assert outcome.race is not None
-    raced = sorted(rows(outcome), key=lambda row: -row.score.mean)
-    tuned = {result.row for result in outcome.results if result.encoder and not result.probe} - {*UNADAPTED}
-    probed = "" if tuned else "; nothing was fine-tuned"
-    if not tuned and any(row.contestant == FROZEN for row in raced):
-        raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
-    after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
-    untouched = "the untouched model" if tuned else "a probe of the untouched model"
-    names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
-    scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
-    unit = f" points of {metric_text(raced[0].metric)}" if raced else "no contestant has a score"
-    return (
-        f"First impression {after}: {listed(scores)}{unit}{probed}. Differences may be chance: intervals take "
-        f"{FEWEST_SEEDS} rounds. The same command with a larger --budget goes on."
-    )
-
-
-def _probed_only(raced: Sequence[ContestantRow], baselines: Collection[str], *, alone: bool) -> str:
-    """Return the first clause where nothing was fine-tuned."""
-    [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
-    beside = [
-        f"; {row.contestant}, {_requirement(row)}, {_figures(row)}" for row in raced if row.contestant in baselines
-    ]
-    model = "frozen model" if alone else "frozen, untouched model"
-    return f"Nothing was fine-tuned. A probe of the {model} scores {_figures(untouched)}{''.join(beside)}"
-
-
-def represented(outcome: Outcome) -> str:
-    """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
-    adapted model was compared with that of the untouched model.
-    """
-    contrasts = _probe_contrasts(outcome)
-    if not contrasts:
-        return ""
-    largest = max(contrasts, key=lambda contrast: abs(contrast.comparison.difference))
-    if not any(contrast.established for contrast in contrasts):
-        difference = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
-        name = outcome.cells[largest.against.key].contestant
-        which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
-        subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
-        return (
-            f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
-            f"untouched model's by {difference} ({_likely(largest.comparison, largest.p_holm)})."
-        )
-    clauses = []
-    for word in ("better", "worse"):
-        matches = [contrast for contrast in contrasts if contrast.said == word]
-        for contrast in sorted(matches, key=lambda contrast: -abs(contrast.comparison.difference)):
-            gap = f"{points(abs(contrast.comparison.difference))} points of {_metric(outcome, contrast)}"
-            evidence = _likely(contrast.comparison, contrast.p_holm)
-            name = outcome.cells[contrast.against.key].contestant
-            clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
-    remainder = (
-        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
-    )
-    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
-
-
-def _probe_contrasts(outcome: Outcome) -> list[Contrast]:
-    """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
-    name = probe_row(UNTOUCHED)
-    compared = [
-        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
-    ]
-    return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
-
-
-def _metric(outcome: Outcome, contrast: Contrast) -> str:
-    return metric_text(outcome.cells[contrast.against.key].task.metric)
-
-
-def _taught(outcome: Outcome) -> list[ContestantRow]:
-    """Return the rows of the contestants that learnt something."""
-    judged = [result for result in outcome.results if not result.probe]
-    untaught = {result.row for result in judged if not result.learnt}
-    return [row for row in rows(outcome) if row.contestant not in untaught]
-
-
-def _result(
-    raced: Sequence[ContestantRow],
-    taught: Sequence[ContestantRow],
-    baselines: Collection[str],
-    *,
-    least: float | None,
-    few: str,
-) -> str:
-    """Return the first clause.
-
-    taught: the rows of contestants that learnt something, baselines included; least, few: as of `_nothing_better`
-    """
-    simple, encoders = _sides(taught, baselines)
-    if not encoders:
-        needs = "which fine-tunes nothing" if simple and simple.contestant in UNADAPTED else "which needs none"
-        figures = f"; {simple.contestant}, {needs}, scores {_figures(simple)}" if simple else ""
-        fine_tuned = "fine-tuned " if simple is not None and simple.contestant in UNADAPTED else ""
-        return f"No {fine_tuned}encoder here has learnt the task, so nothing is compared{figures}"
-    untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
-    if untouched is None:
-        best = encoders[0]
-        return (
-            f"The untouched model learnt nothing, so nothing is compared with it; the highest encoder, "
-            f"{best.contestant}, scores {_figures(best)}"
-        )
-    rivals = _rivals(taught)
-    if not rivals:
-        figures = _figures(untouched)
-        if len(raced) > 1:
-            return f"The untouched model scores {figures}; nothing could be compared with it"
-        return f"The model scores {figures}; nothing was compared with it"
-    if ahead := _ahead(simple, encoders):
-        return _baseline_wins(ahead, encoders[0])
-    better = [row for row in rivals if _supported(row)]
-    return _better(better, rivals) if better else _nothing_better(rivals, least, few)
-
-
-def _rivals(raced: Sequence[ContestantRow]) -> list[ContestantRow]:
-    return sorted((row for row in raced if row.comparison is not None), key=_gain, reverse=True)
-
-
-def _sides(
-    raced: Sequence[ContestantRow], baselines: Collection[str]
-) -> tuple[ContestantRow | None, list[ContestantRow]]:
-    """Return the best baseline, or None, and the encoders by falling mean."""
-    simple = max((row for row in raced if row.contestant in baselines), key=lambda row: row.score.mean, default=None)
-    encoders = (row for row in raced if row.contestant not in baselines)
-    return simple, sorted(encoders, key=lambda row: row.score.mean, reverse=True)
-
-
-def _ahead(simple: ContestantRow | None, encoders: Sequence[ContestantRow]) -> ContestantRow | None:
-    """Return the best baseline if no encoder scores above it, else None. encoders: by falling mean"""
-    behind = simple is None or not encoders or simple.score.mean < encoders[0].score.mean
-    return None if behind else simple
-
-
-def _above_baseline(outcome: Outcome) -> str:
-    """Return what the comparison of the best encoder on dev with the baseline found; "" if it does not score above the
-    baseline, or was not compared.
-    """
-    best = outcome.race.encoder if outcome.race is not None else ""
-    for result in outcome.results:
-        if result.row != best or result.probe or result.failed:
-            continue
-        for name in outcome.baselines:
-            contrast = outcome.compared.contrast(result.key, name)
-            gain = 0.0 if contrast is None else contrast.comparison.mean - contrast.comparison.reference_mean
-            if contrast is None or gain <= 0:
-                continue
-            encoder = "the untouched model" if best == UNTOUCHED else best
-            word = "is" if contrast.said == "better" else "may be"
-            evidence = _likely(contrast.comparison, contrast.p_holm)
-            by = f"{points(gain)} points ({evidence})"
-            return f"the best encoder on dev, {encoder}, {word} better than {name} by {by}"
-    return ""
-
-
-def _requirement(simple: ContestantRow) -> str:
-    """Return what a contestant that is not fine-tuned takes."""
-    return "which fine-tunes nothing" if simple.contestant in UNADAPTED else "which needs no encoder"
-
-
-def _baseline_wins(simple: ContestantRow, encoder: ContestantRow) -> str:
-    name = "the untouched model" if encoder.contestant == UNTOUCHED else encoder.contestant
-    unit, caution = f"points of {metric_text(simple.metric)}", ""
-    if encoder.score.adaptations == 1:
-        caution = "; its score rests on one adaptation: another draw may give another score"
-    means = f"{points(encoder.score.mean)} against {points(simple.score.mean)} {unit}{caution}"
-    if _supported(simple):
-        return (
-            f"{simple.contestant[:1].upper()}{simple.contestant[1:]}, {_requirement(simple)}, is better than the "
-            f"untouched model by {_evidence(simple)}, and no encoder here scores above it: the highest, {name}, has "
-            f"{means}"
-        )
-    opening = f"No encoder here scores above {simple.contestant}, which needs none: the highest, {name}"
-    if simple.contestant in UNADAPTED:
-        model = "the frozen one with a linear layer" if simple.contestant == FROZEN else simple.contestant
-        opening = f"No fine-tuned encoder scores above {model}: the highest, {name}"
-    if encoder.score.mean == simple.score.mean:
-        return f"{opening}, scores the same, {points(simple.score.mean)} {unit}{caution}"
-    ahead = f"{opening}, has {means}"
-    if simple.comparison is None or simple.p_holm is None or encoder.contestant != UNTOUCHED:
-        return ahead
-    return f"{ahead}, which is not established ({_chance(simple)})"
-
-
-def _better(better: Sequence[ContestantRow], rivals: Sequence[ContestantRow]) -> str:
-    best, *others = better
-    seconds = best.adapting.seconds
-    cost = f"at {duration(seconds)} of extra training" if seconds else "with no extra training"
-    sentence = f"{best.contestant} is better than the untouched model by {_evidence(best)}, {cost}"
-    if others:
-        also = [f"{row.contestant} (by {points(_gain(row))})" for row in others]
-        sentence += f"; {listed(also)} {'is' if len(also) == 1 else 'are'} better too"
-    doubtful = [row for row in rivals if _gain(row) > _gain(best)]
-    if doubtful:
-        gain, p = points(_gain(doubtful[0]), sign="+"), _p(doubtful[0].p_holm)
-        sentence += f"; {doubtful[0].contestant}'s larger difference, {gain}, is not established ({p} after Holm)"
-    return sentence
-
-
-def _nothing_better(rivals: Sequence[ContestantRow], least: float | None, few: str) -> str:
-    """Return the clause of a race in which no contestant is better. Where one may be, it is not said that none is: the
-    race could not tell.
-
-    least: the true difference that such a race detects; None: not known. few: as `_few` returns it
-    """
-    nearest = rivals[0]
-    gain, unit = _gain(nearest), f"points of {metric_text(nearest.metric)}"
-    doubtful = [_comparison(row).high for row in rivals if not _worse(row) and _comparison(row).high >= SMALLEST]
-    opening = "Nothing here beats plain fine-tuning of the untouched model"
-    if doubtful:
-        opening = "This race could not tell whether anything here beats plain fine-tuning of the untouched model"
-        if few:
-            opening += f": {few} seldom establish a difference"
-        elif least is None:
-            opening += f", by up to {points(max(doubtful))} points"
-        elif least < 1:
-            seeds = amount(_comparison(nearest).seeds, "seed")
-            detected = f"a true difference of {points(least)} points with a probability of {POWER:.0%}"
-            opening += f": with {seeds} it detects {detected}"
-        else:
-            opening += ": it could not detect even the largest possible difference"
-    if gain > 0:
-        # one interval may exclude zero although the test over all comparisons is not significant
-        doubt = "is within noise" if _comparison(nearest).low <= 0 else "may be chance, all comparisons counted"
-        finding = f"the largest gain, {nearest.contestant}'s {points(gain, sign='+')} {unit}, {doubt}"
-    else:
-        where = f"is {points(-gain)} {unit} below" if gain < 0 else "is level with it"
-        finding = f"no contestant that learnt the task scores above it, and the nearest, {nearest.contestant}, {where}"
-    return f"{opening}{';' if ':' in opening else ':'} {finding} ({_chance(nearest)})"
-
-
-def _figures(row: ContestantRow) -> str:
-    return f"{interval_text(row.score)} points of {metric_text(row.metric)}"
-
-
-def _evidence(row: ContestantRow) -> str:
-    return f"{points(_gain(row))} points of {metric_text(row.metric)} ({_chance(row)})"
-
-
-def _chance(row: ContestantRow) -> str:
-    return _likely(_comparison(row), row.p_holm)
-
-
-def _likely(comparison: Comparison, p_holm: float | None) -> str:
-    interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
-    p = f"{_p(p_holm)} after Holm"
-    few = comparison.few_items if p_holm is not None and p_holm < LEVEL else ""
-    return "; ".join(filter(None, (interval, p, comparison.one_adaptation, few)))
-
-
-def _p(p: float | None) -> str:
-    text = p_text(p)
-    return f"p {text}" if text[0] in "<>" else f"p = {text}"
-
-
-def _comparison(row: ContestantRow) -> Comparison:
-    assert row.comparison is not None  # only called for rivals
-    return row.comparison
-
-
-def _gain(row: ContestantRow) -> float:
-    return _comparison(row).difference
-
-
-def _supported(row: ContestantRow) -> bool:
-    return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) > 0
-
-
-def _worse(row: ContestantRow) -> bool:
-    return row.p_holm is not None and row.p_holm < LEVEL and _gain(row) < 0
 
 
 def warnings(outcome: Outcome) -> list[str]:
@@ -683,7 +331,7 @@ def _run_warnings(outcome: Outcome, trained: Sequence[CellResult]) -> Iterator[s
         yield f"{_some(labels)} learnt nothing: {runs} of {every} fine-tunings{twice}. {consequence}"
     partly = [result for result in trained if result.untaught and result.learnt]
     if partly:
-        counts = [f"{outcome.label(result.key)} ({_untaught(result)})" for result in partly]
+        counts = [f"{outcome.label(result.key)} ({untaught_text(result)})" for result in partly]
         yield f"Some fine-tunings learnt nothing, and count in the means: {_some(counts)}."
     mended = {result.key: sum(run.again and run.learnt for run in result.runs) for result in trained}
     if any(mended.values()):
@@ -705,23 +353,11 @@ def _untrained_warnings(outcome: Outcome, results: Sequence[CellResult]) -> Iter
         )
     partly = [result for result in results if result.untaught and result.learnt]
     if partly:
-        counts = [f"{outcome.label(result.key)} ({_untaught(result)})" for result in partly]
+        counts = [f"{outcome.label(result.key)} ({untaught_text(result)})" for result in partly]
         yield (
             f"On some {'folds' if outcome.folds else 'adaptations'} these do no better than a constant answer or "
             f"guesses, which counts in their means: {_some(counts)}."
         )
-
-
-def _untaught(result: CellResult) -> str:
-    """Return how many of a cell's runs learnt nothing, and on which folds of a cross-validation."""
-    count = f"{result.untaught} of {len(result.runs)}"
-    which = [
-        f"repeat {score.seed + 1}, fold {number}"
-        for score in result.scores
-        for number, fold in enumerate(score.folds, 1)
-        if not fold.learnt
-    ]
-    return f"{count}: {'; '.join(which[:NAMED])}{' and others' * (len(which) > NAMED)}" if which else count
 
 
 def _some(names: Sequence[str]) -> str:

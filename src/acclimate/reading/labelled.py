@@ -3,7 +3,9 @@
 All faults are found here, before anything trains. A faulty row is rejected and counted. A fault of a file or of its
 labels raises one ValueError with file, line, value and the way out.
 
-Questions with answers in a context come in files of SQuAD's form (reading/formats/squad.py, `read_questions`):
+Each file is opened once (reading/source.py), and one reader returns its rows: `_rows` chooses it.
+
+Questions with answers in a context come in files of SQuAD's form (reading/formats/squad.py):
 
 Readings
   SQuAD 2.0's questions without an answer (`is_impossible`) are left out and counted, since no model here can answer
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -28,7 +30,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, placed_questions, question_key
+from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows
 from acclimate.reading.labels import (
     Stated,
     check_seen,
@@ -41,26 +43,16 @@ from acclimate.reading.labels import (
     respelt,
     task_kind,
 )
-from acclimate.reading.mentions import holds_mentions, mention_rows
+from acclimate.reading.mentions import mention_rows
+from acclimate.reading.source import Source, open_source
 from acclimate.reading.splitting import split_off
-from acclimate.reading.tables import (
-    ColumnError,
-    Columns,
-    FileRead,
-    Row,
-    check_accepted,
-    header_of,
-    holds_questions,
-    read_rows,
-    stem,
-    table_rows,
-)
-from acclimate.reading.tagged import holds_tags, notes_on_tags, split_documents, tagged_rows, tags_metric
-from acclimate.tasks.metrics import default_metric, fitting, metric_named
+from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
+from acclimate.reading.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
+from acclimate.tasks.metrics import metric_for, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.tags import joined_tags
 from acclimate.tasks.task import Kind, Metric, Task, classes_in, sampled
-from acclimate.text.untrusted import LIMITS, ReadLimits, check_file, named, printable, record_of
+from acclimate.text.untrusted import LIMITS, ReadLimits, printable
 
 FEWEST_TOKENS = 8
 FEWEST_ARTICLES = 20  # with fewer, the sizes of the splits would be far off
@@ -118,7 +110,7 @@ class Labelled:
 
     cautions          notes without which a score would mislead
     divided           the splits that were split off train, because no file was given for them
-    source, untaught  as in tasks.task.Task; "" as the source means the files
+    source, untaught  as in tasks.task.Task
     articles          id of a question -> title of its article, as the files state it; of other rows nothing
     columns           those that were read
     separator         what separates the labels of a field; "": nothing
@@ -142,16 +134,9 @@ class Labelled:
 
     def task(self) -> Task:
         """Return the task with these examples, for tasks.prepared.prepare; it reads no files."""
-        source = self.source or ", ".join(_origin(read.path) for read in self.files)
         read = partial(split_of, dict(self.splits))
-        options: dict[str, Any] = {"source": source, "untaught": self.untaught}
+        options: dict[str, Any] = {"source": self.source, "untaught": self.untaught}
         return Task(self.name, self.kind, read, self.labels, self.metric, self.max_tokens, **options)
-
-
-def _origin(path: Path) -> str:
-    """Return the path, or what the file was made of (data/as_files.py), with the commit of a dataset of the hub."""
-    commit = record_of(path).get("commit", "")
-    return f"{named(path)} (commit {commit[:12]})" if commit else named(path)
 
 
 def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Labelled:
@@ -159,58 +144,31 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
 
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
-    read = _read_files(labelled, limits)
-    on_source = [note for path in labelled.paths.values() for note in record_of(path).get("notes", ())]
-    return replace(read, notes=(*on_source, *read.notes))
-
-
-def _read_files(labelled: LabelledFiles, limits: ReadLimits) -> Labelled:
-    paths = labelled.paths
-    file_kind = _check_paths(labelled)
-    if file_kind == "span":
-        return read_questions(labelled)
-    raw: dict[Split, list[Row | Rejected]] = {}
-    notes: list[str] = []
-    if file_kind != labelled.kind:
-        labelled = replace(labelled, kind=file_kind)
-        notes.append(
-            f"{printable(labelled.train.name)} has a word and its tag a line, so it is read as "
-            f"{option('kind', file_kind)}."
-        )
-    for split, path in paths.items():
-        if labelled.kind == "tokens" and holds_mentions(path):
-            raw[split], notes_on_file = mention_rows(path)
-            notes += notes_on_file
-        elif labelled.kind == "tokens":
-            raw[split] = list(tagged_rows(path, labelled.columns, limits=limits))
-        else:
-            mended = Counter[str]() if labelled.repair else None
-            raw[split] = list(read_rows(path, labelled.columns, limits=limits, mended=mended))
-            notes += _notes_on_mended(path, mended)
-    values = [row.label for row in raw["train"] if isinstance(row, Row)]
-    column = f"{named(paths['train'])}: the column {labelled.label!r}"
+    labelled, sources, notes = _opened(labelled, limits)
+    rows: dict[Split, list[Row | Rejected]] = {}
+    for split, source in sources.items():
+        rows[split], notes_on_file = _rows(source, labelled)
+        notes += notes_on_file
+    values = [row.label for row in rows["train"] if isinstance(row, Row)]
+    column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(labelled, paths, raw, notes)
-    metric = metric_of(labelled.metric, kind)
+        return _read_tagged(labelled, sources, rows, notes)
+    metric = metric_for(kind, labelled.metric)
     check_separator(values, kind, separator=labelled.separator, where=column)
-    files = {split: _labelled(paths[split], rows, kind, labelled) for split, rows in raw.items()}
-    spelling = one_spelling([file.placed() for file in files.values()], fold=labelled.fold_labels or labelled.repair)
-    files = {
-        split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
-        for split, file in files.items()
-    }
+    files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
+    if kind == "span":
+        return _read_questions(labelled, files, metric, notes)
+    files, spelling = _one_spelling(files, kind, labelled)
     train = files["train"].placed()
-    notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
-    notes += _note_on_second_text(labelled)
+    notes = [*_notes_on_rows(files), *notes, *spelling, *_note_on_second_text(sources["train"], labelled)]
     notes += notes_on_numbers(train, kind=labelled.kind, where=column) if kind == "sequence" else []
     check_train(train, kind, where=column)
     for split in ("dev", "test"):
         if split in files:
-            check_seen(train, files[split].placed(), where=named(paths["train"]))
-    missing = tuple(split for split in SPLITS if split not in paths)
-    notes += notes_on_singles(train, missing)
-    return _labelled_task(labelled, files, kind, metric, notes)
+            check_seen(train, files[split].placed(), where=sources["train"].name)
+    notes += notes_on_singles(train, tuple(split for split in SPLITS if split not in files))
+    return _labelled_task(labelled, files, _examples(files, kind), kind=kind, metric=metric, notes=notes)
 
 
 def check_labelled_files(labelled: LabelledFiles) -> None:
@@ -218,9 +176,10 @@ def check_labelled_files(labelled: LabelledFiles) -> None:
 
     Reads only the first rows, and imports nothing heavy.
     """
-    if _check_paths(labelled) not in {"span", "tokens"}:
-        for path in labelled.paths.values():
-            for _ in islice(read_rows(path, labelled.columns), LOOKED_AT):
+    labelled, sources, _ = _opened(labelled, LIMITS)
+    if labelled.kind not in {"span", "tokens"}:
+        for source in sources.values():
+            for _ in islice(read_rows(source, labelled.columns), LOOKED_AT):
                 pass
 
 
@@ -230,21 +189,46 @@ def with_way_out(error: ColumnError, path: str) -> ColumnError:
     return ColumnError(f"{error.what}. In a list of files columns are stated as {table} in place of the name")
 
 
-def _check_paths(labelled: LabelledFiles) -> Stated:
-    """Return the kind of `labelled`, or "span" or "tokens" if train shows it, after checks that need no reading."""
-    for path in labelled.paths.values():
+def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles, dict[Split, Source], list[str]]:
+    """Return the options with the kind that train shows if none is stated, the opened files, and a note on that kind.
+
+    Raises ValueError for faults that show before any row is read.
+    """
+    kind = labelled.kind
+    sources: dict[Split, Source] = {}
+    for split, path in labelled.paths.items():
         check_unprepared(path)
-    kind: Stated = labelled.kind
-    if kind == "auto" and holds_questions(labelled.train):
+        sources[split] = open_source(path, limits=limits, folder=kind == "tokens")
+    train = sources["train"]
+    notes = [note for source in sources.values() for note in source.record.get("notes", ())]
+    if kind == "auto" and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(labelled) and holds_tags(labelled.train):
+    elif kind == "auto" and not _column_option(labelled) and train.holds_tags:
         kind = "tokens"
-    check_stated(labelled, kind)
-    return kind
+        notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
+    _check_options(replace(labelled, kind=kind), sources)
+    return replace(labelled, kind=kind), sources, notes
 
 
-def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
-    """Raise ValueError for faults that show before any file is read. kind: as stated or by the ending."""
+def _rows(source: Source, labelled: LabelledFiles) -> tuple[list[Row | Rejected], list[str]]:
+    """Return the rows of a file by the reader of its kind, and notes on them."""
+    if labelled.kind == "tokens":
+        return mention_rows(source) if source.holds_mentions else ([*tagged_rows(source, labelled.columns)], [])
+    mended = Counter[str]() if labelled.repair else None
+    if labelled.kind == "span":
+        way_out = FORM + option("kind", "tokens")
+        rows = list(question_rows(source.path, way_out=way_out, mended=mended))
+        if not rows:
+            raise ValueError(f"{source.name}: has no question. {way_out}")
+    else:
+        rows = list(read_rows(source, labelled.columns, mended=mended))
+    switch = "repair=True" if is_python() else option("repair")
+    return rows, [f"{source.name}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count]
+
+
+def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> None:
+    """Raise ValueError for options that contradict each other or the kind, or name one file twice."""
+    kind = labelled.kind
     if labelled.max_tokens < FEWEST_TOKENS:
         raise ValueError(f"max_tokens={labelled.max_tokens}: too short for a text. Give at least {FEWEST_TOKENS}")
     if kind not in get_args(Stated):
@@ -262,7 +246,7 @@ def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
     if kind == "span" and (setting := _column_option(labelled)):
         raise ValueError(
-            f"{setting}: {named(labelled.train)} is read as questions in SQuAD's form, which have no columns. "
+            f"{setting}: {sources['train'].name} is read as questions in SQuAD's form, which have no columns. "
             f"Leave it out"
         )
     if labelled.separator and kind in {"sequence", "score"}:
@@ -273,13 +257,11 @@ def check_stated(labelled: LabelledFiles, kind: Stated) -> None:
     if labelled.metric:
         metric_named(labelled.metric)
     places: dict[Path, Split] = {}
-    for split, path in labelled.paths.items():
-        if not (kind == "tokens" and path.is_dir()):
-            check_file(path)
-        other_split = places.setdefault(Path(os.path.realpath(path)), split)
+    for split, source in sources.items():
+        other_split = places.setdefault(Path(os.path.realpath(source.path)), split)
         if other_split != split:
             raise ValueError(
-                f"{named(path)}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
+                f"{source.name}: given for {other_split} and for {split}. Leave {option(split)} out: we then split"
             )
 
 
@@ -292,24 +274,11 @@ def _column_option(labelled: LabelledFiles) -> str:
     )
 
 
-def metric_of(name: str, kind: Kind) -> Metric:
-    """Return the metric of this name; "" is the default of the kind. Raises ValueError if it does not fit the kind."""
-    if not name:
-        return metric_named(default_metric(kind))
-    metric = metric_named(name)
-    if kind not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but the labels make this a task of kind {kind!r}. "
-            f"Give one of {', '.join(fitting(kind))}, leave it out (then {default_metric(kind)}), or state another kind"
-        )
-    return metric
-
-
 @dataclass(frozen=True)
 class _File:
     """A file's accepted rows with their labels, and its counts."""
 
-    path: Path
+    source: Source
     rows: Sequence[Row]
     labels: Sequence[Label]
     read: FileRead
@@ -318,7 +287,7 @@ class _File:
         return [(row.place, label) for row, label in zip(self.rows, self.labels, strict=True)]
 
 
-def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, labelled: LabelledFiles) -> _File:
+def _labelled(source: Source, rows: Sequence[Row | Rejected], kind: Kind, labelled: LabelledFiles) -> _File:
     """Return the rows that have a label of the kind. Raises ValueError if too few have."""
     accepted: list[Row] = []
     labels: list[Label] = []
@@ -333,42 +302,56 @@ def _labelled(path: Path, rows: Sequence[Row | Rejected], kind: Kind, labelled: 
         else:
             accepted.append(row)
             labels.append(label)
-    read = FileRead(path, len(rows), len(accepted), tuple(rejected))
-    check_accepted(read)
-    return _File(path, accepted, labels, read)
+    # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
+    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
+    counted = faulty if accepted or faulty else rejected
+    check_accepted(source.name, len(accepted) + len(counted), counted)
+    return _File(source, accepted, labels, FileRead(source.path, len(rows), len(accepted), tuple(rejected)))
+
+
+def _one_spelling(
+    files: Mapping[Split, _File], kind: Kind, labelled: LabelledFiles
+) -> tuple[dict[Split, _File], list[str]]:
+    """Return the files with one spelling of each label, and a note on those that changed."""
+    spelling = one_spelling(
+        [file.placed() for file in files.values()],
+        fold=labelled.fold_labels or labelled.repair,
+        of="words" if kind == "tokens" else "rows",
+    )
+    respelt_files = {
+        split: replace(file, labels=[respelt(label, spelling, kind) for label in file.labels])
+        for split, file in files.items()
+    }
+    folded = [f"{shown(name)} as {shown(label)}" for name, label in sorted(spelling.items()) if name != label]
+    listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
+    notes = [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
+    return respelt_files, notes
 
 
 def _read_tagged(
     labelled: LabelledFiles,
-    paths: Mapping[Split, Path],
-    raw: Mapping[Split, Sequence[Row | Rejected]],
+    sources: Mapping[Split, Source],
+    rows: Mapping[Split, Sequence[Row | Rejected]],
     notes: list[str],
 ) -> Labelled:
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
-    for split, rows in raw.items():
-        examples, on_documents = split_documents(
-            paths[split], rows, split, divided=split == "train" and len(paths) < len(SPLITS)
-        )
-        files[split] = _labelled(paths[split], examples, "tokens", labelled)
+    for split, source in sources.items():
+        divided = split == "train" and len(sources) < len(SPLITS)
+        sentences, on_documents = split_documents(source, rows[split], split, divided=divided)
+        files[split] = _labelled(source, sentences, "tokens", labelled)
         notes += on_documents
-    spelling = one_spelling(
-        [file.placed() for file in files.values()], fold=labelled.fold_labels or labelled.repair, of="words"
-    )
-    files = {
-        split: replace(file, labels=[respelt(label, spelling, "tokens") for label in file.labels])
-        for split, file in files.items()
-    }
-    where, train = named(paths["train"]), files["train"].placed()
+    files, spelling = _one_spelling(files, "tokens", labelled)
+    where, train = sources["train"].name, files["train"].placed()
     check_train(train, "tokens", where=where)
     for split in ("dev", "test"):
         if split in files:
             # joint tags count by their parts: a combination that train lacks is scored though it cannot be learnt
             check_seen(_taken_apart(train), _taken_apart(files[split].placed()), where=where, of="words")
     metric = tags_metric(labelled.metric, {tag for _, label in train for tag in classes_in(label)}, where=where)
-    notes = [*_notes_on_rows(files), *notes, *_note_on_spelling(spelling)]
+    notes = [*_notes_on_rows(files), *notes, *spelling]
     notes += notes_on_tags(files["train"].labels, metric, where=where)
-    return _labelled_task(labelled, files, "tokens", metric, notes)
+    return _labelled_task(labelled, files, _examples(files, "tokens"), kind="tokens", metric=metric, notes=notes)
 
 
 def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]:
@@ -377,17 +360,24 @@ def _taken_apart(labels: Sequence[tuple[str, Label]]) -> list[tuple[str, Label]]
 
 
 def _labelled_task(
-    labelled: LabelledFiles, files: Mapping[Split, _File], kind: Kind, metric: Metric, notes: list[str]
+    labelled: LabelledFiles,
+    files: Mapping[Split, _File],
+    splits: Mapping[Split, Sequence[Example]],
+    *,
+    kind: Kind,
+    metric: Metric,
+    notes: list[str],
 ) -> Labelled:
-    """Return the files' examples with their labels, after splitting off dev or test where it is missing."""
-    splits = _examples(files)
+    """Return the splits of the files, after splitting off dev or test where it is missing."""
     missing = tuple(split for split in SPLITS if split not in files)
-    train = files["train"]
-    labels = sorted({name for file in files.values() for label in file.labels for name in classes_in(label)})
+    train = files["train"].source
+    labels = sorted(
+        {name for file in files.values() for label in file.labels for name in classes_in(label) if kind != "span"}
+    )
     if missing:
-        parts, note = split_off(splits["train"], missing, kind=kind, seed=labelled.seed, where=named(train.path))
-        splits |= parts
-        notes.append(note)
+        parts, note = split_off(splits["train"], missing, kind=kind, seed=labelled.seed, where=train.name)
+        splits = {**splits, **parts}
+        notes = [*notes, note]
     return Labelled(
         name=printable(train.path.name.split(".")[0]),
         kind=kind,
@@ -398,47 +388,47 @@ def _labelled_task(
         files=tuple(file.read for file in files.values()),
         notes=tuple(notes),
         divided=missing,
+        source=", ".join(file.source.origin for file in files.values()),
         untaught=tuple(name for name in labels if kind == "tokens" and len(joined_tags(name)) > 1),
         columns=labelled.columns,
         separator=labelled.separator,
     )
 
 
-def _examples(files: Mapping[Split, _File]) -> dict[Split, list[Example]]:
-    """Return the examples of each file. Ids are unique over all files, and no group is in two of them."""
-    stems = Counter(stem(file.path) for file in files.values())
-    placed: dict[Split, list[tuple[str, Example]]] = {}
-    for split, file in files.items():
-        name = stem(file.path) if stems[stem(file.path)] == 1 else f"{split}/{stem(file.path)}"
-        placed[split] = [
-            (row.place, Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group))
-            for row, label in zip(file.rows, file.labels, strict=True)
-        ]
-    check_apart(placed, or_else=", or name no id column")
-    return {split: [example for _, example in rows] for split, rows in placed.items()}
+def _examples(files: Mapping[Split, _File], kind: Kind) -> dict[Split, list[Example]]:
+    """Return the examples of each file.
 
-
-def check_apart(files: Mapping[Split, Iterable[tuple[str, Example]]], *, or_else: str = "") -> None:
-    """Raise ValueError if an id occurs twice or a group is in two files. files: each example with its place.
-
-    or_else  another way out for an id that occurs twice, such as ", or name no id column"
+    Raises ValueError if an id occurs twice over all files, or a group is in two of them.
     """
+    stems = Counter(file.source.stem for file in files.values())
     place_of_id: dict[str, str] = {}
     home_of_group: dict[str, tuple[Split, str]] = {}
-    for split, rows in files.items():
-        for place, example in rows:
+    splits: dict[Split, list[Example]] = {}
+    for split, file in files.items():
+        stem = file.source.stem
+        name = stem if stems[stem] == 1 else f"{split}/{stem}"
+        splits[split] = []
+        for row, label in zip(file.rows, file.labels, strict=True):
+            example = Example(row.id or f"{name}:{row.number}", row.text, label, row.pair, row.group, row.spans)
             if example.id in place_of_id:
-                raise ValueError(
-                    f"{place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Each row "
-                    f"needs another id: correct it{',' if or_else else ' or'} take the copy out{or_else}"
+                ways_out = (
+                    "correct it or take the copy out"
+                    if kind == "span"
+                    else "correct it, take the copy out, or name no id column"
                 )
-            place_of_id[example.id] = place
-            home, first = home_of_group.setdefault(example.group, (split, place))
+                raise ValueError(
+                    f"{row.place}: the id {shown(example.id)} already stands at {place_of_id[example.id]}. Each row "
+                    f"needs another id: {ways_out}"
+                )
+            place_of_id[example.id] = row.place
+            home, first = home_of_group.setdefault(example.group, (split, row.place))
             if example.group and home != split:
                 raise ValueError(
-                    f"{place}: its group {shown(example.group)} also stands in {home} ({first}), which would let the "
-                    f"model see what it is tested on. Move the whole group to one file"
+                    f"{row.place}: its group {shown(example.group)} also stands in {home} ({first}), which would let "
+                    f"the model see what it is tested on. Move the whole group to one file"
                 )
+            splits[split].append(example)
+    return splits
 
 
 def split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Split) -> list[Example]:
@@ -446,14 +436,13 @@ def split_of(splits: Mapping[Split, tuple[Example, ...]], path: Path, split: Spl
     return list(splits[split])
 
 
-def _note_on_second_text(labelled: LabelledFiles) -> list[str]:
-    """Return a note if the training file has another column with texts as long as sentences, and no pair was stated."""
+def _note_on_second_text(source: Source, labelled: LabelledFiles) -> list[str]:
+    """Return a note if the file has another column with texts as long as sentences, and no pair was stated."""
     if labelled.pair:
         return []
     read = labelled.columns.stated()
     distinct: dict[str, set[str]] = {}
-    columns = list(dict.fromkeys([*read.values(), *header_of(labelled.train, list(read.values()), LIMITS)]))
-    rows = list(islice(table_rows(labelled.train, columns, LIMITS), PEEKED))
+    rows = list(islice(table_rows(source, list(dict.fromkeys(read.values())), others=True), PEEKED))
     for _, values in rows:
         if isinstance(values, str):
             continue
@@ -466,40 +455,26 @@ def _note_on_second_text(labelled: LabelledFiles) -> list[str]:
     which = f"{'columns' if len(texts) > 1 else 'column'} {listed([repr(name) for name in texts])}"
     holds = "hold texts and are" if len(texts) > 1 else "holds texts and is"
     return [
-        f"{named(labelled.train)}: the {which} {holds} not read. If a row has two texts, state the second with "
-        f"{option('pair')}."
+        f"{source.name}: the {which} {holds} not read. If a row has two texts, state the second with {option('pair')}."
     ]
 
 
 def _notes_on_rows(files: Mapping[Split, _File]) -> list[str]:
     notes = []
     for file in files.values():
-        notes += notes_on_rejected(file.read)
+        name, rows = file.source.name, file.read.rows
+        faulty = [row for row in file.read.rejected if row.reason != IMPOSSIBLE]
+        if faulty:
+            first = f"{faulty[0].place}: {faulty[0].reason}"
+            notes.append(f"{name}: {len(faulty):,} of {rows:,} rows were rejected; the first is {first}.")
+        if impossible := len(file.read.rejected) - len(faulty):
+            notes.append(
+                f"{name}: {impossible:,} of {rows:,} questions have no answer in their context (is_impossible); they "
+                f"are left out, for no model here answers that there is none."
+            )
         if bare := sum(label == () for label in file.labels):
-            notes.append(f"{named(file.path)}: {bare:,} rows bear no label.")
+            notes.append(f"{name}: {bare:,} rows bear no label.")
     return notes
-
-
-def notes_on_rejected(read: FileRead) -> list[str]:
-    """Return a note on the rejected rows, or no note."""
-    if not read.rejected:
-        return []
-    first = read.rejected[0]
-    return [
-        f"{named(read.path)}: {len(read.rejected):,} of {read.rows:,} rows were rejected; the first is {first.place}: "
-        f"{first.reason}."
-    ]
-
-
-def _notes_on_mended(path: Path, mended: Counter[str] | None) -> list[str]:
-    switch = "repair=True" if is_python() else option("repair")
-    return [f"{named(path)}: {what}: {count:,} ({switch})." for what, count in (mended or {}).items() if count]
-
-
-def _note_on_spelling(spelling: Mapping[str, str]) -> list[str]:
-    folded = [f"{shown(name)} as {shown(label)}" for name, label in sorted(spelling.items()) if name != label]
-    listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
-    return [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
 
 
 def fewer(labelled: Labelled, rows: int, seed: int) -> Labelled:
@@ -519,126 +494,53 @@ def name_of(task: str | LabelledFiles) -> str:
     return str(task.train) if isinstance(task, LabelledFiles) else task
 
 
-def read_questions(labelled: LabelledFiles) -> Labelled:
-    """Read and check the user's questions, and split off dev and test where they are missing.
-
-    Raises ValueError for a fault of a file as a whole or of what is stated.
-    """
-    metric = metric_of(labelled.metric, "span")
-    files = {split: _read(path, repair=labelled.repair) for split, path in labelled.paths.items()}
-    notes = [note for file in files.values() for note in file.notes]
-    pairs = _pairs(files.values())
-    # an article may be in two files; a question may not
-    check_apart({split: _grouped(file.rows, pairs) for split, file in files.items()})
-    rows = {split: file.examples for split, file in files.items()}
-    if missing := tuple(split for split in SPLITS if split not in files):
-        whole = [row for _, row in _grouped(files["train"].rows, pairs, articles=True)]
-        parts, note = split_off(whole, missing, kind="span", seed=labelled.seed, where=named(labelled.train))
-        rows |= parts
-        notes.append(note)
-    splits = {split: _scored(rows[split], pairs, split) for split in SPLITS}
-    if pairs:
-        counts = " and ".join(f"{len(splits[split]):,} in {split}" for split in SPLITS if split != "train")
+def _read_questions(
+    labelled: LabelledFiles, files: Mapping[Split, _File], metric: Metric, notes: list[str]
+) -> Labelled:
+    """Return what `read_files` returns for questions: an article may be in two files, a question may not."""
+    articles = {row.id: row.group for file in files.values() for row in file.rows}
+    questions = _questions_of_pairs([row for file in files.values() for row in file.rows])
+    files = {
+        split: replace(file, rows=[replace(row, group=questions.get(row.id, "")) for row in file.rows])
+        for split, file in files.items()
+    }
+    splits = _examples(files, "span")
+    titles = {articles[row.id] for row in splits["train"]} - {""}
+    if len(titles) >= FEWEST_ARTICLES and len(files) < len(SPLITS):
+        splits["train"] = [replace(row, group=row.group or articles[row.id]) for row in splits["train"]]
+    notes = [*_notes_on_rows(files), *notes]
+    read = _labelled_task(labelled, files, splits, kind="span", metric=metric, notes=notes)
+    scored = {split: tuple(_scored(rows, questions, split)) for split, rows in read.splits.items()}
+    notes = [*read.notes]
+    if questions:
+        counts = " and ".join(f"{len(scored[split]):,} in {split}" for split in SPLITS if split != "train")
         notes.append(
             f"Rows that ask the same, with ids <question>_<number>, are one question with several contexts, as BioASQ "
             f"has them: learnt one by one, and scored together ({counts})."
         )
-    return Labelled(
-        name=printable(labelled.train.name.split(".")[0]),
-        kind="span",
-        labels=(),
-        metric=metric,
-        max_tokens=labelled.max_tokens,
-        splits={split: tuple(splits[split]) for split in SPLITS},
-        files=tuple(file.read for file in files.values()),
-        notes=tuple(notes),
-        divided=missing,
-        articles={row.id: row.group for file in files.values() for row in file.examples},
-    )
+    return replace(read, splits=scored, notes=tuple(notes), articles=articles)
 
 
-@dataclass(frozen=True)
-class _QuestionFile:
-    """A file's questions, each with its place and with its article as the group; the file's counts and notes."""
-
-    rows: Sequence[tuple[str, Example]]
-    read: FileRead
-    notes: tuple[str, ...]
-
-    @property
-    def examples(self) -> list[Example]:
-        return [example for _, example in self.rows]
-
-
-def _read(path: Path, *, repair: bool) -> _QuestionFile:
-    """Return the file's usable questions. Raises ValueError if there are too few."""
-    mended = Counter[str]() if repair else None
-    rows: list[tuple[str, Example]] = []
-    rejected: list[Rejected] = []
-    form = FORM + option("kind", "tokens")
-    for place, row in placed_questions(path, way_out=form, mended=mended):
-        if isinstance(row, Rejected):
-            rejected.append(row)
-        else:
-            rows.append((place, row))
-    faulty = [row for row in rejected if row.reason != IMPOSSIBLE]
-    impossible = len(rejected) - len(faulty)
-    if not rows and not rejected:
-        raise ValueError(f"{named(path)}: has no question. {form}")
-    read = FileRead(path, len(rows) + len(rejected), len(rows), tuple(rejected))
-    # questions without an answer are intended in SQuAD 2.0, and no sign of a misread file
-    check_accepted(FileRead(path, len(rows) + len(faulty), len(rows), tuple(faulty)) if rows or faulty else read)
-    notes = [*notes_on_rejected(replace(read, rejected=tuple(faulty))), *_notes_on_mended(path, mended)]
-    if impossible:
-        notes.append(
-            f"{named(path)}: {impossible:,} of {read.rows:,} questions have no answer in their context "
-            f"(is_impossible); they are left out, for no model here answers that there is none."
-        )
-    return _QuestionFile(rows, read, tuple(notes))
+def _questions_of_pairs(rows: Sequence[Row]) -> dict[str, str]:
+    """Return id -> question, the beginning of the id, for rows that ask what another row of the same question asks."""
+    numbered: dict[str, list[Row]] = {}
+    for row in rows:
+        question, _, number = row.id.rpartition("_")
+        if question and number.isdecimal():
+            numbered.setdefault(question, []).append(row)
+    return {
+        row.id: question
+        for question, pairs in numbered.items()
+        if len(pairs) > 1 and len({row.pair for row in pairs}) == 1
+        for row in pairs
+    }
 
 
-def _pairs(files: Iterable[_QuestionFile]) -> frozenset[str]:
-    """Return the questions that several rows ask, as the beginnings of the rows' ids."""
-    second_texts: dict[str, list[str | None]] = {}
-    for row in (row for file in files for row in file.examples if _numbered(row.id)):
-        second_texts.setdefault(question_key("", row.id), []).append(row.pair)
-    return frozenset(question for question, rows in second_texts.items() if len(rows) > 1 and len(set(rows)) == 1)
-
-
-def _numbered(id: str) -> bool:
-    question, _, number = id.rpartition("_")
-    return bool(question) and number.isdecimal()
-
-
-def _grouped(
-    rows: Sequence[tuple[str, Example]], pairs: frozenset[str], *, articles: bool = False
-) -> list[tuple[str, Example]]:
-    """Return the rows with a group: their question if they are pairs, else, with `articles`, their article."""
-    titles = {row.group for _, row in rows} - {""}
-    whole_articles = articles and len(titles) >= FEWEST_ARTICLES
-    return [
-        (place, replace(row, group=_question(row, pairs) or (row.group if whole_articles else "")))
-        for place, row in rows
-    ]
-
-
-def _question(row: Example, pairs: frozenset[str]) -> str:
-    question = question_key("", row.id)
-    return question if question in pairs and _numbered(row.id) else ""
-
-
-def _scored(examples: Sequence[Example], pairs: frozenset[str], split: Split) -> list[Example]:
+def _scored(examples: Sequence[Example], questions: Mapping[str, str], split: Split) -> list[Example]:
     """Return the examples of a split: unchanged in train, with pairs merged into questions elsewhere."""
-    grouped = [replace(row, group=_question(row, pairs)) for row in examples]
+    grouped = [replace(row, group=questions.get(row.id, "")) for row in examples]
     if split == "train":
         return grouped
-    merged = iter(join_questions(row for row in grouped if row.group))
-    groups: set[str] = set()
-    scored = []
-    for row in grouped:
-        if not row.group:
-            scored.append(row)
-        elif row.group not in groups:
-            groups.add(row.group)
-            scored.append(next(merged))
-    return scored
+    merged = {question.group: question for question in join_questions(row for row in grouped if row.group)}
+    first = {row.group: row.id for row in reversed(grouped)}
+    return [merged.get(row.group, row) for row in grouped if not row.group or first[row.group] == row.id]

@@ -57,10 +57,10 @@ def task_kind(values: Sequence[Any], *, kind: Stated, separator: str, where: str
 def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[Label | None, str]:
     """Return the label of a value in a task of this kind and "", or None and the reason why the value is no label.
 
-    An empty list, or an empty field if a separator is stated, is a row without a class. Tags are returned as they are:
-    reading/tagged.py has checked them with their words.
+    An empty list, or an empty field if a separator is stated, is a row without a class. Tags and answers are
+    returned as they are: their readers have checked them with their texts.
     """
-    if kind == "tokens":
+    if kind in {"tokens", "span"}:
         return value, ""
     if kind == "score":
         return _score(value, column)

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
-from pathlib import Path
 from typing import Literal
 
 from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.reading.formats.annotated import Annotated, Mention
-from acclimate.reading.formats.archives import ENDINGS as ARCHIVES
 from acclimate.reading.formats.bioc import bioc_documents
 from acclimate.reading.formats.brat import brat_documents
 from acclimate.reading.formats.pubtator import pubtator_documents
-from acclimate.reading.tables import FileRead, Row, check_accepted
+from acclimate.reading.source import Source
+from acclimate.reading.tables import Row, check_accepted
 from acclimate.tasks.sentences import Span, sentence_spans
 from acclimate.tasks.tags import Scheme, entities, tags_of, text_of
-from acclimate.text.untrusted import named, unpacked_name
 from acclimate.text.words import word_spans
 
+FORMATS = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}  # of all else BRAT's
 Discontinuous = Literal["whole", "drop"]
 
 
@@ -141,12 +140,7 @@ def notes_on_mentions(read: Tagged, *, where: str) -> list[str]:
     return notes
 
 
-def holds_mentions(path: Path) -> bool:
-    """Return whether documents with mentions are looked for there, by what it is and its ending."""
-    return path.is_dir() or path.name.endswith(ARCHIVES) or _format_of(path) is not None
-
-
-def mention_rows(path: Path) -> tuple[list[Row | Rejected], list[str]]:
+def mention_rows(source: Source) -> tuple[list[Row | Rejected], list[str]]:
     """Return a Row, tagged in BIO, for each sentence, or a Rejected for a document that cannot be used; and what to
     tell.
 
@@ -154,19 +148,13 @@ def mention_rows(path: Path) -> tuple[list[Row | Rejected], list[str]]:
 
     Raises ValueError as those do, and where no document, or less than half of them, can be used.
     """
-    documents = _format_of(path) or brat_documents
-    read = tagged(documents(path), "BIO")
-    check_accepted(FileRead(path, read.documents, read.documents - len(read.rejected), read.rejected))
+    read = tagged(FORMATS.get(source.ending, brat_documents)(source.path), "BIO")
+    check_accepted(source.name, read.documents, read.rejected)
     rows: list[Row | Rejected] = [
         Row(number, example.id, example.text, example.label, None, example.group, example.id)
         for number, example in enumerate(read.examples, 1)
     ]
-    return [*rows, *read.rejected], notes_on_mentions(read, where=named(path))
-
-
-def _format_of(path: Path) -> Callable[[Path], Iterator[Annotated | Rejected]] | None:
-    formats = {".pubtator": pubtator_documents, ".xml": bioc_documents, ".json": bioc_documents}
-    return formats.get(Path(unpacked_name(path)).suffix)
+    return [*rows, *read.rejected], notes_on_mentions(read, where=source.name)
 
 
 def _kept(

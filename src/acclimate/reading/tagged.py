@@ -12,33 +12,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from acclimate.core.door import option
 from acclimate.core.names import shown
 from acclimate.core.types import Label, Rejected, Split
-from acclimate.reading.tables import WORD_LINES, Columns, Row, class_name, table_rows
-from acclimate.tasks.metrics import metric_named
-from acclimate.tasks.tags import LISTED, OTHER_LETTERS, OUTSIDE, other_scheme, scheme_of, text_of
+from acclimate.reading.source import DOCUMENT, TAG_LINES, Source
+from acclimate.reading.tables import Columns, Row, class_name, table_rows
+from acclimate.tasks.metrics import metric_for
+from acclimate.tasks.tags import LISTED, OTHER_LETTERS, other_scheme, scheme_of, text_of
 from acclimate.tasks.task import Metric
-from acclimate.text.untrusted import (
-    LIMITS,
-    PACKINGS,
-    ReadLimits,
-    check_file,
-    named,
-    printable,
-    text_lines,
-    unpacked_name,
-    unsound,
-)
+from acclimate.text.untrusted import unsound
 
-LINES = (".tsv", ".txt", *WORD_LINES)
-TABLES = (".jsonl", ".parquet")
-DOCUMENT = "-DOCSTART-"
-LOOKED_AT = 200  # lines that show what a file holds
 LONGEST = 10_000  # words of a sentence; in a longer one, empty lines must be missing
 FEWEST_DOCUMENTS = 20  # with fewer documents, a split does not keep them whole
 HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags", "label", "labels", "ner", "ner_tags"})
@@ -46,27 +31,7 @@ HEADERS = ({"word", "words", "token", "tokens", "text", "form"}, {"tag", "tags",
 _Lines = list[tuple[int, list[str]]]  # the lines of one sentence: number of the line, its fields
 
 
-def holds_tags(path: Path) -> bool:
-    """Return True if the file has a word and its tag a line, by its ending, or because it begins with tags that name
-    entities: then it needs no `--kind tokens`. In a .tsv or .txt, other tags look like any second column.
-    """
-    ending = Path(unpacked_name(path)).suffix
-    if ending not in LINES or not path.is_file():
-        return ending in WORD_LINES
-    if ending in WORD_LINES:
-        return True
-    tags = set()
-    try:
-        for _, line in islice(text_lines(path, LIMITS), LOOKED_AT):
-            if line.strip() and not line.startswith((DOCUMENT, "#")):
-                _, *others = line.split("\t") if "\t" in line else line.split()
-                tags.add(others[-1].strip() if others else "")
-    except ValueError:  # those who read the whole file say what is wrong with it
-        return False
-    return OUTSIDE in tags and scheme_of(tags) is not None
-
-
-def tagged_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) -> Iterator[Row | Rejected]:
+def tagged_rows(source: Source, columns: Columns) -> Iterator[Row | Rejected]:
     """Yield a Row or a Rejected for each sentence of the file, in its order; a row's label is its tuple of tags.
 
     columns  names of the columns with the list of words (`text`) and the list of tags (`label`), in JSON and Parquet;
@@ -74,20 +39,44 @@ def tagged_rows(path: Path, columns: Columns, *, limits: ReadLimits = LIMITS) ->
 
     Raises ValueError, naming file, line, value and way out, if the file does not hold tagged words.
     """
-    check_file(path)
-    ending = Path(unpacked_name(path)).suffix
-    if ending in LINES:
-        yield from _sentences(path, limits)
-    elif ending in TABLES and not (ending == ".parquet" and path.suffix in PACKINGS):
+    if source.ending in TAG_LINES:
+        yield from _tagged_lines(source)
+    elif source.ending == ".jsonl" or source.path.suffix == ".parquet":
         roles = columns.stated()
-        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(roles.values())), limits), 1):
+        for number, (place, values) in enumerate(table_rows(source, list(dict.fromkeys(roles.values()))), 1):
             yield Rejected(place, values) if isinstance(values, str) else _listed(number, place, values, roles)
     else:
         raise ValueError(
-            f"{named(path)}: the ending is not that of a known format of tagged words; known are {', '.join(LINES)} (a "
-            f"word and its tag a line) and .jsonl (lists), each also with .gz or .zst after it, and .parquet. Rename "
-            f"or convert the file"
+            f"{source.name}: the ending is not that of a known format of tagged words; known are "
+            f"{', '.join(TAG_LINES)} (a word and its tag a line) and .jsonl (lists), each also with .gz or .zst after "
+            f"it, and .parquet. Rename or convert the file"
         )
+
+
+def word_lines(source: Source) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of each line, the line, and its document, "" before the first `-DOCSTART-` line.
+
+    The line is "" where a sentence ends, and at the end of the file. Raises ValueError for a sentence of more than
+    LONGEST lines.
+    """
+    documents = end = 0  # number of documents, and of the last line between two sentences
+    document = ""
+    for at, ended in source.lines():
+        line = ended.rstrip("\r\n")
+        if line.strip(" \t") and not line.startswith(DOCUMENT):
+            if at - end > LONGEST:
+                raise ValueError(
+                    f"{source.name}:{end + 1}: more than {LONGEST:,} lines without an empty one. An empty line "
+                    f"must end each sentence; put them in, or give a .jsonl file with lists of words"
+                )
+            yield at, line, document
+            continue
+        yield at, "", document
+        end = at
+        if line.startswith(DOCUMENT):
+            documents += 1
+            document = f"document {documents}"
+    yield 0, "", document
 
 
 def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
@@ -102,12 +91,7 @@ def tags_metric(name: str, tags: Collection[str], *, where: str) -> Metric:
             f"Change {renamed} in the file"
         )
     named_entities = scheme_of(tags) is not None
-    metric = metric_named(name or ("entity_f1" if named_entities else "word_accuracy"))
-    if "tokens" not in metric.kinds:
-        raise ValueError(
-            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but this is a task of kind 'tokens'. Leave it out, "
-            f"or give entity_f1, word_accuracy or word_macro_f1"
-        )
+    metric = metric_for("tokens", name, "entity_f1" if named_entities else "word_accuracy")
     if metric.name == "entity_f1" and not named_entities:
         odd = next(tag for tag in sorted(tags) if scheme_of({tag, "O"}) is None and tag != "O")
         raise ValueError(
@@ -136,14 +120,14 @@ def notes_on_tags(labels: Collection[Label], metric: Metric, *, where: str) -> l
 
 
 def split_documents(
-    path: Path, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
+    source: Source, rows: Sequence[Row | Rejected], split: Split, *, divided: bool
 ) -> tuple[list[Row | Rejected], list[str]]:
     """Return the sentences of a file, each document of a file of lines as a group, and a note on documents.
 
     divided  True if acclimate splits the file; with fewer than FEWEST_DOCUMENTS, documents are then no groups
     """
     documents = {row.group for row in rows if isinstance(row, Row)} - {""}
-    if not documents or Path(unpacked_name(path)).suffix not in LINES:
+    if not documents or source.ending not in TAG_LINES:
         return list(rows), []
     grouping = not divided or len(documents) >= FEWEST_DOCUMENTS
     others = [
@@ -154,50 +138,38 @@ def split_documents(
     return others, [f"{note}." if grouping else f"{note}, too few to keep each in one split."]
 
 
-def _sentences(path: Path, limits: ReadLimits) -> Iterator[Row | Rejected]:
-    number = documents = 0
-    lines: _Lines = []
+def _tagged_lines(source: Source) -> Iterator[Row | Rejected]:
+    number = 0
+    words: _Lines = []
     width, tabs = 0, True  # number of fields of the first line, and whether tabs part them
-    document = ""
-    for at, line in text_lines(path, limits):
-        stripped = line.rstrip("\r\n")
-        if stripped.startswith(DOCUMENT) or not stripped.strip(" \t"):
-            if lines:
+    for at, line, document in word_lines(source):
+        if not line:
+            if words:
                 number += 1
-                yield _sentence(path, number, lines, width, document)
-                lines = []
-            if stripped.startswith(DOCUMENT):
-                documents += 1
-                document = f"document {documents}"
+                yield _sentence(source, number, words, width, document)
+                words = []
             continue
-        fields = _fields(stripped)
+        tab = "\t" in line
+        fields = line.split("\t") if tab and " " not in line else _fields(line)
         # `# O` may be a word and its tag, until a line has shown that tabs part the fields
-        if tabs and stripped.startswith("#") and "\t" not in stripped and (width or len(fields) != 2):
+        if tabs and not tab and line.startswith("#") and (width or len(fields) != 2):
             continue
         if not width:
-            width, tabs = len(fields), "\t" in stripped
-            _check_first(path, at, stripped, fields)
-        lines.append((at, fields))
-        if len(lines) > LONGEST:
-            raise ValueError(
-                f"{named(path)}:{lines[0][0]}: more than {LONGEST:,} lines without an empty one. An empty line must "
-                f"end each sentence; put them in, or give a .jsonl file with {option('text')} and {option('label')}"
-            )
-    if lines:
-        yield _sentence(path, number + 1, lines, width, document)
-    elif not number:
-        raise ValueError(f"{named(path)}: holds no words. Write it anew or name another file")
+            width, tabs = len(fields), tab
+            _check_first(f"{source.name}:{at}", line, fields)
+        words.append((at, fields))
+    if not number:
+        raise ValueError(f"{source.name}: holds no words. Write it anew or name another file")
 
 
 def _fields(line: str) -> list[str]:
     if "\t" not in line:
         return [*filter(None, line.split(" "))]
-    return [field.strip(" ") for field in line.split("\t")] if " " in line else line.split("\t")
+    return [field.strip(" ") for field in line.split("\t")]
 
 
-def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
+def _check_first(where: str, line: str, fields: Sequence[str]) -> None:
     """Raise ValueError if the first line does not hold a word and its tag."""
-    where = f"{named(path)}:{at}"
     way_out = (
         f"With {option('kind', 'tokens')} a line holds a word and its tag, with a tab or space between them, and an "
         f"empty line ends a sentence. Correct the file, give a .jsonl file with {option('text')} and "
@@ -211,14 +183,13 @@ def _check_first(path: Path, at: int, line: str, fields: Sequence[str]) -> None:
         raise ValueError(f"{where}: the tag is {shown(fields[-1])}, which holds a space. {way_out}")
 
 
-def _sentence(path: Path, number: int, lines: _Lines, width: int, document: str) -> Row | Rejected:
-    name = printable(path.name)
+def _sentence(source: Source, number: int, lines: _Lines, width: int, document: str) -> Row | Rejected:
     words, tags = [fields[0] for _, fields in lines], [fields[-1] for _, fields in lines]
-    where = f"{name}:{lines[0][0]}"
+    where = source.line_place(lines[0][0])
     if all(len(fields) == width for _, fields in lines) and _all_fit(words, tags):
         return Row(number, where, text_of(words), tuple(tags), None, document, "")
     for at, fields in lines:
-        place = f"{name}:{at}"
+        place = source.line_place(at)
         if len(fields) == 1:
             return Rejected(place, f"the word {shown(fields[0])} has no tag; add it, or leave the sentence out")
         if len(fields) != width:

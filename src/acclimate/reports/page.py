@@ -151,6 +151,7 @@ class Page:
     title     what the page is of, in a few words
     verdict   the result in a few sentences; the first is the heading of the HTML page
     sections  in the order of the page; the first is where "skip" leads
+    lead      sentences below the verdict
     figures   title of a section -> its drawings, which stand before its table; a terminal shows none
     sheets    file name -> text, written beside the page: the same figures for programs
     alerts    sentences that cast doubt on the result, shown as warnings below the verdict; remarks: what must be known
@@ -162,6 +163,7 @@ class Page:
     title: str
     verdict: str
     sections: Sequence[Section]
+    lead: Sequence[str] = field(default=(), kw_only=True)
     figures: Mapping[str, Sequence[Drawing]] = field(default_factory=dict)
     sheets: Mapping[str, str] = field(default_factory=dict)
     alerts: Sequence[str] = ()
@@ -178,7 +180,7 @@ class Page:
 
     def as_text(self, width: int = 0) -> str:
         """Return the page for a terminal, as `page` does."""
-        lines = [self.verdict, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
+        lines = [self.verdict, *self.lead, *(f"Warning: {alert}" for alert in self.alerts), *self.remarks]
         sections = [
             section for section in self.sections if section.rows or section.lines or section.items or section.parts
         ]

@@ -136,7 +136,7 @@ def means_against_flop(points: Mapping[str, tuple[Interval, float]]) -> str:
 
 
 def difference_plot(rows: Sequence[ContestantRow]) -> str:
-    """Plot each difference to the untouched model with its 95% interval; filled marks have Holm's p below .05."""
+    """Plot each difference to the untouched model with its 95% interval; filled marks have a corrected p below .05."""
     rivals = [row for row in rows if row.comparison is not None]
     with matplotlib.rc_context(STYLE):
         label = f"difference to the untouched model, points of {metric_text(rows[0].metric)}"
@@ -146,9 +146,9 @@ def difference_plot(rows: Sequence[ContestantRow]) -> str:
         for place, row in enumerate(rivals):
             other, (colour, marker) = row.comparison, looks[row.contestant]
             assert other is not None
-            assert row.p_holm is not None
+            assert row.p_adjusted is not None
             axes.plot([100 * other.low, 100 * other.high], [place, place], color=colour)
-            fill = colour if row.p_holm < 0.05 else CARD
+            fill = colour if row.p_adjusted < 0.05 else CARD
             axes.plot(
                 100 * other.difference,
                 place,
@@ -158,11 +158,12 @@ def difference_plot(rows: Sequence[ContestantRow]) -> str:
                 markeredgewidth=1.8,
                 markersize=8,
             )
-            text = f"{difference_text(other)}, p (Holm) {p_text(row.p_holm)}".replace("-", "\N{MINUS SIGN}")
+            text = f"{difference_text(other)}, p (adjusted) {p_text(row.p_adjusted)}".replace("-", "\N{MINUS SIGN}")
             axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), va="center")
         _names(axes, [row.contestant for row in rivals])
         marks = [
-            f"{row.contestant}: {difference_text(row.comparison)}, Holm's p {p_text(row.p_holm)}" for row in rivals
+            f"{row.contestant}: {difference_text(row.comparison)}, adjusted p {p_text(row.p_adjusted)}"
+            for row in rivals
         ]
         return svg(figure, "differences", "Differences to the untouched model", marks)
 

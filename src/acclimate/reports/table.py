@@ -39,7 +39,7 @@ class ContestantRow:
 
     seeds, scores, dev    number, test score and dev score of each seed, in the same order, in units of the metric
     score                 mean over seeds with its 95% interval
-    comparison, p_holm    with the untouched model; None for the untouched model itself
+    comparison, p_adjusted    with the untouched model; None for the untouched model itself
     adapting, finetuning  mean cost of one checkpoint over seeds
     """
 
@@ -51,7 +51,7 @@ class ContestantRow:
     dev: tuple[float, ...]
     score: Interval
     comparison: Comparison | None
-    p_holm: float | None
+    p_adjusted: float | None
     adapting: Cost
     finetuning: Cost
 

@@ -54,6 +54,7 @@ from acclimate.models.loading import load_tokenizer
 from acclimate.models.task_layers import crf_of, pooling_of, transitions_of
 from acclimate.races import terms_and_states
 from acclimate.races.terms_and_states import TermsAndStates
+from acclimate.reading.source import open_source
 from acclimate.shipping.texts import (
     CARD,
     Asking,
@@ -61,7 +62,7 @@ from acclimate.shipping.texts import (
     asking_of,
     checkpoint_in,
     ids_in,
-    named_input,
+    open_input,
     read_texts,
     texts_of_rows,
 )
@@ -342,7 +343,7 @@ def predict(
     asking = predictor.asking.with_columns(text=text, pair=pair, id=id)
     mentions = predictor.reads_mentions
     if isinstance(rows, str | Path):
-        texts = read_texts(Path(rows), asking, predictor.kind, mentions=mentions)
+        texts = read_texts(open_source(Path(rows)), asking, predictor.kind, mentions=mentions)
     else:
         texts = texts_of_rows(rows, asking, predictor.kind, mentions=mentions)
     chunks = chunked(_usable(texts, skipped=None))
@@ -384,11 +385,11 @@ def predict_file(
     own_columns = bool(text or pair)
     recorded = asking_of(source, own_columns=own_columns) if isinstance(source, str) else source.asking
     asking = replace(recorded.with_columns(text=text, pair=pair, id=id), form=format)
-    with named_input(file, asking, format, stdin) as path:
+    with open_input(file, asking, format, stdin) as opened:
         predictor = load_predictor(source, own_columns=own_columns) if isinstance(source, str) else source
         check_columns(out, predictor.kind, predictor.labels, keep)
         asking = replace(asking, kind=predictor.kind)
-        read = partial(read_texts, path, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
+        read = partial(read_texts, opened, asking, predictor.kind, keep=keep, mentions=predictor.reads_mentions)
         if not skip_bad:
             switch = "skip_bad=True" if is_python() else option("skip_bad")
             for _ in _usable(read(), skipped=None, way_out=f". To leave out such rows: {switch}"):
@@ -406,7 +407,7 @@ def predict_file(
             labels=predictor.labels,
             separator=asking.separator,
             keep=keep,
-            ids=ids_in(path, asking),
+            ids=ids_in(opened, asking),
             stdout=stdout,
         )
     return Predicted(str(out), rows, tuple(skipped.first), skipped.number)

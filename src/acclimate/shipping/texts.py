@@ -34,30 +34,14 @@ from acclimate.core.names import nearest_folder, shown
 from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Progress, Rejected, Watch, unwatched
 from acclimate.jobs.lock import ENCODER, FITTED, FORMER_USE, OUTCOME, USE
 from acclimate.models.loading import locate
-from acclimate.reading.formats.squad import placed_questions
-from acclimate.reading.tables import (
-    WORD_LINES,
-    ColumnError,
-    form_of,
-    holds_questions,
-    no_column,
-    option_of,
-    row_of,
-    table_rows,
-)
+from acclimate.reading.formats.squad import question_rows
+from acclimate.reading.source import WORD_LINES, Source, open_source
+from acclimate.reading.tables import ColumnError, no_column, option_of, row_of, table_rows
+from acclimate.reading.tagged import word_lines
 from acclimate.tasks.spans import PASSAGE
 from acclimate.tasks.tags import split_words, text_of
 from acclimate.tasks.task import Kind
-from acclimate.text.untrusted import (
-    LIMITS,
-    PACKINGS,
-    RowValues,
-    check_file,
-    named,
-    printable,
-    text_lines,
-    unpacked_name,
-)
+from acclimate.text.untrusted import RowValues
 from acclimate.text.untrusted import unsound as fault_of
 
 STDIN = "-"
@@ -278,8 +262,8 @@ def _from_hub(hub_id: str, *, own_columns: bool) -> Path | None:
 
 
 @contextmanager
-def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[bytes] | None = None) -> Iterator[Path]:
-    """Yield the path of the file, or of a temporary file with what standard input holds if `file` is "-".
+def open_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[bytes] | None = None) -> Iterator[Source]:
+    """Yield the opened file, or what standard input holds if `file` is "-".
 
     form: the format, a key of FORMS; "": the content tells it, and of a file the ending
 
@@ -287,51 +271,32 @@ def named_input(file: Path | str, asking: Asking, form: str = "", stdin: IO[byte
     """
     if form and form not in FORMS:
         raise ValueError(f"{option('format', form)}: known are {', '.join(FORMS)}")
-    if str(file) != STDIN and not form:
-        check_file(Path(file))
-        yield Path(file)
+    if str(file) != STDIN:
+        source = open_source(Path(file))
+        yield replace(source, ending=FORMS[form]) if form else source
         return
     with TemporaryDirectory(prefix="acclimate-") as place:
-        ending = FORMS.get(form, "")
-        if str(file) != STDIN:
-            path = Path(file)
-            check_file(path)
-            packing = path.suffix if path.suffix in PACKINGS else ""
-            link = Path(place) / f"{unpacked_name(path)}{ending}{packing}"
-            link.symlink_to(path.resolve())
-            with _short_names(place):
-                yield link
-            return
-        held = Path(place) / "input"
-        with open(held, "wb") as out:
+        path = Path(place) / "stdin"
+        with open(path, "wb") as out:
             shutil.copyfileobj(stdin or sys.stdin.buffer, out)
-        if not held.stat().st_size:
-            raise ValueError("standard input is empty. Give rows, or name a file")
-        path = held.rename(Path(place) / f"stdin{ending or ending_of(held, asking)}")
-        with _short_names(place):
-            yield path
+        try:
+            source = open_source(path)
+            yield replace(source, ending=FORMS[form] if form else _ending_of(source, asking))
+        except ValueError as error:  # messages leave the temporary folder out
+            raise type(error)(str(error).replace(f"{place}/", "")) from None
 
 
-@contextmanager
-def _short_names(place: str) -> Iterator[None]:
-    """Leave the temporary folder out of the messages of errors in the block."""
-    try:
-        yield
-    except ValueError as error:
-        raise type(error)(str(error).replace(f"{place}/", "")) from None
-
-
-def ending_of(path: Path, asking: Asking) -> str:
-    """Return the ending of the format of a file without one, by its content.
+def _ending_of(source: Source, asking: Asking) -> str:
+    """Return the ending for the format of standard input; "" if its content tells that.
 
     Raises ValueError if it is no JSON, no Parquet, and no table whose header has a column of the race.
     """
-    if asking.kind == "span" and holds_questions(path):
-        return ".json"
+    if not source.head:
+        raise ValueError("standard input is empty. Give rows, or name a file")
     roles = asking.roles()
-    if form := form_of(path, [*roles.values()]):
-        return {"\t": ".tsv"}.get(form, form if form.startswith(".") else ".csv")
-    line = next(text_lines(path), (1, ""))[1].removeprefix("\ufeff").strip()
+    if (asking.kind == "span" and source.holds_questions) or source.table_form([*roles.values()]):
+        return ""
+    line = next(source.lines(), (1, ""))[1].strip()
     if line.startswith("{"):
         return ".jsonl"
     if line.strip('"') == roles["text"]:  # a table with one column
@@ -343,24 +308,23 @@ def ending_of(path: Path, asking: Asking) -> str:
     )
 
 
-def _shape(path: Path, asking: Asking) -> str:
+def _shape(source: Source, asking: Asking) -> str:
     """Return what a file holds: "questions" in SQuAD's form, "words" (one a line), "rows" with columns, "lines" of
     text; "" if neither content nor ending tells.
     """
-    ending = Path(unpacked_name(path)).suffix
     if asking.form == "txt":
         return "lines"
-    if asking.kind == "span" and holds_questions(path):
+    if asking.kind == "span" and source.holds_questions:
         return "questions"
-    if asking.kind == "tokens" and ending in {*WORD_LINES, ".txt"}:
+    if asking.kind == "tokens" and source.ending in {*WORD_LINES, ".txt"}:
         return "words"
-    if form_of(path, [*asking.roles().values()]):
+    if source.table_form([*asking.roles().values()]):
         return "rows"
-    return "lines" if ending == ".txt" else ""
+    return "lines" if source.ending == ".txt" else ""
 
 
 def read_texts(
-    path: Path, asking: Asking, kind: Kind, *, keep: Sequence[str] = (), mentions: bool = False
+    source: Source, asking: Asking, kind: Kind, *, keep: Sequence[str] = (), mentions: bool = False
 ) -> Iterator[Text | Rejected]:
     """Yield a Text or a Rejected for each row of the file, in its order.
 
@@ -369,30 +333,33 @@ def read_texts(
     Raises ValueError for a file that cannot be read, or lacks a column.
     """
     asking = replace(asking, kind=kind)
-    check_file(path)
-    shape = _shape(path, asking)
+    shape = _shape(source, asking)
     if keep and shape in ("questions", "words", "lines"):
         raise ValueError(
-            f"{option('keep', keep[0])}: {named(path)} has no columns. Leave {option('keep')} out, or give a file with "
+            f"{option('keep', keep[0])}: {source.name} has no columns. Leave {option('keep')} out, or give a file with "
             f"columns"
         )
     if shape == "questions":
-        yield from _questions(path)
+        for row in question_rows(source.path, answers_of=lambda question: (), way_out="Correct the file"):
+            if isinstance(row, Rejected):
+                yield row
+            else:
+                yield Text(row.number, row.place, Example(row.id, row.text, "", row.pair))
     elif shape == "words":
-        yield from _word_lines(path, asking)
+        yield from _word_lines(source, asking)
     elif shape == "lines":
         if "pair" in asking.roles():
             raise ValueError(
-                f"{named(path)}: this model reads two texts a row, where a .txt file has one a line. Give a .csv, "
+                f"{source.name}: this model reads two texts a row, where a .txt file has one a line. Give a .csv, "
                 f".tsv, .jsonl or .parquet file with the columns {' and '.join(map(repr, asking.roles().values()))}"
             )
-        yield from _lines(path, kind)
+        yield from _lines(source, kind)
     elif shape == "rows":
-        yield from _rows(path, asking, kind, keep, mentions)
+        yield from _rows(source, asking, kind, keep, mentions)
     else:
         more = {"span": ", .json in SQuAD's form", "tokens": f", {', '.join(WORD_LINES)}"}.get(kind, "")
         raise ValueError(
-            f"{named(path)}: the ending does not tell a known format; known are {', '.join(TABLES)}, .txt{more}. "
+            f"{source.name}: the ending does not tell a known format; known are {', '.join(TABLES)}, .txt{more}. "
             f"Rename the file, or state {option('format')} ({', '.join(FORMS)})"
         )
 
@@ -430,41 +397,40 @@ def texts_of_rows(
         yield _text((number, place), values, present, kind, mentions=mentions, running=running)
 
 
-def _rows(path: Path, asking: Asking, kind: Kind, keep: Sequence[str], mentions: bool) -> Iterator[Text | Rejected]:
+def _rows(source: Source, asking: Asking, kind: Kind, keep: Sequence[str], mentions: bool) -> Iterator[Text | Rejected]:
     roles = asking.roles()
-    if not ids_in(path, asking):
+    if not ids_in(source, asking):
         roles.pop("id", None)
     columns = [*roles.values(), *keep, *([SPANS] if mentions else [])]
     try:
-        for number, (place, values) in enumerate(table_rows(path, list(dict.fromkeys(columns)), LIMITS), 1):
+        for number, (place, values) in enumerate(table_rows(source, list(dict.fromkeys(columns))), 1):
             text = _text((number, place), values, roles, kind, keep=keep, mentions=mentions)
             if isinstance(text, Rejected) and not isinstance(values, str):
                 absent = [role for role, column in roles.items() if column not in values]
                 text = replace(text, reason=text.reason + "".join(map(asking.told_by_race, absent[:1])))
             yield text
     except ColumnError as error:
-        option = {column: role for role, column in roles.items()}
-        role = next((option[column] for column in option if f"no column {column!r}" in str(error)), "")
-        if mentions and f"no column {SPANS!r}" in str(error):
+        role = next((role for role, column in roles.items() if column == error.column), "")
+        if mentions and error.column == SPANS:
             way = f"this model reads a relation at its two mentions: {SPANS!r} holds [[begin, end], [begin, end]]"
             raise ColumnError(f"{error}; {way}") from None
         cause = ColumnError(error.what, error.column, option_of(role) if role else "")
         raise ColumnError(f"{cause}{asking.told_by_race(role)}") from None
 
 
-def ids_in(path: Path, asking: Asking) -> bool:
+def ids_in(source: Source, asking: Asking) -> bool:
     """Return True if the rows of the file have ids: the race's file had a column of them, and this one has it too.
 
     Questions in SQuAD's form have ids. A column that the user named must be there, which `read_texts` checks.
     """
-    shape = _shape(path, asking)
+    shape = _shape(source, asking)
     if shape != "rows" or asking.id is None:
         return shape == "questions"
     if "id" in asking.own_roles:
         return True
     columns = [asking.roles()["text"], asking.id]  # of both, the text's may be the one that tells the format
     try:
-        return all(asking.id in values for _, values in islice(table_rows(path, columns, LIMITS), 1))
+        return all(asking.id in values for _, values in islice(table_rows(source, columns), 1))
     except ColumnError:
         return False
 
@@ -545,66 +511,37 @@ def _mentions(value: Any, text: str) -> tuple[tuple[tuple[int, int], ...], str]:
     )
 
 
-def _lines(path: Path, kind: Kind) -> Iterator[Text | Rejected]:
+def _lines(source: Source, kind: Kind) -> Iterator[Text | Rejected]:
     number = 0
-    for line, content in text_lines(path):
+    for line, content in source.lines():
         text = content.rstrip("\r\n")
         if not text.strip():
             continue
         number += 1
-        place = f"{printable(path.name)}:{line}"
         words = text_of(split_words(text)) if kind == "tokens" else text
-        yield _text((number, place), {"text": words}, {"text": "text"}, kind, running=text)
+        yield _text((number, source.line_place(line)), {"text": words}, {"text": "text"}, kind, running=text)
     if not number:
-        raise ValueError(f"{named(path)}: holds no text. Write it anew or name another file")
+        raise ValueError(f"{source.name}: holds no text. Write it anew or name another file")
 
 
-def _word_lines(path: Path, asking: Asking) -> Iterator[Text | Rejected]:
+def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
     number = began = 0
-    plain = Path(unpacked_name(path)).suffix == ".txt"
     words: list[str] = []
-    for line, content in _with_an_end(path):
-        fields = content.split("\t") if "\t" in content else content.split()
-        if content.strip() and not content.startswith("-DOCSTART-"):
-            if plain and len(fields) > 1 and not (TAG.match(fields[-1]) or fields[-1] in asking.labels):
+    for at, line, _ in word_lines(source):
+        fields = line.split("\t") if "\t" in line else line.split()
+        if line:
+            tagged = len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels
+            if source.ending == ".txt" and not tagged:
                 raise ValueError(
-                    f"{named(path)}:{line}: a line of such a file has a word, and after it a tag if there is one; this "
-                    f"one is {shown(content)}. For a sentence a line state {option('format', 'txt')}, or give lists of "
+                    f"{source.name}:{at}: a line of such a file has a word, and after it a tag if there is one; this "
+                    f"one is {shown(line)}. For a sentence a line state {option('format', 'txt')}, or give lists of "
                     f"words"
                 )
-            began = began if words else line
+            began = began if words else at
             words.append(fields[0].strip())
         elif words:
             number += 1
-            place = f"{printable(path.name)}:{began}"
-            yield _text((number, place), {"text": words}, {"text": "text"}, "tokens")
+            yield _text((number, source.line_place(began)), {"text": words}, {"text": "text"}, "tokens")
             words = []
     if not number:
-        raise ValueError(f"{named(path)}: holds no words. Write it anew or name another file")
-
-
-def _with_an_end(path: Path) -> Iterator[tuple[int, str]]:
-    for line, content in text_lines(path):
-        yield line, content.rstrip("\r\n")
-    yield 0, ""
-
-
-class _NoAnswers(Mapping[str, tuple[str, ...]]):
-    """No answer to any question: those to be predicted."""
-
-    def __getitem__(self, question: str) -> tuple[str, ...]:
-        return ()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def __contains__(self, question: object) -> bool:
-        return True
-
-
-def _questions(path: Path) -> Iterator[Text | Rejected]:
-    for number, (place, row) in enumerate(placed_questions(path, answers=_NoAnswers(), way_out="Correct the file"), 1):
-        yield row if isinstance(row, Rejected) else Text(number, place, replace(row, label="", group=""))
+        raise ValueError(f"{source.name}: holds no words. Write it anew or name another file")

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from acclimate.tasks.task import Values
 
@@ -45,7 +46,9 @@ class Ends:
     high: Values
 
 
-def answer_kind(difference: Values, interval: Ends, single: Ends, *, margin: float = MARGIN) -> tuple[Values, Values]:
+def answer_kind(
+    difference: Values, interval: Ends, single: Ends, *, margin: float = MARGIN
+) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.intp]]:
     """(...,) the answer, a `Kind`, and (...,) the place of the contestant that it names.
 
     difference  (..., m) of each contestant and the untouched model
@@ -57,17 +60,13 @@ def answer_kind(difference: Values, interval: Ends, single: Ends, *, margin: flo
     best_above = np.where(above, difference, -np.inf).argmax(axis=-1)
     highest = interval.high.max(axis=-1)
     outside = (single.low > 0) | (single.high < 0)
-    kinds: dict[Kind, Values] = {
-        "harmful": highest < 0,
-        "no gain that matters": highest < margin,
-        "helped": some_above,
-        "probably": np.take_along_axis(outside, leader[..., None], axis=-1)[..., 0],
-    }
-    kind = np.select(list(kinds.values()), list(kinds), default="not settled")
+    names: list[Kind] = ["harmful", "no gain that matters", "helped", "probably"]
+    conditions = [highest < 0, highest < margin, some_above]
+    conditions.append(np.take_along_axis(outside, leader[..., None], axis=-1)[..., 0])
+    kind = np.select(conditions, list(map(np.str_, names)), default=np.str_("not settled"))
     return kind, np.where(kind == "helped", best_above, leader)
 
 
-def is_settled(interval: Ends, *, margin: float = MARGIN) -> Values:
+def is_settled(interval: Ends, *, margin: float = MARGIN) -> npt.NDArray[np.bool_]:
     """(...,) whether the answer of these simultaneous intervals is one of SETTLED."""
-    settled: Values = (interval.high.max(axis=-1) < margin) | (interval.low.max(axis=-1) > 0)
-    return settled
+    return np.asarray((interval.high.max(axis=-1) < margin) | (interval.low.max(axis=-1) > 0))

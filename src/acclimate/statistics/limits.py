@@ -14,14 +14,18 @@ larger race. Three designs differ in what a further run is:
 
 Halving. The number is the smallest whose interval is at most half as wide as now.
 
-Settling. The difference will change as well: its new value is about normal around the present one with the variance
-Var - Var', as the larger race contains this one. A number settles the answer if it is settled for the present
-differences and for all of them shifted by up to the 80% quantile of that change, up and down. Test rows limit an open
-answer if no shift up to the 95% quantile settles it with MOST_RUNS times the runs. If neither holds, the source is
-"several": more runs may settle the answer, but no number can be named.
+Settling. The differences will change as well. As the larger race contains this one, a difference d changes by a
+variable of variance Var - Var', and seeds that were lucky so far will not be so again. The new difference is about
+
+    d max(0, 1 - (Var - Var') / d^2)  -/+  the 80% quantile of the change
+
+whose factor is the positive part of James and Stein's (1961). A number settles the answer if it is settled with every
+difference of that range. Test rows limit an open answer if, with MOST_RUNS times the runs, no difference within the
+85% quantile of d settles it. If neither holds, the source is "several": more runs may settle the answer, but no number
+can be named. Both quantiles were chosen by simulation.
 
 Assumed: variances stay as estimated, and the differences of all contestants shift together. Simulated:
-benchmarks/reports/2026-11-29-answers.md.
+benchmarks/reports/2026-11-29-answers-limits.md.
 
 Shape suffixes: m contestants, G sizes of the larger race.
 """
@@ -33,16 +37,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from acclimate.statistics.answer_rule import MARGIN, Ends, is_settled
 from acclimate.statistics.simultaneous import Gain, simultaneous_half_width
-from acclimate.statistics.variance import Components
+from acclimate.statistics.variance import Components, quotient
 from acclimate.tasks.task import Values
 
 Source = Literal["test rows", "seeds", "adaptations"]
 MOST_RUNS, MOST_ROWS = 10, 100  # times the present number that is considered
 STEP = 1.05  # ratio of two numbers that are tried
-LIKELY, UNLIKELY = 0.8, 0.95  # quantiles of the change of the differences
+LIKELY, UNLIKELY = 0.8, 0.85  # quantiles of the change of the differences
 SHIFTS = 9  # between the quantile down and the quantile up
 
 
@@ -53,8 +58,7 @@ class Remedy:
     now        test rows, seeds or adaptations of this race
     share      of the variance of the named contestant's difference, 0 to 1
     to_halve   number in all that halves its simultaneous interval; None: no number does
-    to_settle  number in all that settles the answer with a probability of about 80%; None: no number does, or the
-               answer is settled
+    to_settle  number in all that settles the answer more often than not; None: no number does, or it is settled
 
     At most MOST_ROWS times the test rows, and MOST_RUNS times the seeds or adaptations, are considered.
     """
@@ -94,14 +98,16 @@ def limits_of(gains: Sequence[Gain], place: int, *, margin: float = MARGIN) -> L
     if chance and named.adaptations > 1:
         shares["adaptations"] = chance * named.adaptation_share / variance
         numbers["adaptations"] = named.adaptations
-    settled = bool(_settled(race, _Size(), quantile=0.5).all())
+    settled = bool(is_settled(Ends(*np.array([gain.interval for gain in gains]).T), margin=margin))
     half = _half_widths(race, _Size())[place]
     remedies = []
     for source, now in numbers.items():
         number_G = _numbers(now, MOST_ROWS if source == "test rows" else MOST_RUNS)
-        size = _size(source, number_G, gains[place])
-        halved_G = _half_widths(race, size)[:, place] <= half / 2
-        settled_G = _settled(race, size, quantile=LIKELY).all(axis=-1) & (not settled)
+        size = _size(source, number_G, named)
+        halved_G = np.asarray(_half_widths(race, size)[:, place] <= half / 2)
+        settled_G = np.asarray(
+            _settled(race, size, _shrunken(race, size), quantile=LIKELY).all(axis=-1) & (not settled)
+        )
         remedies.append(
             Remedy(source, now, shares[source], _first(number_G, halved_G), _first(number_G, settled_G)),
         )
@@ -112,7 +118,7 @@ def limits_of(gains: Sequence[Gain], place: int, *, margin: float = MARGIN) -> L
     if able := [remedy for remedy in of_runs if remedy.to_settle is not None]:
         return Limits(able[0].source, tuple(remedies))
     largest = [_size(remedy.source, np.array([MOST_RUNS * remedy.now]), named) for remedy in of_runs]
-    possible = any(_settled(race, size, quantile=UNLIKELY).any() for size in largest)
+    possible = any(_settled(race, size, race.differences_m, quantile=UNLIKELY).any() for size in largest)
     return Limits("several" if possible else "test rows", tuple(remedies))
 
 
@@ -193,19 +199,31 @@ def _half_widths(race: _Race, size: _Size) -> Values:
     return simultaneous_half_width(_larger(race, size), race.single_level_m)
 
 
-def _settled(race: _Race, size: _Size, *, quantile: float) -> Values:
-    """(G, SHIFTS) or (SHIFTS,) whether the larger race is settled, for shifts up to this quantile, down and up."""
+def _settled(race: _Race, size: _Size, middle_m: Values, *, quantile: float) -> npt.NDArray[np.bool_]:
+    """(G, SHIFTS) whether the larger race is settled, with differences up to this quantile of their change
+    below and above the middle, (m,) or (G, m).
+    """
     from scipy import special
 
-    larger, now = _larger(race, size), _larger(race, _Size())
     # what changes is the items' part or the runs', and its variance is known as well as that part's
-    freedom_m = race.components.count - 1 if np.any(np.asarray(size.rows) > 1) else now.seed_freedom
-    half_Gm = simultaneous_half_width(larger, race.single_level_m)
-    change_Gm = np.sqrt(np.maximum(now.variance - larger.variance, 0.0))
-    most_Gm = special.stdtrit(freedom_m, quantile) * change_Gm
-    shifted_GKm = race.differences_m + np.linspace(-1.0, 1.0, SHIFTS)[:, None] * most_Gm[..., None, :]
-    half_G1m = half_Gm[..., None, :]
+    of_items = np.any(np.asarray(size.rows) > 1)
+    freedom_m = race.components.count - 1 if of_items else _larger(race, _Size()).seed_freedom
+    most_Gm = special.stdtrit(freedom_m, quantile) * np.sqrt(_change(race, size))
+    shifted_GKm = middle_m[..., None, :] + np.linspace(-1.0, 1.0, SHIFTS)[:, None] * most_Gm[..., None, :]
+    half_G1m = _half_widths(race, size)[..., None, :]
     return is_settled(Ends(shifted_GKm - half_G1m, shifted_GKm + half_G1m), margin=race.margin)
+
+
+def _shrunken(race: _Race, size: _Size) -> Values:
+    """(G, m) the differences that the larger race is expected to have, by the equation at the top of this file."""
+    change_Gm = _change(race, size)
+    squares_Gm = np.broadcast_to(race.differences_m**2, change_Gm.shape)
+    return race.differences_m * (1.0 - np.minimum(quotient(change_Gm, squares_Gm), 1.0))
+
+
+def _change(race: _Race, size: _Size) -> Values:
+    """(G, m) or (m,) variance of what the differences change by."""
+    return np.asarray(np.maximum(_larger(race, _Size()).variance - _larger(race, size).variance, 0.0))
 
 
 def _numbers(now: int, most: int) -> Values:
@@ -216,5 +234,5 @@ def _numbers(now: int, most: int) -> Values:
     return np.unique(np.ceil(number_G / unit_G) * unit_G).astype(int)
 
 
-def _first(number_G: Values, holds_G: Values) -> int | None:
+def _first(number_G: Values, holds_G: npt.NDArray[np.bool_]) -> int | None:
     return int(number_G[np.argmax(holds_G)]) if holds_G.any() else None

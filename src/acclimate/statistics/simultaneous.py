@@ -13,7 +13,7 @@ correlated normal variables stay together within its quantile z with the probabi
 
 r is the mean correlation of the differences, which share the reference. It is estimated from runs and test items and
 rounded down to GRID. A difference has its own variance, so r is not the .5 of equal variances: taken as .5, intervals
-cover too seldom where the reference varies least. Bonferroni's, at level / m, are 9% wider with three seeds
+cover least where the reference varies least. Bonferroni's, at level / m, are 2 to 3% wider
 (benchmarks/reports/2026-11-29-answers.md).
 
 Two changes are made where the rules of variance.py do not keep their level; both only widen.

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -175,7 +175,7 @@ def write_tables(outcome: Outcome, out: Path) -> str:
 
 
 def documents_of(out: Path) -> list[dict[str, Any]]:
-    """Return what `acclimate report --json` prints of each study that has ended in `out`, of a race with its verdict,
+    """Return what `acclimate report --json` prints of each study that has ended in `out`, of a race with its answer,
     the contestant to use and the best encoder. Raises FileNotFoundError if nothing has ended there.
     """
     from acclimate.races import report, tables
@@ -185,7 +185,8 @@ def documents_of(out: Path) -> list[dict[str, Any]]:
     for outcome in map(read_outcome, outcomes_in(out)):
         document = tables.as_document(outcome)
         if outcome.race is not None:
-            document |= {"verdict": report.report_of(outcome).verdict, "use": outcome.race.use}
+            raced = report.report_of(outcome)
+            document |= {"answer": asdict(raced.answer), "verdict": raced.verdict, "use": outcome.race.use}
             document |= {"use_reason": outcome.race.use_reason, "encoder": outcome.race.encoder}
         documents.append(document)
     return documents

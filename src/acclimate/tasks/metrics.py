@@ -95,14 +95,20 @@ def metric_named(name: str) -> Metric:
     return METRICS[name]
 
 
-def default_metric(kind: Kind) -> str:
-    """Return the default metric of a kind of task."""
-    return DEFAULTS[kind]
+def metric_for(kind: Kind, name: str, default: str = "") -> Metric:
+    """Return the metric of this name for a kind of task; "": the default, or that of the kind.
 
-
-def fitting(kind: Kind) -> list[str]:
-    """Return the names of the metrics that judge a kind of task."""
-    return [name for name, metric in METRICS.items() if kind in metric.kinds]
+    Raises ValueError for a name of no metric, and for a metric that does not judge the kind.
+    """
+    default = default or DEFAULTS[kind]
+    metric = metric_named(name or default)
+    if kind not in metric.kinds:
+        names = ", ".join(fitting for fitting, known in METRICS.items() if kind in known.kinds)
+        raise ValueError(
+            f"metric={name!r}: judges {' and '.join(metric.kinds)}, but this is a task of kind {kind!r}. Give one of "
+            f"{names}, leave it out (then {default}), or state another kind"
+        )
+    return metric
 
 
 def reported_with(metric: Metric) -> tuple[Metric, ...]:

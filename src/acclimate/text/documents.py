@@ -19,7 +19,6 @@ from acclimate.core.names import meant, shown
 from acclimate.core.types import Document, Rejected
 from acclimate.text.pubmed import Deletion, xml_articles
 from acclimate.text.untrusted import (
-    HEAD,
     LIMITS,
     PACKINGS,
     ReadLimits,
@@ -285,9 +284,7 @@ def parquet_columns(path: Path, limits: ReadLimits = LIMITS) -> list[str]:
     """Return the names of the file's columns. Raises ValueError if it is not Parquet or unpacks beyond the limits."""
     import pyarrow.parquet
 
-    check_file(path)
-    with open(path, "rb") as file:
-        head = file.read(HEAD)
+    head = check_file(path)
     if not head:
         raise ValueError(f"{named(path)}: is empty (0 bytes). Write it anew or name another file")
     if head[:4] != b"PAR1":

@@ -182,15 +182,13 @@ def read_blocks(path: Path, limits: ReadLimits = LIMITS) -> Iterator[bytes]:
 
     Raises ValueError if the file cannot be read, is no text, is damaged or cut off, or exceeds `limits`.
     """
-    check_file(path)
+    head = check_file(path)
     with open(path, "rb") as raw:
-        head = raw.read(HEAD)
         codec = packing_of(head)
         if codec is None and head in (b"\x1f", b"\x28", b"\x28\xb5", b"\x28\xb5\x2f"):
             codec = PACKINGS.get(path.suffix)  # cut off within the first bytes
         if codec is None:
             _check_head(path, head)
-        raw.seek(0)
         size = 0
         for block in _pieces(path, raw, codec):
             if not size and codec:
@@ -257,8 +255,11 @@ def _check_size(path: Path, size: int, packed: int, limits: ReadLimits, *, packe
         )
 
 
-def check_file(path: Path) -> None:
-    """Raise ValueError unless the path is an ordinary file that can be read; the message says what is there instead."""
+def check_file(path: Path) -> bytes:
+    """Return the first bytes of a file as they are stored, at most HEAD.
+
+    Raises ValueError, which says what is there instead, unless the path is an ordinary file that can be read.
+    """
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -274,16 +275,8 @@ def check_file(path: Path) -> None:
     if not stat.S_ISREG(mode):
         raise ValueError(f"{named(path)}: is a pipe or a device, not an ordinary file. Write its content to a file")
     try:
-        open(path, "rb").close()
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def first_bytes(path: Path, count: int = 8) -> bytes:
-    """Return the first bytes of a file as it lies there. Raises ValueError if it cannot be read."""
-    try:
         with open(path, "rb") as file:
-            return file.read(count)
+            return file.read(HEAD)
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -356,11 +349,6 @@ def named(path: Path) -> str:
     a user holds, what that is, such as "the pandas DataFrame".
     """
     return printable(str(record_of(path).get("about") or path))
-
-
-def source_of_rows(path: Path) -> str:
-    """Return what messages name before the number of a row of a table: the file's name, or what the user holds."""
-    return printable(str(record_of(path).get("about") or path.name))
 
 
 def record_of(path: Path) -> dict[str, Any]:

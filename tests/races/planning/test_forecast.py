@@ -28,7 +28,7 @@ from acclimate.races.planning.forecast import costs_of, round_costs
 from acclimate.races.race import design, dry_run_for
 from acclimate.races.recipe import RaceRecipe, SearchRecipe
 from acclimate.reports.table import UNTOUCHED
-from acclimate.tasks.metrics import METRICS, default_metric
+from acclimate.tasks.metrics import metric_for
 from acclimate.tasks.prepared import Prepared, prepare
 from acclimate.tasks.task import Kind, Task
 from acclimate.training import trials
@@ -73,7 +73,7 @@ def task_of(kind: Kind, place: Path) -> Prepared:
         generator = random.Random(f"{kind} {split}")
         return [example(kind, f"{split}-{number}", generator) for number in range(60)]
 
-    return prepare(Task(kind, kind, read, LABELS[kind], METRICS[default_metric(kind)], 32), place, place / "data")
+    return prepare(Task(kind, kind, read, LABELS[kind], metric_for(kind, ""), 32), place, place / "data")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from acclimate.reading.formats.squad import (
     TRIMMED,
     golden_answers,
     join_questions,
-    placed_questions,
     question_key,
+    question_rows,
     squad_examples,
 )
 from acclimate.tasks.metrics import METRICS
@@ -240,7 +240,7 @@ def test_ids_may_be_whole_numbers(tmp_path):
 def test_an_answer_that_stands_twice_moves_a_few_characters_only(tmp_path, said, spans):
     context = "The 5 or, 5 of them; " + "a" * 600  # the fives stand at 4 and 10
     path = written(tmp_path / "questions.json", document((context, [asked("q", ("5", said))])))
-    [(_, row)] = placed_questions(path, mended=Counter())
+    [row] = question_rows(path, mended=Counter())
     assert getattr(row, "spans", None) == (((said, said + 1),) if context[said : said + 1] == "5" else spans)
 
 
@@ -250,7 +250,7 @@ def test_an_answer_moves_to_the_nearest_place_where_it_stands_if_that_is_asked_f
         tmp_path / "questions.json", document((CONTEXT, [early, asked("spaced", (" Poland  ", 24)), asked("q")]))
     )
     mended = Counter()
-    rows = [row for _, row in placed_questions(path, mended=mended)]
+    rows = list(question_rows(path, mended=mended))
     assert [row.spans for row in rows[:2]] == [((25, 31),)] * 2
     assert isinstance(rows[2], Rejected)  # what has no answer cannot be mended
     assert mended == {MOVED: 2}
@@ -259,8 +259,8 @@ def test_an_answer_moves_to_the_nearest_place_where_it_stands_if_that_is_asked_f
 def test_an_answer_loses_the_spaces_at_its_ends_if_that_is_asked_for(tmp_path):
     asks = document((CONTEXT, [asked("q", (" Poland", 24)), asked("r", ("Poland", 25))]))
     path = written(tmp_path / "questions.json", asks)
-    assert [row.spans for _, row in placed_questions(path)] == [((24, 31),), ((25, 31),)]
+    assert [row.spans for row in question_rows(path)] == [((24, 31),), ((25, 31),)]
     mended = Counter()
-    rows = [row for _, row in placed_questions(path, mended=mended)]
+    rows = list(question_rows(path, mended=mended))
     assert [(row.label, row.spans) for row in rows] == [(("Poland",), ((25, 31),))] * 2
     assert mended == {TRIMMED: 1}

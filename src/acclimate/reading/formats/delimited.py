@@ -13,6 +13,7 @@ from typing import Any
 from acclimate.core.names import shown
 from acclimate.core.types import Example, Label, Rejected, Split
 from acclimate.reading.formats.archives import files_in
+from acclimate.reading.source import open_source
 from acclimate.reading.tables import Columns, no_column
 from acclimate.reading.tagged import tagged_rows
 from acclimate.text.untrusted import LIMITS, ReadLimits, json_lines, named, printable, read_blocks, text_lines, unsound
@@ -129,7 +130,7 @@ def iob_examples(
 
     merged  True: entities of all types become one type, B-DNA and B-protein become B
     """
-    for row in tagged_rows(path, Columns(), limits=limits):
+    for row in tagged_rows(open_source(path, limits=limits), Columns()):
         if isinstance(row, Rejected):
             yield row
             continue

@@ -26,6 +26,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.names import shown
 from acclimate.core.types import Example, Rejected
 from acclimate.reading.formats.archives import LIMITS, ArchiveLimits, only_file
+from acclimate.reading.tables import Row
 from acclimate.tasks.spans import PASSAGE
 from acclimate.text.untrusted import named, printable, unsound
 
@@ -66,35 +67,43 @@ def squad_examples(
 
     Raises ValueError if the file is not in SQuAD's form.
     """
-    for _, row in placed_questions(path, group_of=group_of, answers=answers, limits=limits):
-        yield row
+    answers_of = None if answers is None else answers.get
+    for row in question_rows(path, group_of=group_of, answers_of=answers_of, limits=limits):
+        yield (
+            row if isinstance(row, Rejected) else Example(row.id, row.text, row.label, row.pair, row.group, row.spans)
+        )
 
 
-def placed_questions(
+def question_rows(
     path: Path,
     *,
     group_of: _Group = article_key,
-    answers: Mapping[str, tuple[str, ...]] | None = None,
+    answers_of: Callable[[str], tuple[str, ...] | None] | None = None,
     limits: ArchiveLimits = LIMITS,
     way_out: str = FETCH,
     mended: Counter[str] | None = None,
-) -> Iterator[tuple[str, Example | Rejected]]:
-    """Yield the rows of `squad_examples`, each with its place.
+) -> Iterator[Row | Rejected]:
+    """Yield the questions of `squad_examples` as rows.
 
+    answers_of  group -> acceptable answers, for a file without answers; None: there are none
     way_out  end of the error for a file in another form
     mended   counts what was mended: an answer that is not where it is said to be moves to where it stands, if it stands
              once, or nearest and at most NEAR characters away; and an answer loses spaces at its ends. None: nothing is
              mended, and a question whose answer is elsewhere is rejected
     """
-    for place, title, context, question in _questions(path, limits, way_out):
+    for number, (place, title, context, question) in enumerate(_questions(path, limits, way_out), 1):
         id = question.get("id") if isinstance(question, dict) else None
         id = str(id) if isinstance(id, int) and not isinstance(id, bool) else id
         if not isinstance(id, str) or not id.strip():
-            yield place, Rejected(place, f"{shown(question)} is no question with an id; correct it")
+            yield Rejected(place, f"{shown(question)} is no question with an id; correct it")
             continue
         where = f"{place}, question {printable(id)}"
-        example = _example(id, context, question, group_of(title, id), answers, mended=mended)
-        yield where, Rejected(where, example) if isinstance(example, str) else example
+        group = group_of(title, id)
+        reason, label, spans = _answers(context, question, group, answers_of, mended=mended)
+        if reason:
+            yield Rejected(where, reason)
+        else:
+            yield Row(number, where, context, label, question["question"], group, id, spans)
 
 
 def golden_answers(path: Path, *, limits: ArchiveLimits = LIMITS) -> dict[str, tuple[str, ...]]:
@@ -175,36 +184,33 @@ def _list(value: Any, key: str) -> list[Any]:
     return listed if isinstance(listed, list) else [value]
 
 
-def _example(
-    id: str,
+def _answers(
     context: Any,
     question: dict[str, Any],
     group: str,
-    answers: Mapping[str, tuple[str, ...]] | None,
+    answers_of: Callable[[str], tuple[str, ...] | None] | None,
     *,
     mended: Counter[str] | None,
-) -> Example | str:
-    """Return the example, or the reason why the question cannot be used."""
-    question_text = question.get("question")
-    for field, text in (("context", context), ("question", question_text)):
+) -> tuple[str, tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """Return the reason why the question cannot be used, or "", its different answers and their offsets."""
+    for field, text in (("context", context), ("question", question.get("question"))):
         if not isinstance(text, str) or not text.strip():
-            return f"the {field} is {shown(text)}; fill it in or leave the question out"
+            return f"the {field} is {shown(text)}; fill it in or leave the question out", (), ()
         if reason := unsound(text):
-            return f"the {field} {reason}; correct it or leave the question out"
-    if answers is not None:
-        if group not in answers:
-            return f"no answer is stated to {group!r}; add it to the file of answers"
-        return Example(id, context, answers[group], question_text, group)
+            return f"the {field} {reason}; correct it or leave the question out", (), ()
+    if answers_of is not None:
+        answers = answers_of(group)
+        reason = f"no answer is stated to {group!r}; add it to the file of answers" if answers is None else ""
+        return reason, answers or (), ()
     if question.get("is_impossible") is True:
-        return IMPOSSIBLE
+        return IMPOSSIBLE, (), ()
     spans = []
     for answer in question.get("answers") or [None]:
         span = _span(context, answer, mended)
         if isinstance(span, str):
-            return span
+            return span, (), ()
         spans.append(span)
-    label = tuple(dict.fromkeys(context[start:end] for start, end in spans))
-    return Example(id, context, label, question_text, group, tuple(dict.fromkeys(spans)))
+    return "", tuple(dict.fromkeys(context[start:end] for start, end in spans)), tuple(dict.fromkeys(spans))
 
 
 def _span(context: str, answer: Any, mended: Counter[str] | None) -> tuple[int, int] | str:

@@ -1,0 +1,390 @@
+"""The answer of a race: did adapting help, which model to use, what limits the answer, and what to do next.
+
+The rule and its intervals are those of statistics/answer.py; here they become sentences, the same for the terminal, the
+page, the model card and Python.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
+from acclimate.races.compare import MAIN, Contrast
+from acclimate.races.outcome import CellResult, Outcome, probe_row, rows
+from acclimate.reports.page import amount
+from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
+from acclimate.statistics.answer import Answer
+from acclimate.statistics.limits import Remedy
+from acclimate.statistics.significance import FEWEST_SEEDS
+
+NAMED = 9  # names at most that a sentence lists
+PYTHON = "acclimate."  # how a command begins that was called in Python
+
+
+@dataclass(frozen=True)
+class RaceAnswer:
+    """The answer of a race, in units of the metric: 0.01 is a point.
+
+    kind        "helped", "harmful", "no gain that matters", "probably" or "not settled"; "first impression" with fewer
+                rounds than an interval takes; "none" if nothing was compared
+    headline    the answer in a line
+    evidence    the difference with its interval, then what else has to be known, in sentences
+    model       the contestant that the answer names; "" if it names none
+    difference  of this contestant and the untouched model; interval: its simultaneous 95% interval, which never
+                contradicts `kind`; single: its interval alone; p: corrected for the number of contestants. None if
+                nothing was compared
+    limits      which source of variance limits the answer, and what removes it; "" if nothing was compared
+    next        a command to continue with
+    """
+
+    kind: str
+    headline: str
+    evidence: tuple[str, ...] = ()
+    model: str = ""
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    single: tuple[float, float] | None = None
+    p: float | None = None
+    limits: str = ""
+    next: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *self.evidence])
+
+
+def answer_in_words(outcome: Outcome) -> RaceAnswer:
+    """Return the answer of a race. Raises ValueError if the untouched model has no score."""
+    assert outcome.race is not None
+    raced = rows(outcome)
+    if not outcome.first_impression and not any(row.contestant == UNTOUCHED for row in raced):
+        raise ValueError("an answer needs a score of the untouched model, with which the others are compared.")
+    further = tuple(_further(outcome))
+    if outcome.first_impression:
+        return _impression(outcome, raced)
+    if outcome.only_probed:
+        probes = filter(None, [_probe_scores(outcome, raced), represented(outcome)])
+        return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *further))
+    answer = outcome.answer
+    if answer is None:
+        headline, *evidence = _without_comparison(outcome, raced)
+        return RaceAnswer("none", headline, (*evidence, *further), next=next_command(outcome))
+    evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
+    return RaceAnswer(
+        kind=answer.kind,
+        headline=_headline(outcome, answer),
+        evidence=(*evidence, *further),
+        model=answer.contestant,
+        difference=answer.difference,
+        interval=answer.interval,
+        single=answer.single,
+        p=answer.p,
+        limits=_limits(outcome, answer),
+        next=next_command(outcome),
+    )
+
+
+def _headline(outcome: Outcome, answer: Answer) -> str:
+    name, several = answer.contestant, len(answer.gains) > 1
+    scores = _result_of(outcome, name).scores
+    adapted = any(score.adaptation is not None or score.adapting.flops for score in scores)
+    subject = "Adapting" if adapted else "Another checkpoint"
+    if answer.kind == "helped":
+        return f"{subject} helped: {name} is better than the untouched model."
+    if answer.kind == "harmful":
+        worse = f"all {len(answer.gains)} contestants are" if several else f"{name} is"
+        return f"{subject} was harmful: {worse} worse than the untouched model."
+    if answer.kind == "no gain that matters":
+        least = f"{100 * answer.margin:g} point{'s' * (100 * answer.margin != 1)}"
+        return f"No gain that matters: no contestant is better than the untouched model by {least}."
+    if answer.kind == "probably" and answer.difference > 0:
+        return f"{subject} probably helped: {name} seems better than the untouched model."
+    if answer.kind == "probably":
+        return f"{subject} was probably harmful: {name} seems worse than the untouched model."
+    return f"Not settled: this race cannot tell whether {subject[:1].lower()}{subject[1:]} helps."
+
+
+def _difference(outcome: Outcome, answer: Answer) -> str:
+    """Return the difference of the contestant that the answer names, with its interval."""
+    result = _result_of(outcome, answer.contestant)
+    contrast = outcome.compared.contrast(result.key, UNTOUCHED)
+    assert contrast is not None
+    metric = metric_text(result.task.metric)
+    several = f" over all {len(answer.gains)} comparisons" if len(answer.gains) > 1 else ""
+    figures = [f"95% interval {_interval(answer.interval)}{several}", f"p {_p(answer.p)}"]
+    alone = f"; alone {_interval(answer.single)}" if answer.kind == "probably" else ""
+    cautions = [contrast.comparison.one_adaptation]
+    cautions += [contrast.comparison.few_items] if answer.kind in ("helped", "harmful") else []
+    caution = "".join(f"; {text}" for text in cautions if text)
+    gain = f"{points(answer.difference, sign='+')} points of {metric}"
+    return f"{answer.contestant}: {gain} ({', '.join(figures)}{alone}{caution})."
+
+
+def _result_of(outcome: Outcome, contestant: str) -> CellResult:
+    return next(result for result in outcome.results if result.row == contestant and not result.probe)
+
+
+def _others(answer: Answer) -> Iterator[str]:
+    """Yield a sentence that names the other contestants that are better than the untouched model."""
+    better = [gain for gain in answer.gains if gain.interval[0] > 0 and gain.contestant != answer.contestant]
+    if better and answer.kind == "helped":
+        better.sort(key=lambda gain: -gain.difference)
+        names = [f"{gain.contestant} ({points(gain.difference, sign='+')})" for gain in better[:NAMED]]
+        yield f"Also better: {listed(names)}."
+
+
+def _baseline_comparison(outcome: Outcome) -> Iterator[str]:
+    """Yield how the best encoder on dev compares with each baseline that it was compared with."""
+    best = outcome.race.encoder if outcome.race is not None else ""
+    results = [result for result in outcome.results if result.row == best and not (result.probe or result.failed)]
+    for result in results:
+        for name in outcome.baselines:
+            contrast = outcome.compared.contrast(result.key, name)
+            if contrast is None:
+                continue
+            comparison = contrast.comparison
+            encoder = "the untouched model" if best == UNTOUCHED else best
+            difference = comparison.mean - comparison.reference_mean
+            interval = _interval((comparison.low, comparison.high))
+            figures = f"{points(difference, sign='+')} points, 95% interval {interval}, p {_p(contrast.p_adjusted)}"
+            word = contrast.said if contrast.established else "not clearly better or worse"
+            yield f"The best encoder on dev, {encoder}, is {word} than {name} ({figures})."
+
+
+def _further(outcome: Outcome) -> Iterator[str]:
+    """Yield sentences on contestants that learnt nothing or failed, and on why the race stopped early."""
+    assert outcome.race is not None
+    tuned = [result for result in outcome.results if not result.probe and result.scores]
+    encoders = any(result.encoder and result.learnt for result in tuned)
+    named = [result.row for result in tuned if not result.learnt and result.row != UNTOUCHED]
+    if named and encoders and not outcome.only_probed:
+        yield f"{listed(named)} learnt nothing and {'is' if len(named) == 1 else 'are'} not compared."
+    partly = [result for result in tuned if result.untaught and result.learnt and result.encoder]
+    if partly and not outcome.only_probed:
+        counts = [f"{result.row} ({untaught_text(result)})" for result in partly]
+        yield f"Fine-tunings that learnt nothing count in the means of {listed(counts)}."
+    failed = [result for result in outcome.results if result.failed and (outcome.only_probed or not result.probe)]
+    if failed:
+        names = [result.contestant for result in failed]
+        yield f"{listed(names)} failed and {has(names)} no score."
+    if outcome.race.stopped and not outcome.first_impression:
+        yield f"The race stopped early, since {outcome.race.stopped.rstrip('.')}."
+
+
+def untaught_text(result: CellResult) -> str:
+    """Return how many of a cell's runs learnt nothing, and on which folds of a cross-validation."""
+    count = f"{result.untaught} of {len(result.runs)}"
+    which = [
+        f"repeat {score.seed + 1}, fold {number}"
+        for score in result.scores
+        for number, fold in enumerate(score.folds, 1)
+        if not fold.learnt
+    ]
+    return f"{count}: {'; '.join(which[:NAMED])}{' and others' * (len(which) > NAMED)}" if which else count
+
+
+def _impression(outcome: Outcome, raced: Sequence[ContestantRow]) -> RaceAnswer:
+    """Return the answer of a race that was stopped before its third round: the scores, the highest first."""
+    raced = sorted(raced, key=lambda row: -row.score.mean)
+    tuned = {result.row for result in outcome.results if result.encoder and not result.probe} - {*UNADAPTED}
+    if not tuned and any(row.contestant == FROZEN for row in raced):
+        raced = [row for row in raced if row.contestant != UNTOUCHED]  # its probe, which FROZEN is
+    after = f"after {amount(outcome.rounds, 'round')}" if outcome.rounds else "before the first round was complete"
+    untouched = "the untouched model" if tuned else "a probe of the untouched model"
+    names = [untouched if row.contestant == UNTOUCHED else row.contestant for row in raced]
+    scores = [f"{name} {points(row.score.mean)}" for name, row in zip(names, raced, strict=True)]
+    evidence = ["No contestant has a score."]
+    if raced:
+        evidence = [f"{listed(scores)} points of {metric_text(raced[0].metric)}."]
+    if not tuned:
+        evidence.append("Nothing was fine-tuned.")
+    evidence.append(
+        f"Differences may be chance: intervals take {FEWEST_SEEDS} rounds. The same command with a larger --budget "
+        "continues the race."
+    )
+    return RaceAnswer("first impression", f"First impression {after}.", tuple(evidence), next=next_command(outcome))
+
+
+def _probe_scores(outcome: Outcome, raced: Sequence[ContestantRow]) -> str:
+    [untouched] = [row for row in raced if row.contestant == UNTOUCHED]
+    beside = [
+        f"; {row.contestant}, {_requirement(row)}, {_figures(row)}"
+        for row in raced
+        if row.contestant in outcome.baselines
+    ]
+    model = "frozen model" if outcome.alone else "frozen, untouched model"
+    return f"A probe of the {model} scores {_figures(untouched)}{''.join(beside)}."
+
+
+def represented(outcome: Outcome) -> str:
+    """Return in a sentence what adapting did to what the encoders represent, by their probes; "" if no probe of an
+    adapted model was compared with that of the untouched model.
+    """
+    contrasts = probe_contrasts(outcome)
+    if not contrasts:
+        return ""
+    largest = max(contrasts, key=lambda contrast: abs(contrast.comparison.difference))
+    if not any(contrast.established for contrast in contrasts):
+        difference = f"{points(largest.comparison.difference, sign='+')} points of {_metric(outcome, largest)}"
+        name = outcome.cells[largest.against.key].contestant
+        which = "its probe differs" if len(contrasts) == 1 else f"the probe of {name} differs most"
+        subject = f"{name} changed" if len(contrasts) == 1 else "adapting changed"
+        return (
+            f"Before fine-tuning, it is not established that {subject} what the encoder represents: {which} from the "
+            f"untouched model's by {difference} ({_likely(largest)})."
+        )
+    clauses = []
+    for word in ("better", "worse"):
+        matches = [contrast for contrast in contrasts if contrast.said == word]
+        for contrast in sorted(matches, key=lambda contrast: -abs(contrast.comparison.difference)):
+            gap = f"{points(abs(contrast.comparison.difference))} points of {_metric(outcome, contrast)}"
+            evidence = _likely(contrast)
+            name = outcome.cells[contrast.against.key].contestant
+            clauses.append(f"the probe of {name} is {word} than the untouched model's by {gap} ({evidence})")
+    remainder = (
+        "" if all(contrast.established for contrast in contrasts) else "; the other probes' differences may be chance"
+    )
+    return f"Before fine-tuning, adapting changed what the encoder represents: {'; '.join(clauses)}{remainder}."
+
+
+def probe_contrasts(outcome: Outcome) -> list[Contrast]:
+    """Return the comparisons of probes of adapted models with that of the untouched model, by the main metric."""
+    name = probe_row(UNTOUCHED)
+    compared = [
+        contrast for contrast in outcome.compared.contrasts if contrast.against.name == name and contrast.metric == MAIN
+    ]
+    return [contrast for contrast in compared if outcome.cells[contrast.against.key].scores[0].adaptation is not None]
+
+
+def _likely(contrast: Contrast) -> str:
+    """Return the interval of a comparison and its corrected p."""
+    comparison, p = contrast.comparison, p_text(contrast.p_adjusted)
+    interval = f"95% interval {points(comparison.low)} to {points(comparison.high)}"
+    few = comparison.few_items if contrast.established else ""
+    corrected = f"p {'' if p[0] in '<>' else '= '}{p} after Holm"
+    return "; ".join(filter(None, (interval, corrected, comparison.one_adaptation, few)))
+
+
+def _metric(outcome: Outcome, contrast: Contrast) -> str:
+    return metric_text(outcome.cells[contrast.against.key].task.metric)
+
+
+def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Iterator[str]:
+    """Yield the headline, and then evidence, of a race in which no encoder was compared with the untouched model."""
+    taught = taught_rows(outcome)
+    simple, encoders = sides(taught, outcome.baselines)
+    if not encoders:
+        fine_tuned = "fine-tuned " if simple is not None and simple.contestant in UNADAPTED else ""
+        yield f"No {fine_tuned}encoder here has learnt the task, so nothing is compared."
+        if simple is not None:
+            yield f"{_capital(simple.contestant)}, {_requirement(simple)}, scores {_figures(simple)}."
+        return
+    untouched = next((row for row in taught if row.contestant == UNTOUCHED), None)
+    if untouched is None:
+        yield "The untouched model learnt nothing, so nothing is compared with it."
+        yield f"The highest encoder, {encoders[0].contestant}, scores {_figures(encoders[0])}."
+        return
+    name = "The model" if outcome.alone else "The untouched model"
+    yield f"{name} scores {_figures(untouched)}."
+    rivals = [row for row in raced if row.contestant != UNTOUCHED and row.contestant not in outcome.baselines]
+    if rivals and all(row.comparison is not None for row in rivals):
+        yield f"The answer takes {FEWEST_SEEDS} seeds or more of each contestant."
+    elif not outcome.alone:
+        yield "No adapted model could be compared with it."
+    yield from _baseline_comparison(outcome)
+
+
+def taught_rows(outcome: Outcome) -> list[ContestantRow]:
+    """Return the rows of the contestants that learnt something."""
+    untaught = {result.row for result in outcome.results if not result.probe and not result.learnt}
+    return [row for row in rows(outcome) if row.contestant not in untaught]
+
+
+def sides(raced: Sequence[ContestantRow], baselines: Sequence[str]) -> tuple[ContestantRow | None, list[ContestantRow]]:
+    """Return the best baseline, or None, and the encoders by falling mean."""
+    simple = max((row for row in raced if row.contestant in baselines), key=lambda row: row.score.mean, default=None)
+    encoders = (row for row in raced if row.contestant not in baselines)
+    return simple, sorted(encoders, key=lambda row: row.score.mean, reverse=True)
+
+
+def _limits(outcome: Outcome, answer: Answer) -> str:
+    """Return which source limits the answer, and how many test rows, seeds or adaptations remove the limit."""
+    limits, parts = answer.limits, []
+    for remedy in limits.remedies:
+        parts.append(f"{remedy.source} have {percent(remedy.share)} of the variance")
+    if limits.source == "several":
+        return f"What limits the answer: {listed(parts)}. More of each may settle it."
+    named = limits.remedy(limits.source)
+    assert named is not None
+    if answer.settled:
+        return f"Most of the variance comes from {named.source} ({percent(named.share)})."
+    sentence = f"What limits the answer: {named.source} ({percent(named.share)} of the variance)."
+    number, effect = named.to_settle, "would settle it"
+    if number is None:
+        number, effect = named.to_halve, "would halve the interval, which may not settle it"
+    if number is None:
+        return f"{sentence} No number that was considered would settle it."
+    runs = [remedy for remedy in limits.remedies if remedy.source != "test rows"]
+    if named.source != "test rows":
+        effect += f", in about {rough_duration((number - named.now) * round_seconds(outcome))} more"
+    elif runs and all(remedy.to_settle is None for remedy in runs):
+        effect += f"; more {listed([remedy.source for remedy in runs])} would not"
+    return f"{sentence} {number:,} in place of {named.now:,} {effect}."
+
+
+def round_seconds(outcome: Outcome) -> float:
+    """Return what a round of the race takes in all: an adaptation and a fine-tuning of each contestant, in seconds."""
+    tuned = [result for result in outcome.results if result.encoder and not result.probe and result.scores]
+    return sum(
+        cost.seconds for result in tuned for stage, cost in result.costs.items() if stage in ("adapting", "tuning")
+    )
+
+
+def next_command(outcome: Outcome) -> str:
+    """Return a command to continue with: to predict, or to race again with what would settle the answer."""
+    assert outcome.race is not None
+    command = outcome.race.commands[0] if outcome.race.commands else ""
+    answer = outcome.answer
+    remedy: Remedy | None = None
+    if answer is not None and not answer.settled and answer.limits.source in ("seeds", "adaptations"):
+        remedy = answer.limits.remedy(answer.limits.source)
+    if command and remedy is not None and remedy.to_settle is not None:
+        return with_seeds(command, remedy.to_settle)
+    if command.startswith(PYTHON):
+        return 'race.predict("new.csv", out="labels.csv")' if outcome.race.use else ""
+    place = re.search(r"--out[ =](\S+)", command)
+    run = shlex.quote(place[1]) if place else "runs/race"
+    return f"acclimate predict {run} new.csv --out labels.csv" if command and outcome.race.use else ""
+
+
+def with_seeds(command: str, seeds: int) -> str:
+    """Return the command of a race with so many seeds and no limit of time."""
+    if command.startswith(PYTHON):
+        kept = re.sub(r", (seeds|adapt_seeds|budget)=(\"[^\"]*\"|'[^']*'|[^,)]+)", "", command)
+        return f'{kept.removesuffix(")")}, seeds={seeds}, budget="none")'
+    kept = re.sub(r" (adapt_)?seeds=\S+| --budget[ =]\S+", "", command)
+    return f"{kept} --budget none seeds={seeds}"
+
+
+def _requirement(simple: ContestantRow) -> str:
+    """Return what a contestant that is not fine-tuned takes."""
+    return "which fine-tunes nothing" if simple.contestant in UNADAPTED else "which needs no encoder"
+
+
+def _figures(row: ContestantRow) -> str:
+    return f"{interval_text(row.score)} points of {metric_text(row.metric)}"
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"{points(ends[0])} to {points(ends[1])}"
+
+
+def _p(p: float | None) -> str:
+    text = p_text(p)
+    return text if text[0] in "<>" else f"= {text}"
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

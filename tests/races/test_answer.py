@@ -1,0 +1,216 @@
+"""The answer of a race in words: a headline, its evidence, what limits it, and what to do next."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acclimate.core.types import Cost
+from acclimate.races.answer import RaceAnswer, answer_in_words, with_seeds
+from acclimate.races.outcome import Outcome
+from acclimate.statistics.limits import Limits, Remedy
+from acclimate.statistics.significance import cautions
+from made_up_races import race_of, rival, untouched
+
+SIMPLE = "TF-IDF"
+
+
+def answer(outcome: Outcome) -> RaceAnswer:
+    """The answer in words, whose headline has at most 20 words."""
+    said = answer_in_words(outcome)
+    assert len(said.headline.split()) <= 20
+    return said
+
+
+@pytest.mark.parametrize(
+    ("rivals", "kind", "headline", "evidence"),
+    [
+        (
+            [("DAPT", 0.031, 0.002)],
+            "helped",
+            "Adapting helped: DAPT is better than the untouched model.",
+            "DAPT: +3.1 points of macro-F1 (95% interval 1.2 to 5.0, p = .002).",
+        ),
+        (
+            [("TAPT", -0.024, 0.02), ("DAPT", -0.04, 0.003)],
+            "harmful",
+            "Adapting was harmful: all 2 contestants are worse than the untouched model.",
+            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5 over all 2 comparisons, p = .020).",
+        ),
+        (
+            [("TAPT", -0.024, 0.02)],
+            "harmful",
+            "Adapting was harmful: TAPT is worse than the untouched model.",
+            "TAPT: -2.4 points of macro-F1 (95% interval -4.3 to -0.5, p = .020).",
+        ),
+        (
+            [("TAPT", -0.012, 0.3)],
+            "no gain that matters",
+            "No gain that matters: no contestant is better than the untouched model by 1 point.",
+            "TAPT: -1.2 points of macro-F1 (95% interval -3.1 to 0.7, p = .30).",
+        ),
+        (
+            [("DAPT", 0.02, 0.12), ("TAPT", 0.001, 0.9)],
+            "probably",
+            "Adapting probably helped: DAPT seems better than the untouched model.",
+            "DAPT: +2.0 points of macro-F1 (95% interval -0.2 to 3.9 over all 2 comparisons, p = .12; alone "
+            "0.1 to 3.9).",
+        ),
+        (
+            [("DAPT", 0.008, 0.34)],
+            "not settled",
+            "Not settled: this race cannot tell whether adapting helps.",
+            "DAPT: +0.8 points of macro-F1 (95% interval -1.1 to 2.7, p = .34).",
+        ),
+    ],
+)
+def test_each_answer_has_its_words(
+    rivals: Sequence[tuple[str, float, float]], kind: str, headline: str, evidence: str
+) -> None:
+    outcome = race_of([untouched(), *(rival(name, gain, p=p) for name, gain, p in rivals)])
+    said = answer(outcome)
+    assert (said.kind, said.headline, said.evidence) == (kind, headline, (evidence,))
+    assert said.difference == pytest.approx(max(gain for _, gain, _ in rivals))
+    assert said.interval is not None
+    assert (said.p is not None and said.p < 0.05) == (said.interval[0] > 0 or said.interval[1] < 0)
+
+
+def test_a_checkpoint_is_not_called_adapting() -> None:
+    ours = replace(rival("ours", 0.031, p=0.002), adapting=Cost())
+    assert answer(race_of([untouched(), ours])).headline == (
+        "Another checkpoint helped: ours is better than the untouched model."
+    )
+
+
+def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
+    dapt = rival("DAPT", 0.04, p=0.001)
+    assert dapt.comparison is not None
+    caution = cautions(3, np.array([[1.0] * 4 + [0.0] * 96]))
+    few = replace(dapt, comparison=replace(dapt.comparison, caution=caution))
+    said = answer(race_of([untouched(), few, rival("TAPT", 0.03, p=0.01)]))
+    assert said.evidence[0].endswith("p = .001; fewer than 10 items decide it).")
+    assert said.evidence[1] == "Also better: TAPT (+3.0)."
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        (
+            Limits("test rows", (Remedy("test rows", 400, 0.7, 1600, 900), Remedy("seeds", 3, 0.3, None, None))),
+            "What limits the answer: test rows (70% of the variance). 900 in place of 400 would settle it; more seeds "
+            "would not.",
+        ),
+        (
+            Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
+            "What limits the answer: seeds (70% of the variance). 8 in place of 3 would settle it, in about "
+            "3.4 min more.",
+        ),
+        (
+            Limits("test rows", (Remedy("test rows", 400, 1.0, 1600, None),)),
+            "What limits the answer: test rows (100% of the variance). 1,600 in place of 400 would halve the interval, "
+            "which may not settle it.",
+        ),
+        (
+            Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
+            "What limits the answer: test rows have 50% of the variance and seeds have 50% of the variance. "
+            "More of each may settle it.",
+        ),
+    ],
+)
+def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits, text: str) -> None:
+    assert answer(race_of([untouched(), rival("DAPT", 0.008, p=0.34)], limits=limits)).limits == text
+
+
+def test_a_settled_answer_names_the_source_of_most_variance() -> None:
+    assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
+        "Most of the variance comes from test rows (70%)."
+    )
+
+
+def with_facts(outcome: Outcome, **facts: Any) -> Outcome:
+    assert outcome.race is not None
+    changed = replace(outcome, race=replace(outcome.race, **facts))
+    vars(changed).update({name: vars(outcome)[name] for name in ("compared", "answer")})
+    return changed
+
+
+def test_the_next_command_predicts_or_races_with_more_seeds() -> None:
+    settled, open_race = (race_of([untouched(), rival("DAPT", gain, p=p)]) for gain, p in ((0.03, 0.01), (0.008, 0.34)))
+    command = "acclimate race rows.csv --budget 20min --out runs/mine seeds=3"
+    assert answer(with_facts(settled, commands=[command], use="DAPT")).next == (
+        "acclimate predict runs/mine new.csv --out labels.csv"
+    )
+    assert answer(with_facts(settled, commands=["acclimate.race('rows.csv')"], use="DAPT")).next == (
+        'race.predict("new.csv", out="labels.csv")'
+    )
+    seeds = Limits("seeds", (Remedy("seeds", 3, 1.0, 10, 8),))
+    vars(open_race)["answer"] = replace(open_race.answer, limits=seeds)  # type: ignore[type-var]
+    assert answer(with_facts(open_race, commands=[command], use="DAPT")).next == (
+        "acclimate race rows.csv --out runs/mine --budget none seeds=8"
+    )
+    assert with_seeds("acclimate.race('rows.csv', budget='20min', seeds=3, out='x')", 8) == (
+        "acclimate.race('rows.csv', out='x', seeds=8, budget=\"none\")"
+    )
+
+
+def test_the_best_encoder_is_compared_with_the_baseline() -> None:
+    outcome = with_facts(
+        race_of([untouched(), rival("DAPT", 0.03, p=0.01), rival(SIMPLE, -0.1, p=0.01)], baselines=[SIMPLE]),
+        encoder="DAPT",
+    )
+    contrast = replace(
+        outcome.compared.contrasts[0], against=replace(outcome.compared.contrasts[0].against, name=SIMPLE)
+    )
+    vars(outcome)["compared"] = replace(outcome.compared, contrasts=(*outcome.compared.contrasts, contrast))
+    assert answer(outcome).evidence[1] == (
+        f"The best encoder on dev, DAPT, is better than {SIMPLE} (+3.0 points, 95% interval 1.1 to 4.9, p = .010)."
+    )
+
+
+def test_an_answer_needs_the_untouched_model() -> None:
+    for raced in ([], [rival("DAPT", 0.1, p=0.01)], [replace(untouched(), contestant="other")]):
+        with pytest.raises(ValueError, match="needs a score of the untouched model"):
+            answer_in_words(race_of(raced))
+
+
+def test_the_score_of_a_model_alone_is_the_answer() -> None:
+    said = answer(race_of([untouched()]))
+    assert re.fullmatch(r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+\.", said.headline)
+    assert (said.kind, said.evidence) == ("none", ())
+
+
+def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:
+    raced = [untouched(), rival("DAPT", 0.031, p=0.002)]
+    lost = replace(rival("DGA", -0.3, p=0.001), comparison=None, p_adjusted=None)
+
+    def last(outcome: Outcome) -> str:
+        said = answer(outcome)
+        assert said.kind == "helped"
+        return said.evidence[-1]
+
+    assert last(race_of(raced, failed={"DGA": "out of memory"})) == "DGA failed and has no score."
+    assert last(race_of(raced, stopped="its time was up.")) == "The race stopped early, since its time was up."
+    assert last(race_of([*raced, lost], untaught={"DGA"})) == "DGA learnt nothing and is not compared."
+    partly = race_of(raced, failing={"untouched": 1})
+    assert last(partly) == "Fine-tunings that learnt nothing count in the means of untouched (1 of 3)."
+
+
+def test_without_an_encoder_that_learnt_the_task_nothing_is_compared() -> None:
+    others = [replace(rival(name, 0.1, p=0.001), comparison=None, p_adjusted=None) for name in ("DAPT", SIMPLE)]
+    said = answer(race_of([untouched(), *others], untaught={"untouched"}, baselines={SIMPLE}))
+    assert (said.kind, said.headline) == ("none", "The untouched model learnt nothing, so nothing is compared with it.")
+    assert said.evidence == ("The highest encoder, DAPT, scores 90.0 [90.0, 90.0] points of macro-F1.",)
+    said = answer(race_of([untouched(), *others], untaught={"untouched", "DAPT"}, baselines={SIMPLE}))
+    assert said.headline == "No encoder here has learnt the task, so nothing is compared."
+    assert said.evidence == ("TF-IDF, which needs no encoder, scores 90.0 [90.0, 90.0] points of macro-F1.",)
+
+
+def test_two_seeds_give_no_answer() -> None:
+    outcome = race_of([untouched(), rival("DAPT", 0.031, p=0.002)])
+    vars(outcome)["answer"] = None
+    said = answer(outcome)
+    assert said.kind == "none"
+    assert said.evidence == ("The answer takes 3 seeds or more of each contestant.",)
