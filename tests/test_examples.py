@@ -82,6 +82,7 @@ def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     assert untouched > 0.7  # of two labels
 
 
+@pytest.mark.slow
 def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
     model, _ = files
     monkeypatch.chdir(tmp_path)
