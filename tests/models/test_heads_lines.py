@@ -15,7 +15,8 @@ from transformers import (
 
 from acclimate.core.types import NOT_PREDICTED, TAGS, Batch
 from acclimate.methods.task_loss import outputs_of, target_in_rows
-from acclimate.models.heads import FIRST_POSITION, POSITIONWISE, inputs_of, rows_of, states_and_masked_logits
+from acclimate.models.families import first_position
+from acclimate.models.heads import POSITIONWISE, SHARES_LINES, inputs_of, rows_of, states_and_masked_logits
 from acclimate.training.kernels import kernels
 from acclimate.training.pieces import ROUND, Layout, pad, together
 from acclimate.training.plan import Plan
@@ -35,7 +36,7 @@ SHARED = Layout(np.array([3, 1, 2, 0]), np.array([0, 0, 1, 1]), np.array([0, 9, 
 
 
 @pytest.mark.parametrize("auto", [AutoModelForSequenceClassification, AutoModelForTokenClassification, None])
-@pytest.mark.parametrize("family", FIRST_POSITION)
+@pytest.mark.parametrize("family", SHARES_LINES)
 def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, auto):
     config = FAMILIES[family]().config
     with torch.random.fork_rng():
@@ -53,7 +54,7 @@ def test_a_head_says_of_rows_on_shared_lines_what_it_says_of_rows_alone(family, 
 
 
 @pytest.mark.parametrize("layout", [together(LENGTHS), SHARED])
-@pytest.mark.parametrize("family", FIRST_POSITION)
+@pytest.mark.parametrize("family", SHARES_LINES)
 def test_of_tokens_with_a_tag_the_head_says_what_it_says_where_all_are_computed(family, layout):
     config = FAMILIES[family]().config
     with torch.random.fork_rng():
@@ -72,7 +73,7 @@ def test_of_tokens_with_a_tag_the_head_says_what_it_says_where_all_are_computed(
     assert computed == [ROUND]
 
 
-@pytest.mark.parametrize("family", FIRST_POSITION)
+@pytest.mark.parametrize("family", SHARES_LINES)
 def test_gradients_are_those_of_rows_alone_also_where_a_token_is_read_more_than_once(family):
     """The filling of predicted positions repeats a place, and a first token may be predicted."""
     model = FAMILIES[family]()
@@ -95,7 +96,7 @@ def test_gradients_are_those_of_rows_alone_also_where_a_token_is_read_more_than_
 
 
 @pytest.mark.parametrize("layout", [together(LENGTHS), SHARED])
-@pytest.mark.parametrize("family", FIRST_POSITION)
+@pytest.mark.parametrize("family", SHARES_LINES)
 def test_of_a_text_whose_first_token_is_read_the_last_layer_computes_no_other(family, layout):
     """Where rows share lines, nor asks for another: a query that nobody reads is not computed."""
     config = FAMILIES[family]().config
@@ -111,11 +112,11 @@ def test_of_a_text_whose_first_token_is_read_the_last_layer_computes_no_other(fa
 
 
 @pytest.mark.parametrize("alone", [False, True])
-@pytest.mark.parametrize("family", FIRST_POSITION)
+@pytest.mark.parametrize("family", SHARES_LINES)
 def test_a_line_may_be_longer_than_the_longest_row_that_the_model_reads(family, alone):
     """Also in a piece in which no rows share a line, while those of other pieces of the step do."""
     config = FAMILIES[family]().config
-    config.max_position_embeddings = int(LENGTHS.max()) + FIRST_POSITION[family](FAMILIES[family]())
+    config.max_position_embeddings = int(LENGTHS.max()) + first_position(family, config.pad_token_id)
     assert config.max_position_embeddings < SHARED.width
     model = AutoModelForSequenceClassification.from_config(config).eval()
     batch = rows_of_tokens(config.pad_token_id or 0)

@@ -139,7 +139,9 @@ def test_intervals_and_tests_are_those_of_cross_validation(folded):
     components = components_of_rows(draws["TAPT"].shares_Sn - draws["untouched"].shares_Sn, folds=FOLDS)
     comparison = compared.contrast(ours.key, "untouched").comparison
     assert comparison.difference == pytest.approx(difference)
-    assert comparison.p == pytest.approx(float(p_value(np.float64(difference), components)))
+    assert folded.outcome.answer is not None
+    [gain] = folded.outcome.answer.gains
+    assert comparison.p == gain.single_p >= float(p_value(np.float64(difference), components))  # few items widen it
     assert comparison.p_seeds is None
     probe = compared.contrast(("", probe_row("TAPT"), "rows"), probe_row("untouched")).comparison
     assert probe.test == comparison.test

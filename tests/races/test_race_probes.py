@@ -28,6 +28,7 @@ from acclimate.races.outcome import Facts, Outcome, best_on_dev, probe_row
 from acclimate.races.planning.dry_run import dry_run, foreseen_jobs
 from acclimate.races.race import probes_against_untouched
 from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import report_of
 from acclimate.races.tables import as_csv, sections
 from acclimate.races.verdict import claims, warnings
 from acclimate.statistics.significance import ONE_ADAPTATION, compare, holm
@@ -72,7 +73,7 @@ def test_without_fine_tuning_there_are_probes_the_baseline_and_the_usual_files(p
     told = CliRunner().invoke(cli.app, ["report", str(out)]).output
     said = " ".join(told.split())
     assert "Use: TF-IDF. TF-IDF is used, because nothing was fine-tuned." in said
-    assert "Use it: acclimate predict" in said
+    assert "/use: acclimate predict" in said
     page, table = ((out / name).read_text() for name in ("report.html", "table.txt"))
     assert all(row in page and row in table for row in _rows(report.outcome))
     assert len((out / "table.csv").read_text().splitlines()) == 5

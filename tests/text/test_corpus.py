@@ -110,7 +110,7 @@ def test_tokens_are_built_once(corpus, tokenizers, monkeypatch):
     monkeypatch.delattr(corpus_module, "build_tokens")
     again = Corpus(corpus.path).tokens(tokenizers["wordpiece"])
     np.testing.assert_array_equal(built.ids, again.ids)
-    assert again.path.name == built.tokenizer[:16]
+    assert again.path.name.partition("-")[0] == built.tokenizer[:16]
 
 
 def test_each_tokenizer_has_its_own_tokens(corpus, tokenizers):

@@ -3,7 +3,13 @@ import unicodedata
 import numpy as np
 import pytest
 
+from acclimate.text.scripts import segmenter
 from acclimate.text.words import word_spans, word_starts, word_starts_in_rows
+
+
+@pytest.fixture(autouse=True)
+def without_icu(monkeypatch):
+    monkeypatch.setattr("acclimate.text.words.segmenter", lambda: None)
 
 
 def words_of(text):
@@ -25,7 +31,8 @@ def words_of(text):
         ("don't", ["don", "'", "t"]),
         ("5-HT_2A x²", ["5", "-", "HT_2A", "x²"]),
         ("naïve " + unicodedata.normalize("NFD", "naïve"), ["naïve", unicodedata.normalize("NFD", "naïve")]),
-        ("日本語のテスト", ["日", "本", "語", "のテスト"]),
+        ("日本語のテスト", ["日", "本", "語", "の", "テスト"]),
+        ("น้ำดี2", ["น้ำ", "ดี", "2"]),
         ("co\u00adoperate", ["co\u00adoperate"]),
         ("❤\ufe0flove $5", ["❤\ufe0f", "love", "$", "5"]),
         ("हिन्दी", ["हिन्दी"]),
@@ -38,6 +45,21 @@ def test_words_are_runs_of_word_characters_and_single_others(text, words):
     assert [text[start:end] for start, end in word_spans(text)] == words
     padded = f" \u200b {text}\n"
     assert [padded[start:end] for start, end in word_spans(padded)] == words
+
+
+def test_words_of_scripts_without_spaces_are_those_of_icu(monkeypatch):
+    """A made-up segmenter: the words have two letters. The other scripts, and `word_spans`, are as they are without."""
+    pairs = lambda run: [(first, min(first + 2, len(run))) for first in range(0, len(run), 2)]  # noqa: E731
+    monkeypatch.setattr("acclimate.text.words.segmenter", lambda: pairs)
+    assert words_of("one 中文字 a中文b (中)") == ["one", "中文", "字", "a", "中文", "b", "(", "中", ")"]
+    assert [span[1] - span[0] for span in word_spans("中文字")] == [1, 1, 1]
+
+
+def test_icu_knows_the_words_of_five_scripts(monkeypatch):
+    pytest.importorskip("icu4py", reason="the extra words is not installed")
+    monkeypatch.setattr("acclimate.text.words.segmenter", segmenter)
+    for text in ("วัน นี้ อากาศ ดี", "ຂ້ອຍ ຮັກ ພາສາ", "ខ្ញុំ ស្រលាញ់", "မြန်မာ စကားပြော", "我 喜欢 自然 语言", "𠀀 𠀁 我 喜欢"):
+        assert words_of(text.replace(" ", "")) == text.split()
 
 
 def test_a_text_of_blanks_has_no_words():

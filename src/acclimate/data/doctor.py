@@ -41,6 +41,7 @@ from acclimate.reports.page import amount, share
 from acclimate.tasks.tags import borne, words_of
 from acclimate.tasks.task import Kind, classes_in
 from acclimate.text.overlap.words import normalised_words
+from acclimate.text.scripts import MUCH, pieces_sentence, unspaced_share
 
 if TYPE_CHECKING:
     from acclimate.reading.labelled import Labelled
@@ -198,8 +199,10 @@ def _measured(
     """Return lengths, pieces, what the model consists of, and findings; an "error" if the model cannot be read."""
     sampled = lengths.bounded_sample([(row.text, row.pair) for split in SPLITS for row in labelled.splits[split]])
     in_words = lengths.lengths_in_words(sampled, labelled.max_tokens) if sampled else None
+    unspaced = unspaced_share(" ".join(text for text, _ in sampled))
+    noted = [Finding("note", f"{sentence}.") for sentence in [pieces_sentence(unspaced)] if sentence]
     if model is None or in_words is None:
-        return in_words, [], None, []
+        return in_words, [], None, noted
     try:
         by = lengths.reader(model)
         checkpoint = model_facts(model)
@@ -214,7 +217,7 @@ def _measured(
         texts = lengths.bounded_sample(scan.sample)
         broken.append(lengths.pieces(scan.facts.name, texts, lengths.tokenised(texts, by), by))
     with_words = [pieces for pieces in broken if pieces is not None]
-    findings = lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED)
+    findings = noted + lengths.findings(measured, with_words, windows=labelled.kind in WINDOWED, spaced=unspaced < MUCH)
     findings += check_checkpoint(checkpoint, labelled.kind)
     return measured, with_words, checkpoint, [*findings, *findings_on_emptied(labelled, by)]
 

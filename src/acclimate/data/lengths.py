@@ -6,7 +6,6 @@ A directory's tokenizer.json is read by `tokenizers` alone, in a hundredth of th
 from __future__ import annotations
 
 import random
-import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,7 @@ from acclimate.models.directory import (
 from acclimate.models.families import positions_read
 from acclimate.reports.page import share
 from acclimate.tasks.task import Kind
+from acclimate.text.scripts import divided_words, words_in
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
@@ -46,7 +46,6 @@ MANY = 3  # pieces of a broken word at least
 MUCH_CUT = 0.1  # share of tokens cut off that is a warning
 MANY_UNKNOWN = 0.01  # share of pieces that are unknown from which another model is advised
 ROUND = 32  # the suggested --max-tokens is a multiple of this
-WORD = re.compile(r"\w+")
 TextOrPair = tuple[str, str | None]  # a text, and the second one of a pair
 
 
@@ -143,8 +142,11 @@ def emptied(texts: Sequence[str], by: Reader) -> list[int]:
 
 
 def lengths_in_words(texts: Sequence[TextOrPair], limit: int) -> Lengths:
-    """Return the lengths in words, which stand in for tokens where there is no tokenizer."""
-    counts = [len(WORD.findall(text)) + len(WORD.findall(pair or "")) for text, pair in texts]
+    """Return the lengths in words, which stand in for tokens where there is no tokenizer.
+
+    In scripts without spaces each letter is a word.
+    """
+    counts = [len(divided_words(text)) + len(divided_words(pair or "")) for text, pair in texts]
     return Lengths("words", len(texts), *_spread(np.array(counts)), limit)
 
 
@@ -201,7 +203,7 @@ def _suggested(tokens: np.ndarray, limit: int, reads: int | None) -> int | None:
 
 
 def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]], by: Reader) -> Pieces | None:
-    """Return how the tokenizer breaks the texts' words (what `\\w+` matches); None if there is no word."""
+    """Return how the tokenizer breaks the texts' words (`scripts.words_in`); None if there is no word."""
     words = total = whole = unknown = tokens = 0
     counts: Counter[str] = Counter()
     parts: dict[str, int] = {}
@@ -210,7 +212,7 @@ def pieces(of: str, texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Enco
         ends = [end for _, end in encoding.offsets]
         tokens += len(ends)
         unknown += encoding.ids.count(by.unknown) if by.unknown is not None else 0
-        for match in WORD.finditer(text):
+        for match in words_in(text).finditer(text):
             count = bisect_right(ends, match.end()) - bisect_right(ends, match.start())
             words += 1
             total += count
@@ -233,8 +235,13 @@ def _each(texts: Sequence[TextOrPair], encoded: Sequence[Sequence[Encoding]]) ->
         yield (pair or "")[:LONGEST], encodings[1]
 
 
-def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False) -> list[Finding]:
-    """Return findings on lengths and pieces. windows: True if long texts are read in parts instead of being cut."""
+def findings(
+    measured: Lengths, broken: Sequence[Pieces], *, windows: bool = False, spaced: bool = True
+) -> list[Finding]:
+    """Return findings on lengths and pieces. windows: True if long texts are read in parts instead of being cut.
+
+    spaced  False: words are not separated by spaces, so pieces a word say nothing
+    """
     findings = []
     if measured.reads is not None and measured.limit > measured.reads:
         findings.append(
@@ -263,7 +270,8 @@ def findings(measured: Lengths, broken: Sequence[Pieces], *, windows: bool = Fal
         else:
             findings.append(Finding("note", text, "So few are mostly rare symbols and letters with accents."))
     if (
-        task_pieces is not None
+        spaced
+        and task_pieces is not None
         and task_pieces.per_word >= 1.5
         and (general is None or task_pieces.per_word >= 1.15 * general.per_word)
     ):

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from acclimate.text.bm25.index import Index
 from acclimate.text.bm25.selection import Selection
 from acclimate.text.bm25.shards import ShardedIndex
 from acclimate.text.corpus import Corpus
+from acclimate.text.scripts import divided_in, plain
 
 SEQUENCE = 128  # tokens of a training sequence of TLM
 EXAMPLES = 4  # queries, or documents of a random selection
@@ -37,7 +37,6 @@ CARRIED = 0.9  # share of a score that the marked words make up
 LONGEST = 700  # characters of a marked text
 QUERIES, DOCUMENTS = 12, 10  # on a page, at most
 WORDS = 12  # named below a document
-_WORD = re.compile(r"\w+")
 MarkedText = tuple[str, bool]  # a stretch of text; True if it is marked
 
 
@@ -280,7 +279,8 @@ def _examples(facts: Mapping[str, Any]) -> list[Section]:
 
 def bracketed(text: str, terms: set[str]) -> str:
     """Return the text with brackets around the words that are among the terms, as they are or in lower case."""
-    return _WORD.sub(lambda match: f"[{match[0]}]" if {match[0], match[0].lower()} & terms else match[0], text)
+    words = divided_in(text)
+    return words.sub(lambda match: f"[{match[0]}]" if {match[0], plain(match[0])} & terms else match[0], text)
 
 
 @dataclass(frozen=True)
@@ -366,8 +366,8 @@ def marked(text: str, terms: Mapping[str, float], *, longest: int = LONGEST) -> 
 
 def _occurrences(text: str, terms: Mapping[str, float]) -> Iterator[tuple[int, int, str]]:
     """Yield (first character, the one after the last, term) in the order of the text."""
-    for match in _WORD.finditer(text):
-        term = match[0] if match[0] in terms else match[0].lower()
+    for match in divided_in(text).finditer(text):
+        term = match[0] if match[0] in terms else plain(match[0])
         if term in terms:
             yield *match.span(), term
 

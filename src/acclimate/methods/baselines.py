@@ -52,6 +52,8 @@ from acclimate.tasks.prepared import Prepared
 from acclimate.tasks.tags import words_of
 from acclimate.tasks.task import Kind
 from acclimate.tasks.thresholds import Threshold, decide, has_threshold, labels_above
+from acclimate.text.scripts import plain
+from acclimate.text.scripts import terms as terms_of
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -321,7 +323,8 @@ def features_of(examples: Sequence[Example], longest: int) -> tuple[Features, An
 def _vectorizer(longest: int, terms: Sequence[str] | None = None) -> TfidfVectorizer:
     from sklearn.feature_extraction.text import TfidfVectorizer  # takes a second, and a dry run fits nothing
 
-    return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), vocabulary=terms)
+    words: dict[str, Any] = {"preprocessor": plain, "tokenizer": terms_of, "token_pattern": None}
+    return TfidfVectorizer(sublinear_tf=True, ngram_range=(1, longest), vocabulary=terms, **words)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -34,6 +35,7 @@ from acclimate.models.encoder import load_masked_language_model, require_room
 from acclimate.models.heads import has_sparse_head
 from acclimate.models.loading import head_drawn, identity, load_tokenizer
 from acclimate.text.corpus import Corpus
+from acclimate.text.scripts import pieces_sentence, unspaced_share
 from acclimate.text.segments import segments
 from acclimate.text.streams import MASKED_WORDS, evaluation_batches, masked_stream
 from acclimate.text.tokens import Tokens
@@ -42,6 +44,8 @@ from acclimate.training.looks import HeldOutLooks, LossPath
 from acclimate.training.objective import MaskedLanguageLoss, Objective, measure
 from acclimate.training.plan import Plan
 from acclimate.training.run import finished, run, write_checkpoint
+
+_DOCUMENTS, _READ = 100, 1000  # documents whose scripts are looked at, and their first characters
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -98,6 +102,8 @@ def adapt_with(
         path = None if looks is None else LossPath(looks, model, tokenizer, out=out, watch=watch)
     require_room(model, recipe.max_tokens)
     tokens = ranks.first_then_all(lambda: corpus.tokens(tokenizer, watch=watch))
+    if recipe.whole_words and (note := pieces_note(corpus)):
+        watch(Progress("adapt", 0, 0, "steps", {"note": note}))
     masked, plan = masked_run(tokens, recipe)
     stream = masked if mark is None else lambda step: mark(masked(step))
     trained = objective(RunStart(model, tokenizer, tokens))
@@ -106,6 +112,15 @@ def adapt_with(
     checkpoint = write_checkpoint(out, model, tokenizer, recipe, sources)
     finish(out)
     return checkpoint
+
+
+def pieces_note(corpus: Corpus) -> str:
+    """Return a sentence if words of the corpus are masked piece by piece, because nothing finds them; "" if not.
+
+    The first documents of the corpus decide.
+    """
+    beginning = " ".join(document.text[:_READ] for document in islice(corpus.documents(), _DOCUMENTS))
+    return pieces_sentence(unspaced_share(beginning))
 
 
 class Adapted(Protocol):

@@ -101,14 +101,14 @@ def require_model(model: str | PathLike[str]) -> None:
 
 
 def longest_input(model: str | PathLike[str]) -> int | None:
-    """Return the number of tokens that a model can read at once; None if its config does not say."""
+    """Return the number of tokens that a model can read at once; None if its config sets no limit."""
     return longest_of_config(configuration_of(model))
 
 
 def longest_of_config(config: PreTrainedConfig) -> int | None:
     """Return `longest_input` of a config, less the tokens of the prompt, which come after the input."""
     prompt = int(getattr(config, FIELD, 0))
-    fields = ("model_type", "max_position_embeddings", "pad_token_id")
+    fields = ("model_type", "max_position_embeddings", "pad_token_id", "position_biased_input")
     positions = positions_read({name: getattr(config, name) for name in fields if hasattr(config, name)})
     return None if positions is None else positions - prompt
 

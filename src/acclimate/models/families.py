@@ -18,9 +18,7 @@ CONFIG = "config.json"
 ENCODER = "Choose an encoder, such as google-bert/bert-base-uncased"
 CAUSAL = re.compile(r"(ForCausalLM|LMHeadModel|DoubleHeadsModel)$")
 # Text encoders with a masked language model in transformers -> how the names of their layers begin in a checkpoint with
-# a head; "" where transformers converts names, or where layers are not numbered. Of transformers' mapping, these are
-# left out: bart, mbart, mvp (encoder-decoders); modernvbert, neomme, ultravbert (images); layoutlm, tapas (places of
-# words on a page or in a table); perceiver (bytes, of which no word is masked).
+# a head; "" where transformers converts names, or where layers are not numbered. REFUSED has the others of its mapping.
 ENCODERS = {
     "albert": "albert.encoder.albert_layer_groups",
     "big_bird": "bert.encoder.layer",
@@ -33,13 +31,22 @@ ENCODERS = {
     "squeezebert": "transformer.encoder.layers",
     **dict.fromkeys(("camembert", "xlm-roberta", "xlm-roberta-xl", "xmod"), "roberta.encoder.layer"),
     **dict.fromkeys(("eurobert", "modernbert", "ultrabert"), "model.layers"),
-    **dict.fromkeys(("esm", "flaubert", "funnel", "gte", "jina_embeddings_v3", "nomic_bert", "reformer", "xlm"), ""),
+    **dict.fromkeys(("esm", "flaubert", "funnel", "gte", "jina_embeddings_v3", "nomic_bert", "xlm"), ""),
 } | {
     family: f"{family}.encoder.layer"
     for family in (
         *("bert", "convbert", "deberta", "electra", "ernie", "fnet", "ibert", "longformer", "luke", "mobilebert"),
         *("mpnet", "mra", "nystromformer", "rembert", "roberta", "roc_bert", "roformer", "yoso"),
     )
+}
+# Families with a masked language model in transformers that cannot be used here -> the reason
+REFUSED = {
+    **dict.fromkeys(("bart", "mbart", "mvp"), "it has a decoder"),
+    "layoutlm": "it reads the places of words on a page",
+    **dict.fromkeys(("modernvbert", "neomme", "ultravbert"), "it reads images"),
+    "perceiver": "it reads bytes, so it masks no words",
+    "reformer": "it trains only on rows of one length",  # multiples of its chunks that fill its axial positions
+    "tapas": "it reads the places of words in a table",
 }
 LAYERS = {"albert": "num_hidden_groups", "distilbert": "n_layers"}  # field of config.json, if not num_hidden_layers
 # common families -> the modules with weights and biases in each layer, by their names in a checkpoint
@@ -66,13 +73,15 @@ LAYER_WEIGHTS = {
     ),
     "modernbert": ("attn.Wqkv", "attn.Wo", "mlp_norm", "mlp.Wi", "mlp.Wo"),
 }
-# families that count positions from behind the padding's id
+# Families that count positions from behind the padding's id. positions_read says how the others count.
 FROM_BEHIND_PADDING = frozenset(
     """
     camembert data2vec-text esm ibert longformer luke mpnet roberta roberta-prelayernorm xlm-roberta
     xlm-roberta-xl xmod
     """.split()  # noqa: SIM905
 )
+# Families without a table of positions: they compute positions beyond max_position_embeddings, the length in training.
+ROTARY = frozenset(("esmc", "eurobert", "gte", "jina_embeddings_v3", "modernbert", "nomic_bert", "ultrabert"))
 
 GatedPart = Literal["heads", "intermediate", "output", "embeddings"]  # H, I, O, E of Table 3
 LoraLayers = Literal["attention", "all"]  # linear layers that have low-rank adapters
@@ -168,7 +177,7 @@ def require_encoder_config(config: Mapping[str, Any], where: str) -> None:
         raise ValueError(
             f"{where}: a decoder (is_decoder in {CONFIG} is true): it has no masked-language-model head. {ENCODER}"
         )
-    pad = config.get("pad_token_id", 1)
+    pad = config.get("pad_token_id", None if family == "esm" else 1)  # as the family's class of transformers
     if family in FROM_BEHIND_PADDING and (not isinstance(pad, int) or isinstance(pad, bool) or pad < 0):
         raise ValueError(
             f"{where}: pad_token_id in {CONFIG} is {pad!r}, but {family} counts positions from it. Set it to the id of "
@@ -191,6 +200,8 @@ def _no_encoder(where: str, family: str, classes: Sequence[str], config: Mapping
         )
     if config.get("is_encoder_decoder") is True or (is_known and CONFIG_MAPPING[family].is_encoder_decoder):
         return f"{where}: an encoder-decoder ({class_name}), which cannot be adapted as an encoder. {ENCODER}"
+    if reason := REFUSED.get(family):
+        return f"{where}: no usable text encoder ({class_name}): {reason}. {ENCODER}"
     if family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or any(CAUSAL.search(name) for name in classes):
         return f"{where}: a decoder ({class_name}): it has no masked-language-model head. {ENCODER}"
     if not is_known:
@@ -206,14 +217,27 @@ def layer_weights(family: str) -> list[str]:
     ]
 
 
+def first_position(family: str, pad: int | None) -> int:
+    """Return the position of a row's first token. pad: the padding's id"""
+    if family not in FROM_BEHIND_PADDING:
+        return 0
+    behind = 1 if family == "mpnet" else pad  # MPNet's code has the 1
+    assert behind is not None, "require_encoder_config refuses a model without one"
+    return behind + 1
+
+
 def positions_read(config: Mapping[str, Any]) -> int | None:
-    """Return the number of tokens that a model reads at once, prompt included, by its config; None if not stated."""
-    positions = config.get("max_position_embeddings")
-    if not positions:
+    """Return the number of tokens that a model reads at once, prompt included, by its config; None: not limited there.
+
+    Most families have a table of max_position_embeddings positions, some of which precede a row's first. The families
+    of ROTARY read more, but state the length that they were trained at. DeBERTa without absolute positions, such as
+    DeBERTa-v3, and Funnel know only distances, which they limit themselves: no length is too long.
+    """
+    family, positions = family_in(config), config.get("max_position_embeddings")
+    distances_only = family in ("deberta", "deberta-v2") and config.get("position_biased_input") is False
+    if not positions or distances_only or family == "funnel":
         return None
-    family = family_in(config)
-    pad = 1 if family == "mpnet" else config.get("pad_token_id", 1)  # MPNet's code has the 1
-    return int(positions) - (pad + 1 if family in FROM_BEHIND_PADDING else 0)
+    return int(positions) - first_position(family, config.get("pad_token_id", 1))
 
 
 def quantised(where: str, evidence: str) -> str:

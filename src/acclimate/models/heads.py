@@ -25,6 +25,7 @@ from torch.utils.hooks import RemovableHandle
 
 from acclimate.core.types import MENTIONS
 from acclimate.models.encoder import encoder_of, family
+from acclimate.models.families import first_position
 from acclimate.models.formats import OF_PLACES
 from acclimate.models.task_layers import pooling_of
 
@@ -77,16 +78,9 @@ SPARSE_HEADS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
-# The position of a row's first token. A family that is missing takes no mask of four dimensions (DeBERTa) or gives
-# slightly other numbers under one (ModernBERT, whose local layers build theirs from it).
-FIRST_POSITION: dict[str, Callable[[PreTrainedModel], int]] = {
-    "bert": lambda model: 0,
-    "electra": lambda model: 0,
-    "distilbert": lambda model: 0,
-    "camembert": lambda model: int(model.config.pad_token_id) + 1,
-    "roberta": lambda model: int(model.config.pad_token_id) + 1,
-    "xlm-roberta": lambda model: int(model.config.pad_token_id) + 1,
-}
+# Families whose rows can share lines. DeBERTa takes no mask of four dimensions. ModernBERT gives slightly other numbers
+# under one, from which its local layers build theirs.
+SHARES_LINES = ("bert", "camembert", "distilbert", "electra", "roberta", "xlm-roberta")
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ class LayerNames:
     """A family's names of its layers, and in a layer of two modules.
 
     after  the first one that gets nothing but states (L, W, D) of positions that meet no other from there on
-    query  the linear map that makes the queries of attention, of families whose rows can share lines (FIRST_POSITION)
+    query  the linear map that makes the queries of attention, of families whose rows can share lines (SHARES_LINES)
     """
 
     layers: str
@@ -129,7 +123,7 @@ def has_sparse_head(model: PreTrainedModel) -> bool:
 
 def keeps_rows_apart(model: PreTrainedModel) -> bool:
     """Return whether rows that share a line stay apart under `position_ids` and an (L, 1, W, W) attention mask."""
-    return family(model) in FIRST_POSITION and model.config._attn_implementation == "sdpa"
+    return family(model) in SHARES_LINES and model.config._attn_implementation == "sdpa"
 
 
 def masked_logits(model: PreTrainedModel, piece: Mapping[str, Tensor], positions: Tensor) -> Tensor:
@@ -281,10 +275,10 @@ def inputs_of(model: PreTrainedModel, piece: Mapping[str, Tensor]) -> dict[str, 
     inputs = {name: piece[name] for name in names if name in piece}
     name, width = family(model), piece["input_ids"].shape[1]
     if "position_ids" in piece:
-        inputs["position_ids"] = piece["position_ids"] + FIRST_POSITION[name](model)
-    elif name in FIRST_POSITION and width > model.config.max_position_embeddings:
+        inputs["position_ids"] = piece["position_ids"] + first_position(name, model.config.pad_token_id)
+    elif name in SHARES_LINES and width > model.config.max_position_embeddings:
         # all pieces of a step have lines of one width, which may be more than a row may have; only padding lies beyond
-        first = FIRST_POSITION[name](model)
+        first = first_position(name, model.config.pad_token_id)
         places_W = torch.arange(width, device=piece["input_ids"].device) + first
         inputs["position_ids"] = places_W.clamp(max=model.config.max_position_embeddings - 1)[None]
     return inputs

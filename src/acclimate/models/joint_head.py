@@ -20,7 +20,7 @@ from acclimate.core.prompt import FIELD
 from acclimate.core.randomness import seeded
 from acclimate.models.classifier import PROBLEM_TYPES, SCORE, SPAN, TOKENS
 from acclimate.models.encoder import encoder_of, family
-from acclimate.models.heads import FIRST_POSITION
+from acclimate.models.families import first_position
 from acclimate.models.light import attach_adapters, bottleneck_of
 from acclimate.models.loading import configuration, reading
 
@@ -85,7 +85,9 @@ def as_classifier(model: PreTrainedModel, head: nn.Sequential, kind: str, labels
     """
     assert family(model) in ALIKE, family(model)
     outputs = (SCORE,) if kind == "score" else tuple(labels)
-    skipped = FIRST_POSITION[family(model)](model)  # RoBERTa's positions begin behind the padding's id
+    skipped = first_position(
+        family(model), model.config.pad_token_id
+    )  # RoBERTa's positions begin behind the padding's id
     dimensions: Any = {name: getattr(model.config, name) for name in _TAKEN_OVER}
     config = transformers.ElectraConfig(
         **dimensions,

@@ -27,6 +27,7 @@ from acclimate.core.files import (
     write_json,
 )
 from acclimate.core.types import Document, Watch, counted, unwatched
+from acclimate.text.scripts import segmenter_name
 from acclimate.text.tokens import Tokens, build_tokens, open_tokens, tokenizer_identity
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Corpus:
         Raises ValueError if the tokenizer has no fast backend, mask token or padding token.
         """
         identity = tokenizer_identity(tokenizer)
-        path = self.path / "tokens" / identity[:16]
+        words = segmenter_name().replace(" ", "-")  # which decides what word_starts has
+        path = self.path / "tokens" / f"{identity[:16]}-{words}"
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
             with locked(path.with_name(f".{path.name}.lock")):

@@ -93,7 +93,8 @@ def mask_words(
     whole_words   False: tokens are masked one by one
 
     Words are taken in random order as long as they fit into the rest of the row's budget; those that do not fit are
-    skipped. If none fits, the first word is taken nevertheless. Special tokens are not part of words, so a row without
+    skipped. Each token of a word longer than the row's whole budget counts as a word, so a text without spaces between
+    words gets its budget, too. Special tokens are not part of words, so a row without
     other tokens does not change. The replacement is sampled for each token separately.
     Raises ValueError if the rate is outside (0, 1].
     """
@@ -104,10 +105,14 @@ def mask_words(
     # words are numbered over the whole batch with special tokens, then renumbered without words of special tokens only
     begins = np.ones(len(ids), bool) if not whole_words else np.array(word_starts, bool)
     begins[offsets[:-1][np.diff(offsets) > 0]] = True
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[places]
+    budget = np.maximum(1, np.rint(rate * np.bincount(rows, minlength=len(offsets) - 1))).astype(np.int64)
     firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])
-    row_of_word = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[places[firsts]]
-    budget = np.bincount(row_of_word, weights=word_lengths, minlength=len(offsets) - 1)
-    budget = np.maximum(1, np.rint(rate * budget)).astype(np.int64)
+    longer = word_lengths > budget[rows[firsts]]
+    if longer.any():
+        begins[places[longer[word_of_place]]] = True
+        firsts, word_of_place, word_lengths = _numbered(np.cumsum(begins)[places])
+    row_of_word = rows[firsts]
     chosen = _chosen(row_of_word, word_lengths, budget, generator)
     predicted = places[chosen[word_of_place]]
     return _replaced(ids, predicted, replacement, ordinary, generator)
@@ -125,7 +130,7 @@ def _numbered(words: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return (W,) bool, True for words that the greedy loop takes.
+    """Return (W,) bool, True for words that the greedy loop takes. No word is longer than its row's budget.
 
     rows     (W,) ascending: the row of each word
     lengths  (W,) its tokens
@@ -149,8 +154,6 @@ def _chosen(rows: np.ndarray, lengths: np.ndarray, budget: np.ndarray, generator
         chosen[places] = True
         budget_left -= np.bincount(rows[places], weights=lengths[places], minlength=len(budget_left)).astype(np.int64)
         waiting = waiting[~fits & (length <= budget_left[row])]
-    firsts = order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
-    chosen[firsts[budget_left[rows[firsts]] == budget[rows[firsts]]]] = True
     return chosen
 
 

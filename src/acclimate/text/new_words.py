@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from acclimate.core.types import Watch, unwatched
+from acclimate.text.scripts import words_in
 from acclimate.text.vocabulary import WordCounts, text_chunks
 from acclimate.text.words import word_spans
 
@@ -54,8 +55,6 @@ LONGEST = 50  # characters of a new word; longer strings are sequences or addres
 MARGIN = 1e-9
 _UNKNOWN = 10.0  # `tokenizers` scores an unknown character by this much below the lowest piece
 _MOST = 4_000_000  # distinct strings between white space that are kept in memory
-_WORD = re.compile(r"\w+")
-_OF_WORD = re.compile(r"[\w\ufffd]")  # U+FFFD is a piece that is a part of a character
 _CHUNK = re.compile(r" ?\S+")  # with the blank before it, which decides how byte-level vocabularies spell it
 
 
@@ -95,9 +94,9 @@ class NewWord:
 
 @dataclass(frozen=True)
 class Fertility:
-    r"""Counts of a corpus under a tokenizer.
+    """Counts of a corpus under a tokenizer.
 
-    words   matches of `\w+`; pieces: of words
+    words   as `scripts.words_in` finds them; pieces: of words
     tokens  all pieces, with those of punctuation; unknown: how many of them are the unknown token
     """
 
@@ -119,7 +118,7 @@ def count_parts(
     for texts in text_chunks(corpus, watch, "words"):
         text = "\n".join([*texts, ""])
         chunks.add(_CHUNK.findall(text))
-        words += sum(1 for _ in _WORD.finditer(text))
+        words += sum(1 for _ in words_in(text).finditer(text))
     parts: Counter[str] = Counter()
     for chunk, count in chunks.counts.items():
         for part in cutter.parts(chunk):
@@ -241,12 +240,17 @@ class Cutter:
 
     def count_word_pieces(self, part: str, pieces: Sequence[Token]) -> int:
         """Return how many of a part's pieces belong to words; punctuation and a lone mark of a blank do not."""
-        if not _WORD.search(self.text(part)):
+        if not _has_word(self.text(part)):
             return 0
-        return sum(_OF_WORD.search(self.text(piece.value)) is not None for piece in pieces)
+        texts = [self.text(piece.value) for piece in pieces]
+        return sum("\ufffd" in text or _has_word(text) for text in texts)  # U+FFFD: a piece is a part of a character
 
     def unknown_of(self, pieces: Sequence[Token]) -> int:
         return sum(piece.id == self.unknown for piece in pieces)
+
+
+def _has_word(text: str) -> bool:
+    return words_in(text).search(text) is not None
 
 
 def _is_word(text: str) -> bool:

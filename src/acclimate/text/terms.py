@@ -40,6 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from acclimate.core.types import Watch, unwatched
+from acclimate.text.scripts import is_simple, words_in
 from acclimate.text.vocabulary import WORDS, DocumentSource, WordCounts, text_chunks
 from acclimate.text.words import ENGLISH
 
@@ -107,7 +108,7 @@ def given_terms(lines: Iterable[str], domain: Mapping[str, int], general: Mappin
     folded, folded_general = _folded(domain), None if general is None else _folded(general)
     terms = []
     for word in words:
-        counted = _WORD.fullmatch(word) and word.lower() not in ENGLISH
+        counted = _words(word) == [word] and word.lower() not in ENGLISH
         count = folded[word.lower()] if counted else None
         terms.append(
             Term(word, count, folded_general[word.lower()] if counted and folded_general is not None else None)
@@ -121,8 +122,14 @@ def count_words(
     """Count the words of a corpus by spelling, without function words. most: different words in memory."""
     counts = WordCounts(most)
     for texts in text_chunks(corpus, watch, stage):
-        counts.add(word for text in texts for word in _WORD.findall(text) if len(word) <= LONGEST)
+        counts.add(word for text in texts for word in _words(text) if len(word) <= LONGEST)
     return Counter({word: count for word, count in counts.ordered() if word.lower() not in ENGLISH})
+
+
+def _words(text: str) -> list[str]:
+    if is_simple(text):
+        return _WORD.findall(text)
+    return [word for word in words_in(text).findall(text) if len(word) > 2 and word[0].isalpha()]
 
 
 def _folded(counts: Mapping[str, int]) -> Counter[str]:

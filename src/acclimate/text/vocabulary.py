@@ -4,8 +4,8 @@ The corpus is streamed: `survey` reads it once and counts its characters and wor
 Memory grows with the number of different words. It holds at most `words` of them; beyond that the rarest are left out,
 and `watch` gets a note on their share of the text.
 
-A word here is a run of letters, digits and underscores, or of other visible characters, with the space before it if
-there is one. No tokenizer's pieces reach over its ends.
+A word here is a run of letters, digits, underscores and combining marks, or of other visible characters, with the space
+before it if there is one. No tokenizer's pieces reach over its ends.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from acclimate.core.types import Document, Progress, Watch, counted, unwatched
+from acclimate.text.scripts import RUN, SIGNS_BETWEEN, is_simple
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -40,7 +41,7 @@ _THREADS = 8  # of SentencePiece: its sums, and so its pieces, depend on their n
 _CONTINUED = "##"
 _SPACE = "\u2581"
 LONGEST = 200  # characters of a word that is learnt from: what is longer is data, such as a sequence of bases
-_WORD = re.compile(r" ?(?:\w+|[^\w\s]+)")
+_SIMPLE_WORD, _WORD = re.compile(r" ?(?:\w+|[^\w\s]+)"), re.compile(rf" ?(?:{RUN}|{SIGNS_BETWEEN})")
 _BATCH_CHARACTERS = 1 << 20
 
 
@@ -322,7 +323,8 @@ def survey(
 
 def vocabulary_words(text: str) -> list[str]:
     """Return the words of a normalised text, as the head of this file defines them."""
-    return _WORD.findall(" " + " ".join(text.split()))
+    text = " " + " ".join(text.split())
+    return (_SIMPLE_WORD if is_simple(text) else _WORD).findall(text)
 
 
 def kept_texts(

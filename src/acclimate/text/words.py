@@ -1,9 +1,12 @@
 """Find words in the characters of a text, so that they are the same under every tokenizer.
 
 A word is a maximal run of letters, digits and other numbers, and connectors such as the underscore (Unicode categories
-L, N, Pc). Every other visible character (punctuation, symbol) and every CJK ideograph is a separate word. Combining
-marks and invisible characters (M, C) belong to the character before them; after white space they count as white space.
-So "(naloxone)" is three words, "don't" three, and "naïve" one, composed or decomposed.
+L, N, Pc). Every other visible character (punctuation, symbol) is a separate word. Combining marks and invisible
+characters (M, C) belong to the character before them; after white space they count as white space. So "(naloxone)" is
+three words, "don't" three, and "naïve" one, composed or decomposed.
+
+In scripts without spaces (scripts.py: Chinese, Japanese, Thai, Lao, Khmer, Burmese and others) each letter with its
+marks is a word. If ICU is installed, `word_starts`, by which words are masked, takes ICU's words there.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from acclimate.text.scripts import UNSPACED, Segments, segmenter
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -79,16 +84,8 @@ ENGLISH = frozenset(
 )
 
 
-_SPACE, _WORD, _SINGLE, _ATTACHED = range(4)
-# the blocks that BERT's tokenizer takes for ideographs (Han; no kana, no hangul)
-_IDEOGRAPHS = (
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xF900, 0xFAFF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2CEAF),
-    (0x2F800, 0x2FA1F),
-)
+_SPACE, _WORD, _ATTACHED, _SINGLE, _UNSPACED = range(5)
+_WITH_THE_CONSONANT = (0x0E33, 0x0EB3)  # vowels am of Thai and Lao, which belong to the letter before them
 
 
 def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -104,7 +101,7 @@ def word_starts(texts: Sequence[str], spans: np.ndarray, counts: np.ndarray) -> 
     """
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     begins = np.concatenate([[0], np.cumsum(lengths + 1)])[:-1]  # each text is followed by a line feed
-    word, blank = _words("\n".join([*texts, ""]))
+    word, blank = _words("\n".join([*texts, ""]), segmenter())
     # a span must not leave its text, even if a normaliser miscounts
     begins_of_tokens, lengths_of_tokens = np.repeat(begins, counts), np.repeat(lengths, counts)
     first = begins_of_tokens + np.minimum(spans[:, 0], lengths_of_tokens)
@@ -142,16 +139,22 @@ def word_starts_in_rows(encodings: Sequence[Encoding], texts: Sequence[tuple[str
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return (first character, the one after the last) of each word of the text, in order."""
-    word, blank = _words(text)
+    """Return (first character, the one after the last) of each word of the text, in order, by the rules without ICU.
+
+    A trained model may depend on these words, so they are the same on every machine.
+    """
+    word, blank = _words(text, None)
     visible = np.flatnonzero(~blank)
     begins = np.flatnonzero(np.diff(word[visible], prepend=-1))
     ends = np.append(begins, len(visible))[1:] - 1
     return [(int(start), int(last) + 1) for start, last in zip(visible[begins], visible[ends], strict=True)]
 
 
-def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return (C,) int32, the number of each character's word (of the word before a blank), and (C,) bool, blanks."""
+def _words(text: str, segments: Segments | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return (C,) int32, the number of each character's word (of the word before a blank), and (C,) bool, blanks.
+
+    segments  yields the words of a run of a script without spaces; None: each letter is a word
+    """
     kind = _kinds()[np.frombuffer(text.encode("utf-32-le"), np.uint32)]
     attached = kind == _ATTACHED
     if attached.any():
@@ -159,7 +162,13 @@ def _words(text: str) -> tuple[np.ndarray, np.ndarray]:
         kind = np.where(kind[bearer] == _ATTACHED, _SPACE, kind[bearer])  # no character before it
     begins = kind == _WORD
     begins[1:] &= kind[:-1] != _WORD
-    begins |= (kind == _SINGLE) & ~attached
+    begins |= (kind >= _SINGLE) & ~attached
+    if segments and (unspaced := kind == _UNSPACED).any():
+        edges = np.flatnonzero(np.diff(unspaced, prepend=False, append=False))
+        for first, last in edges.reshape(-1, 2).tolist():
+            begins[first:last] = False
+            begins[[first + start for start, _ in segments(text[first:last])]] = True
+        begins &= ~attached  # a mark begins no word
     return np.cumsum(begins, dtype=np.int32), kind == _SPACE
 
 
@@ -173,6 +182,6 @@ def _kinds() -> np.ndarray:
         character = chr(point)
         category = unicodedata.category(character)
         kinds[point] = _SPACE if character.isspace() else of_category.get(category, of_category[category[0]])
-    for low, high in _IDEOGRAPHS:
-        kinds[low : high + 1] = _SINGLE
+    kinds[UNSPACED] = _UNSPACED
+    kinds[list(_WITH_THE_CONSONANT)] = _ATTACHED
     return kinds

@@ -6,7 +6,7 @@ import pytest
 
 from acclimate.text.overlap import near_duplicates
 from acclimate.text.overlap.near_duplicates import exact_repeats, grams, near_repeats, sketches
-from acclimate.text.overlap.words import jaccard
+from acclimate.text.overlap.words import jaccard, normalised_words
 
 NEAR = 0.8
 
@@ -64,7 +64,7 @@ def test_exact_repeats_have_the_words_of_the_first(texts):
     found = exact_repeats(Texts(texts), present(texts), 1 << 20)
     first: dict[str, int] = {}
     for number, text in enumerate(texts):
-        words = near_duplicates.normalised_words(text)
+        words = normalised_words(text)
         expected = first.setdefault(words, number) if words else number
         assert found[number] == (-1 if expected == number else expected)
 

@@ -22,7 +22,7 @@ from acclimate.text.bm25.words import UNICODE, fold_of, packed_texts
 if TYPE_CHECKING:
     from acclimate.text.bm25.postings import Arrays, Formula
 
-VERSION = 2  # raised whenever a file, its layout or its content changes; 1 had several layouts
+VERSION = 3  # raised whenever a file, its layout or its content changes
 FACTS = "index.json"
 MOST = 10_000  # documents that a query retrieves at most
 _QUERIES = 32  # queries that a thread takes at a time

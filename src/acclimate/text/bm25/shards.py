@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FACTS = "shards.json"
-_VERSION = 2
+_VERSION = 3
 _QUERIES = 1024  # queries in a call at most
 _HITS = 1 << 20  # hits that a call returns at most, 12 bytes each
 _TOGETHER = 8  # calls whose hits are held until they are merged

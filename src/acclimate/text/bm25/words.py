@@ -1,8 +1,8 @@
 """How BM25 splits texts into words, and the compiled loops that number and count the words.
 
-A word is a run of code points that the table `fold` (U+0000 to U+10FFFF, uint32) does not map to 0. The table maps them
-to the word's spelling, which is kept in UTF-8. The loops look words up by hash and then compare their spellings, so two
-words are never confused.
+A word is one of `scripts.divided_words`. The table `fold` (U+0000 to U+10FFFF, uint32) maps a code point to its
+spelling in a word, or to 0 between words. Words are kept in UTF-8. The loops look words up by hash and then compare
+their spellings, so two words are never confused.
 
 Each loop is called for a whole text: a call counts references to its arrays, which takes longer than reading a word.
 """
@@ -10,17 +10,15 @@ Each loop is called for a whole text: a call counts references to its arrays, wh
 from __future__ import annotations
 
 import difflib
-import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acclimate.core.compiled import compiled, mix, part
-from acclimate.text.overlap.kernels import ONE, PER_CHARACTER, ZERO, longest_text
+from acclimate.text.overlap.kernels import MARK, ONE, PER_CHARACTER, SINGLE, SKIPPED, ZERO, longest_text
+from acclimate.text.scripts import SIGNS, divided_words, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +26,10 @@ if TYPE_CHECKING:
     from acclimate.text.overlap.search import Packed
 
 ANALYZERS = {
-    "words": r"re.findall(r'\w+', text.lower())",
-    "cased": r"re.findall(r'\w+', text)",
+    "words": "scripts.divided_words(scripts.plain(text))",
+    "cased": "scripts.divided_words(scripts.plain(text, lower=False))",
 }
 UNICODE = unicodedata.unidata_version  # decides what is a letter; an index is searched with the version that built it
-_SPECIAL = ("\u03a3".encode(), "\u0130".encode())  # their lower case depends on the neighbours, or has two characters
 
 
 def check_analyzer(name: str) -> None:
@@ -46,39 +43,33 @@ def check_analyzer(name: str) -> None:
 def analysed_words(analyzer: str, text: str) -> list[str]:
     """Return the words of a text by the analyzer's definition, which the compiled loops follow."""
     check_analyzer(analyzer)
-    return re.findall(r"\w+", text.lower() if analyzer == "words" else text)
+    return divided_words(plain(text, lower=analyzer == "words"))
 
 
-@cache
 def fold_of(analyzer: str) -> np.ndarray:
     """Return (1,114,112,) uint32: how each code point is spelled in a word, or 0 if it is not part of a word."""
-    check_analyzer(analyzer)
-    if analyzer == "words":
-        from acclimate.text.overlap.search import folding_table
+    from acclimate.text.overlap.search import folding_table
 
-        return folding_table()
-    points = "".join(map(chr, range(sys.maxunicode + 1)))
-    table = np.zeros(len(points), np.uint32)
-    for run in re.finditer(r"\w+", points):
-        table[run.start() : run.end()] = np.arange(run.start(), run.end())
-    return table
+    check_analyzer(analyzer)
+    return folding_table(divided=True, lower=analyzer == "words")
 
 
 def packed_texts(analyzer: str, texts: Sequence[str]) -> Packed:
-    """Return the texts in UTF-8; lower-cased here only if that depends on more than one character."""
-    from acclimate.text.overlap.search import encode_texts, pack_texts
+    """Return the texts in UTF-8; made plain here only if that depends on more than one character."""
+    from acclimate.text.overlap.search import pack_texts
 
-    return pack_texts(texts) if analyzer == "words" else encode_texts(texts)
+    return pack_texts(texts, lower=analyzer == "words")
 
 
 def packed_column(analyzer: str, column: pa.StringArray) -> Packed:
     """Return `packed_texts` of an Arrow column, usually straight from its buffers."""
     from acclimate.text.overlap.search import Packed
 
-    _, offsets, content = column.buffers()
+    _, offsets, values = column.buffers()
     begins = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
-    data = np.frombuffer(content, np.uint8)[begins[0] : begins[-1]] if content is not None else np.empty(0, np.uint8)
-    if analyzer == "words" and any(data.tobytes().find(symbol) >= 0 for symbol in _SPECIAL):
+    data = np.frombuffer(values, np.uint8)[begins[0] : begins[-1]] if values is not None else np.empty(0, np.uint8)
+    content = data.tobytes()
+    if any(sign in content for sign in SIGNS):
         return packed_texts(analyzer, column.to_pylist())
     return Packed(data, begins - begins[0])
 
@@ -193,6 +184,7 @@ def spell(data: Any, first: int, last: int, fold: Any, spellings: Any, ends: Any
     values  the words' hashes
     """
     count, begin, end, value, place = 0, 0, 0, ZERO, first
+    single, single_value = -1, ZERO  # where the last SINGLE with its marks ended in `data`, and its hash so far
     ends[0] = 0
     while place <= last:
         if place == last:  # end the last word, as a character between words would
@@ -212,6 +204,31 @@ def spell(data: Any, first: int, last: int, fold: Any, spellings: Any, ends: Any
                     point = ((lead & 0x07) << 18) | ((data[place + 1] & 0x3F) << 12)
                     point, size = point | ((data[place + 2] & 0x3F) << 6) | (data[place + 3] & 0x3F), 4
                 symbol = fold[point]
+                if symbol >= MARK:  # as `normalise` does
+                    place += size
+                    if symbol == SKIPPED:
+                        single = place if single == place - size else single
+                        continue
+                    attached = symbol < SINGLE and single == place - size
+                    if attached:  # its word is open again
+                        count -= 1
+                        begin, value = ends[count], single_value
+                    elif symbol >= SINGLE and end > begin:
+                        values[count] = mix(value)
+                        count += 1
+                        ends[count] = end
+                        begin, value = end, ZERO
+                    closes = attached or symbol >= SINGLE
+                    symbol &= ~(SINGLE | MARK)
+                    value = (value + np.uint64(symbol)) * PER_CHARACTER
+                    end = write(symbol, spellings, end)
+                    if closes:
+                        values[count] = mix(value)
+                        count += 1
+                        ends[count] = end
+                        single, single_value = place, value
+                        begin, value = end, ZERO
+                    continue
                 place += size
         if symbol == 0:
             if end > begin:
@@ -224,18 +241,24 @@ def spell(data: Any, first: int, last: int, fold: Any, spellings: Any, ends: Any
         if symbol < 0x80:
             spellings[end] = symbol
             end += 1
-        elif symbol < 0x800:
-            spellings[end], spellings[end + 1] = 0xC0 | (symbol >> 6), 0x80 | (symbol & 0x3F)
-            end += 2
-        elif symbol < 0x10000:
-            spellings[end], spellings[end + 1] = 0xE0 | (symbol >> 12), 0x80 | ((symbol >> 6) & 0x3F)
-            spellings[end + 2] = 0x80 | (symbol & 0x3F)
-            end += 3
         else:
-            spellings[end], spellings[end + 1] = 0xF0 | (symbol >> 18), 0x80 | ((symbol >> 12) & 0x3F)
-            spellings[end + 2], spellings[end + 3] = 0x80 | ((symbol >> 6) & 0x3F), 0x80 | (symbol & 0x3F)
-            end += 4
+            end = write(symbol, spellings, end)
     return count
+
+
+@part
+def write(symbol: Any, spellings: Any, end: int) -> int:
+    """Write a code point from U+0080 on in UTF-8; return where it ends."""
+    if symbol < 0x800:
+        spellings[end], spellings[end + 1] = 0xC0 | (symbol >> 6), 0x80 | (symbol & 0x3F)
+        return end + 2
+    if symbol < 0x10000:
+        spellings[end], spellings[end + 1] = 0xE0 | (symbol >> 12), 0x80 | ((symbol >> 6) & 0x3F)
+        spellings[end + 2] = 0x80 | (symbol & 0x3F)
+        return end + 3
+    spellings[end], spellings[end + 1] = 0xF0 | (symbol >> 18), 0x80 | ((symbol >> 12) & 0x3F)
+    spellings[end + 2], spellings[end + 3] = 0x80 | ((symbol >> 6) & 0x3F), 0x80 | (symbol & 0x3F)
+    return end + 4
 
 
 @part

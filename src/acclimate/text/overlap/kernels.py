@@ -26,6 +26,8 @@ _C1, _C2, _C3, _C4 = (np.uint64(pow(0xA0761D6478BD642F, power, 1 << 64)) for pow
 _NONE, ZERO, ONE = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(1)
 _TO_BIN, _TO_ROUND, _VALUE, _BYTE = np.uint64(56), np.uint64(47), np.uint64((1 << 47) - 1), np.uint64(255)
 _SPACE = 32
+# added to the spelling of a letter that is a word with its marks, and to that of a mark; the spelling of no character
+SINGLE, MARK, SKIPPED = np.uint32(1 << 31), np.uint32(1 << 30), np.uint32((1 << 32) - 1)
 
 
 @compiled
@@ -58,8 +60,11 @@ def sketch_texts(
 
 @part
 def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
-    """Write the code points of the UTF-8 text data[first:last] as `normalised_words` has them; return their number."""
-    count, gap, place = 0, False, first
+    """Write the code points of the UTF-8 text data[first:last] as `normalised_words` has them; return their number.
+
+    With a divided table (`folding_table`), the words are those of `scripts.divided_words`.
+    """
+    count, gap, place, single = 0, False, first, -1  # single: the number of code points behind a SINGLE and its marks
     while place < last:
         byte = np.uint32(data[place])
         if byte < 0x80:
@@ -74,14 +79,24 @@ def normalise(data: Any, first: int, last: int, fold: Any, symbols: Any) -> int:
         place += size
         symbol = fold[point]
         if symbol == 0:
-            gap = count > 0
-        else:
+            gap, single = count > 0, -1
+        elif symbol < MARK:
             if gap:
                 symbols[count] = _SPACE
                 count += 1
                 gap = False
             symbols[count] = symbol
             count += 1
+        elif symbol != SKIPPED:
+            begins = symbol >= SINGLE
+            attached = not begins and single == count
+            if not attached and (gap or (begins and count > 0)):
+                symbols[count] = _SPACE
+                count += 1
+            symbols[count] = symbol & ~(SINGLE | MARK)
+            count += 1
+            gap = begins or attached
+            single = count if gap else -1
     return count
 
 

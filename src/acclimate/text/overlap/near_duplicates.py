@@ -1,10 +1,11 @@
 """Find texts that repeat an earlier text, exactly or nearly, among more texts than fit into memory.
 
-    exact   the same words in the same order, whatever their case and the marks between them (`normalised_words`).
+    exact   the same words in the same order, whatever their case and the punctuation between them.
             Compared by a 64-bit hash, so two different texts are taken for equal with a probability of 2^-64
-    near    the sets of runs of GRAM words have a Jaccard similarity of at least `near`. MinHash finds candidates: texts
-            whose sketches of 256 numbers agree in a whole band (at most one near-duplicate in 2,000 is missed) and in
-            about as many numbers as `near` implies. Each candidate is verified on the texts themselves
+    near    the sets of runs of GRAM words have a Jaccard similarity of at least `near`. In scripts without spaces each
+            letter counts as a word (`scripts.divided_words`). MinHash finds candidates: texts whose sketches of 256
+            numbers agree in a whole band (at most one near-duplicate in 2,000 is missed) and in about as many numbers
+            as `near` implies. Each candidate is verified on the texts themselves
 
 Within a band, a text is compared with the first COMPARED others only: more texts share a band only if all are alike.
 The answer for a text depends only on the texts before it, and not on the order of the work. Sketches lie on disk. One
@@ -24,7 +25,8 @@ import numpy as np
 
 from acclimate.text.overlap.kernels import BINS, sketch_texts
 from acclimate.text.overlap.search import bins_of_band, folding_table, least_of, pack_texts
-from acclimate.text.overlap.words import jaccard, normalised_words
+from acclimate.text.overlap.words import jaccard
+from acclimate.text.scripts import divided_words, plain
 
 GRAM = 5  # words
 COMPARED = 32  # texts of a band with which a text is compared
@@ -60,7 +62,13 @@ def sketches(texts: Sequence[str], near: float) -> Sketches:
     signatures = np.zeros((size, BINS), np.uint8)
     if texts:
         sketch_texts(
-            *pack_texts(texts), folding_table(), GRAM, bins_of_band(near) if near else BINS, hashes, bands, signatures
+            *pack_texts(texts),
+            folding_table(divided=True),
+            GRAM,
+            bins_of_band(near) if near else BINS,
+            hashes,
+            bands,
+            signatures,
         )
     return Sketches(hashes, np.ascontiguousarray(bands.T), signatures)
 
@@ -119,7 +127,7 @@ def near_repeats(store: Store, present: np.ndarray, near: float, memory: int) ->
 
 def grams(text: str) -> set[tuple[str, ...]]:
     """Return the different runs of GRAM words."""
-    words = normalised_words(text).split()
+    words = divided_words(plain(text))
     return {tuple(words[place : place + GRAM]) for place in range(len(words) - GRAM + 1)}
 
 

@@ -5,9 +5,9 @@ near       character 5-grams of the normalised texts with a Jaccard similarity o
            and locality-sensitive hashing, each verified by the exact similarity
 13-gram    a common run of 13 words (the rule of GPT-3's and later contamination checks)
 
-A word is what `\\w+` matches: letters, digits and underscores of any script. In scripts without spaces (Chinese,
-Japanese) a word reaches from one punctuation mark to the next. There 13 words are some 13 clauses, so only long shared
-runs are found; exact and near-duplicates are found as in other scripts. A text without words matches no other.
+A word is what `scripts.words_in` finds: letters, digits, underscores and marks. In scripts without spaces (Chinese,
+Japanese, Thai) a word reaches from one punctuation mark to the next. There 13 words are some 13 clauses, so only long
+shared runs are found; exact and near-duplicates are found as in other scripts. A text without words matches no other.
 
 The compiled loops are in overlap/search.py, which is imported only when it is used: importing numba takes a third of a
 second.

@@ -6,7 +6,6 @@ decide what is equal.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -17,9 +16,12 @@ import numpy as np
 from acclimate.core.compiled import compiled, mix, part
 from acclimate.text.overlap.kernels import (
     BINS,
+    MARK,
     ONE,
     OUT,
     PER_WORD,
+    SINGLE,
+    SKIPPED,
     ZERO,
     agreeing,
     band_key,
@@ -35,6 +37,7 @@ from acclimate.text.overlap.kernels import (
     sketch_texts,
 )
 from acclimate.text.overlap.words import GRAM, SHINGLE
+from acclimate.text.scripts import IGNORED, MARKS, SIGNS, UNSPACED, plain, words_in
 
 CANDIDATES = 1000  # pairs of one text, to bound the memory for short texts that resemble many others
 TO_WORD, BIT = np.uint64(6), np.uint64(63)
@@ -321,31 +324,39 @@ def least_of(near: float) -> int:
     return max(1, int(BINS * near - 4 * (BINS * near * (1 - near)) ** 0.5))
 
 
-def pack_texts(texts: Sequence[str]) -> Packed:
-    return encode_texts([_lowered(text) for text in texts])
+def pack_texts(texts: Sequence[str], *, lower: bool = True) -> Packed:
+    """Return the texts in UTF-8, made plain here if that needs more than one character: `folding_table` does the rest.
 
-
-def encode_texts(texts: Sequence[str]) -> Packed:
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    lower  False: the case of letters stays
+    """
+    encoded = []
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        if not text.isascii() and any(sign in content for sign in SIGNS):
+            content = plain(text, lower=lower).encode("utf-8", "surrogatepass")
+        encoded.append(content)
     begins = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, encoded), np.int64, len(texts)), out=begins[1:])
     return Packed(np.frombuffer(b"".join(encoded), np.uint8), begins)
 
 
-def _lowered(text: str) -> str:
-    """Return the text, lower-cased if that depends on the neighbours (final sigma) or changes the length."""
-    return text if text.isascii() or not (_CAPITAL_SIGMA in text or _DOTTED_I in text) else text.lower()
-
-
 @cache
-def folding_table() -> np.ndarray:
-    """Return (1,114,112,) uint32: the lower case of every code point, 0 if it is not part of a word."""
+def folding_table(*, divided: bool = False, lower: bool = True) -> np.ndarray:
+    """Return (1,114,112,) uint32: how each code point is spelled in a word, 0 if it is not part of one.
+
+    divided  True: letters of scripts without spaces have SINGLE added, and marks MARK, for `scripts.divided_words`
+    Characters that change no word are SKIPPED.
+    """
     points = "".join(map(chr, range(sys.maxunicode + 1)))
-    # these two never get here, see `_lowered`; without them every character has a lower case of one character
-    lowered = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower()
-    assert len(lowered) == len(points)
+    # these two never get here, see `pack_texts`; without them every character has a lower case of one character
+    spelled = points.replace(_CAPITAL_SIGMA, "\u03c3").replace(_DOTTED_I, "i").lower() if lower else points
+    assert len(spelled) == len(points)
     table = np.zeros(len(points), np.uint32)
-    numbers = np.frombuffer(lowered.encode("utf-32-le", "surrogatepass"), np.uint32)
-    for run in re.finditer(r"\w+", lowered):
+    numbers = np.frombuffer(spelled.encode("utf-32-le", "surrogatepass"), np.uint32)
+    for run in words_in(spelled).finditer(spelled):
         table[run.start() : run.end()] = numbers[run.start() : run.end()]
+    if divided:
+        table[UNSPACED] |= SINGLE
+        table[MARKS] |= MARK
+    table[IGNORED] = SKIPPED
     return table

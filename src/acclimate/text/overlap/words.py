@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Set
+
+from acclimate.text.scripts import plain, words_in
 
 GRAM = 13  # consecutive words that two texts must share to count as copied
 SHINGLE = 5  # characters of the n-grams whose sets are compared for near-duplicates
-WORD = re.compile(r"\w+")
 
 
 def normalised_words(text: str) -> str:
-    """Return the words in lower case, joined by single spaces, without layout and punctuation."""
-    return " ".join(WORD.findall(text.lower()))
+    """Return the words (`scripts.words_in`) in lower case, joined by single spaces, without layout and punctuation."""
+    text = plain(text)
+    return " ".join(words_in(text).findall(text))
 
 
 def jaccard(one: Set[Hashable], other: Set[Hashable]) -> float:
