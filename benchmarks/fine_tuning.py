@@ -34,10 +34,10 @@ from page import head, processor, table, write
 from acclimate.core import files, settings
 from acclimate.core.types import unwatched
 from acclimate.methods import finetune, probe
-from acclimate.methods.baselines import constant_on_dev
 from acclimate.methods.finetune import FinetuneRecipe
 from acclimate.methods.tuning.looks import DEV, LEARNT, last_attempt
 from acclimate.models.loading import identity
+from acclimate.tasks.constant import constant_on_dev
 from acclimate.tasks.prepared import Prepared, open_prepared
 
 PROBE = "probe"

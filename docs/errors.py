@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from acclimate.core.door import option
@@ -12,6 +13,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "acclimate"
 BEGIN = "<!-- errors -->"  # in errors.md; the table takes its place
 
 
+@cache
 def messages() -> dict[str, dict[str, set[str]]]:
     """Return package -> message -> modules that raise it. What a message fills in is an ellipsis."""
     found: dict[str, dict[str, set[str]]] = {}

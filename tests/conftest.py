@@ -13,6 +13,7 @@ os.environ["COLUMNS"] = "110"  # pages on the terminal are as wide as in files
 os.fsync = lambda handle: None  # the machine does not go down, and each file would wait for the disk
 
 import atexit  # noqa: E402
+import gc  # noqa: E402
 import shutil  # noqa: E402
 import tempfile  # noqa: E402
 
@@ -64,6 +65,17 @@ LONG = (
     *("jobs/test_workers_ray.py", "methods/test_finetune_start.py", "methods/test_finetune.py"),
 )
 TESTS = Path(__file__).parent
+
+
+# torch, transformers and the tests themselves are millions of objects, among which Python looks for cycles each time
+# that there are 700 more: a sixth of all imports, and half of what reading the source takes.
+gc.set_threshold(10_000)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of that search what stays to the end anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

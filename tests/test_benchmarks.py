@@ -88,6 +88,7 @@ def test_whatever_a_benchmark_takes_from_the_product_is_there(script):
 TINY = ["--texts", "60", "--vocabulary", "300", "--batch", "4", "--threads", "1"]
 
 
+@pytest.mark.slow
 def test_mlm_speed_writes_speeds_and_ratios(report_of, corpus, tmp_path):
     pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
     options = ["--sizes", "1x16", "--rounds", "1", "--seconds", "0", "--least-steps", "1", "--warm-up", "1"]
@@ -111,89 +112,98 @@ def test_what_closes_the_gap_adds_up_and_is_left_out_where_there_is_none(monkeyp
     assert "| given | ours | 1.01 (1.01 to 1.01) | - |" in turns.ladder({"given": [1.0], "ours": [1.01]})
 
 
-def test_mlm_curve_writes_held_out_losses(report_of, corpus, tmp_path):
-    pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
-    options = ["--size", "1x16", "--steps", "4", "--seeds", "2"]
-    report = report_of("mlm_curve.py", tmp_path / "curve.md", "--corpus", corpus, *TINY, *options)
-    assert "## Held-out loss" in report
-    assert "\n| 4 | " in report
-    assert "nan" not in report
+# script -> its options, where {corpus} and {model} are filled in; what its report holds; how often it holds some of it
+WRITTEN = {
+    "significance": (
+        "--studies 40 --items 20 60 --seeds 3 5 --bootstraps 4 --bootstrap-items 60",
+        ["* score covered: within the aim in "]
+        + [f"\n| {metric} | {items} | {seeds} | 0." for metric in METRICS for items in (20, 60) for seeds in (3, 5)],
+        {"\n| accuracy, seeds with much luck | 60 | 3 |": 2},  # the plain bootstrap's too
+    ),
+    "adaptation": (
+        "--studies 30 --metric-studies 20 --items 50",
+        ["* crossed, 5 adaptations: told apart "],
+        {"| 50 | adaptation 3, seeds 1 |": 13, "\n| pearson | ": 3},
+    ),
+    "moderated": (
+        "--studies 60 --contestants 3 --seeds 3 --items-share 0",
+        [],
+        {"\n| robust, freedom capped | 3 | 3 | 0% |": 3, "\n| today: paired differences |": 4},
+    ),
+    "answers": (
+        "--races 40 --shared-races 10 --metric-races 4 --limit-races 1 --adapted 1 3 --rows 40"
+        " --metrics accuracy pearson --limit-rows 60 --seeds 3",
+        ["* false claims above 5%: "],
+        {
+            "\n| Dunnett, estimated correlation |": 1,
+            "\n| 3 adaptations, 5 seeds |": 8,
+            "\n| pearson | 40 |": 6,
+            "\n| 60 | ": 64,
+        },
+    ),
+    "learning_curve": ("--studies 3 --draws 3", [], {"| 3 | 600 | 0.5 |": 5, "| 3 | 150 | ": 6}),
+    "folds": ("--studies 40 --rows 50 --repeats 1 2", ["\n| 1 | "], {"\n| 20 features | 50 | 2 |": 2}),
+    "start_and_memory": (
+        "--runs 1 --corpus-gigabytes 0.0005 --vocabulary 300 --threads 1 --corpus {corpus}",
+        ["| `acclimate --help` |", "| tokenise |"],
+        {},
+    ),
+    "doctor": (
+        "--runs 1 --megabytes 0.008 --rows 30 --planted 1 --vocabulary 300 --corpus {corpus}",
+        ["the whole process**", "| train: within a longer text | 1 | 1 |", "| corpus: one word changed | 1 | 1 |"],
+        {},
+    ),
+    "overlap": (
+        "--megabytes 0.02 --reference-texts 20 --planted 5 --rounds 1 --peer-megabytes 0.01 --starts 0"
+        " --corpus {corpus}",
+        [" texts. 0 of the matches are none", "| ours, exact, 13-gram and near, 2 threads |", "flag the same ones"],
+        {"| 5 | 100.00% |": 6},
+    ),
+}
+SLOW = {  # those that train, or take minutes
+    "mlm_curve": (
+        f"--size 1x16 --steps 4 --seeds 2 --corpus {{corpus}} {' '.join(TINY)}",
+        ["## Held-out loss", "\n| 4 | "],
+        {},
+    ),
+    "corpus_speed": (
+        "--megabytes 0.01 --rounds 2 --corpus {corpus} --model {model}",
+        ["| ours: raw text to tokens | ", "| **ours by `encode_batch` alone** | **"],
+        {},
+    ),
+    "corpus_size": (
+        "--gigabytes 0.0003 --kill-after 2 --corpus {corpus} --model {model}",
+        ["\n| 0.0003 | ", "2 s, killed; "],
+        {},
+    ),
+    "tapter_overhead": (
+        "--texts 30 --dim 8 --buckets 100 --batch 4 --max-tokens 32 --pairs 3 --warm-up 1 --threads 1"
+        " --corpus {corpus} --model {model}",
+        ["\n| with the second term | ", "\n| processor | ", "vectors of 8 numbers for "],
+        {},
+    ),
+    "dga_cost": (
+        "--texts 30 --batch 4 --max-tokens 32 --rounds 2 --warm-up 1 --subset 8 --threads 1"
+        " --corpus {corpus} --model {model}",
+        ["| DGA, anchor = mlm | ", "| DGA, gradient caching | ", "| DGA without contrast | ", "% of the time."],
+        {"\n| DGA | ": 1},
+    ),
+    "templates": ("--templates 3 --sizes 60 120", [], {"| 12 of 12 |": 2, "| 24 of 24 |": 2}),
+}
 
 
-def test_significance_writes_a_line_for_each_world_size_and_number_of_seeds(report_of, tmp_path):
-    options = [
-        "--studies",
-        "40",
-        "--items",
-        "20",
-        "60",
-        "--seeds",
-        "3",
-        "5",
-        "--bootstraps",
-        "4",
-        "--bootstrap-items",
-        "60",
-    ]
-    report = report_of("significance.py", tmp_path / "significance.md", *options)
-    for metric in METRICS:
-        assert all(f"\n| {metric} | {items} | {seeds} | 0." in report for items in (20, 60) for seeds in (3, 5)), metric
-    assert "* score covered: within the aim in " in report
-    assert report.count("\n| accuracy, seeds with much luck | 60 | 3 |") == 2  # the plain bootstrap's too
-    assert "nan" not in report
-
-
-def test_adaptation_writes_a_line_for_each_design_and_spread(report_of, tmp_path):
-    options = ["--studies", "30", "--metric-studies", "20", "--items", "50"]
-    report = report_of("adaptation.py", tmp_path / "adaptation.md", *options)
-    assert report.count("| 50 | adaptation 3, seeds 1 |") == 13
-    assert report.count("\n| pearson | ") == 3
-    assert "* crossed, 5 adaptations: told apart " in report
-    assert "nan" not in report
-
-
-def test_moderated_writes_a_line_for_each_form(report_of, tmp_path):
-    options = ["--studies", "60", "--contestants", "3", "--seeds", "3", "--items-share", "0"]
-    report = report_of("moderated.py", tmp_path / "moderated.md", *options)
-    assert report.count("\n| robust, freedom capped | 3 | 3 | 0% |") == 3
-    assert report.count("\n| today: paired differences |") == 4
-    assert "nan" not in report
-
-
-def test_answers_writes_a_line_for_each_form_design_metric_and_race_that_goes_on(report_of, tmp_path):
-    options = [
-        "--races",
-        "40",
-        "--shared-races",
-        "10",
-        "--metric-races",
-        "4",
-        "--limit-races",
-        "1",
-        "--adapted",
-        "1",
-        "3",
-    ]
-    options += ["--rows", "40", "--metrics", "accuracy", "pearson", "--limit-rows", "60", "--seeds", "3"]
-    report = report_of("answers.py", tmp_path / "answers.md", *options)
-    assert report.count("\n| Dunnett, estimated correlation |") == 1
-    assert report.count("\n| 3 adaptations, 5 seeds |") == 8
-    assert report.count("\n| pearson | 40 |") == 6
-    assert report.count("\n| 60 | ") == 64
-    assert "* false claims above 5%: " in report
-
-
-def test_learning_curve_writes_a_line_for_each_gain_and_spread(report_of, tmp_path):
-    report = report_of("learning_curve.py", tmp_path / "curve.md", "--studies", "3", "--draws", "3")
-    assert report.count("| 3 | 600 | 0.5 |") == 5
-    assert report.count("| 3 | 150 | ") == 6
-    assert "nan" not in report
-
-
-def test_folds_writes_a_line_for_each_learner_and_number_of_repeats(report_of, tmp_path):
-    report = report_of("folds.py", tmp_path / "folds.md", "--studies", "40", "--rows", "50", "--repeats", "1", "2")
-    assert report.count("\n| 20 features | 50 | 2 |") == 2
-    assert "\n| 1 | " in report
+@pytest.mark.parametrize("script", [*WRITTEN, *(pytest.param(script, marks=pytest.mark.slow) for script in SLOW)])
+def test_it_writes_its_report(script, report_of, corpus, request, tmp_path):
+    if script == "mlm_curve":
+        pytest.importorskip("accelerate", reason="transformers.Trainer needs the extra 'benchmarks'")
+    options, held, counts = (WRITTEN | SLOW)[script]
+    model = None
+    if "{model}" in options:
+        [model] = request.getfixturevalue("toy_race").run.glob("jobs/pretrain-*/checkpoint")
+    stated = [option.format(corpus=corpus, model=model) for option in options.split()]
+    report = report_of(f"{script}.py", tmp_path / "report.md", *stated)
+    assert not [words for words in held if words not in report]
+    assert {words: report.count(words) for words in counts} == counts
     assert "nan" not in report
 
 
@@ -206,79 +216,6 @@ def test_choosing_writes_a_score_of_each_rule(report_of, toy_race, tmp_path):
     assert len(re.findall(r"\n\| [a-z, ']+ \| [0-9.]+ \| [0-9.]+ \|", report)) == 11
     scores = files.read_json(tmp_path / "runs" / "toy-0.json")
     assert scores["best three if no worse"] in (scores["best"], scores["best three"])
-
-
-def test_start_and_memory_writes_seconds_and_peak_memory(report_of, corpus, tmp_path):
-    options = ["--runs", "1", "--corpus-gigabytes", "0.0005", "--vocabulary", "300", "--threads", "1"]
-    report = report_of("start_and_memory.py", tmp_path / "start.md", "--corpus", corpus, *options)
-    assert "| `acclimate --help` |" in report
-    assert "| tokenise |" in report
-
-
-@pytest.mark.slow
-def test_corpus_speed_writes_speeds_and_their_ratio(report_of, corpus, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    options = ["--model", str(base / "checkpoint"), "--megabytes", "0.01", "--rounds", "2"]
-    report = report_of("corpus_speed.py", tmp_path / "speed.md", "--corpus", corpus, *options)
-    assert "| ours: raw text to tokens | " in report
-    assert "| **ours by `encode_batch` alone** | **" in report
-    assert "nan" not in report
-
-
-@pytest.mark.slow
-def test_corpus_size_is_killed_and_goes_on(report_of, corpus, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    options = ["--model", str(base / "checkpoint"), "--gigabytes", "0.0003", "--kill-after", "2"]
-    report = report_of("corpus_size.py", tmp_path / "size.md", "--corpus", corpus, *options)
-    assert "\n| 0.0003 | " in report
-    assert "2 s, killed; " in report
-
-
-def test_doctor_writes_seconds_and_the_leaks_it_found(report_of, corpus, tmp_path):
-    options = ["--runs", "1", "--megabytes", "0.008", "--rows", "30", "--planted", "1", "--vocabulary", "300"]
-    report = report_of("doctor.py", tmp_path / "doctor.md", "--corpus", corpus, *options)
-    assert "the whole process**" in report
-    assert "| train: within a longer text | 1 | 1 |" in report
-    assert "| corpus: one word changed | 1 | 1 |" in report
-
-
-def test_tapter_overhead_writes_the_ratio_of_its_steps(report_of, corpus, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    options = ["--model", str(base / "checkpoint"), "--texts", "30", "--dim", "8", "--buckets", "100", "--batch", "4"]
-    options += ["--max-tokens", "32", "--pairs", "3", "--warm-up", "1", "--threads", "1"]
-    report = report_of("tapter_overhead.py", tmp_path / "overhead.md", "--corpus", corpus, *options)
-    assert "\n| with the second term | " in report
-    assert "\n| processor | " in report
-    assert "vectors of 8 numbers for " in report
-    assert "nan" not in report
-
-
-def test_dga_cost_writes_the_ratio_of_each_reading_and_the_share_of_importance(report_of, corpus, toy_race, tmp_path):
-    [base] = (toy_race.run / "jobs").glob("pretrain-*")
-    options = ["--model", str(base / "checkpoint"), "--texts", "30", "--batch", "4", "--max-tokens", "32"]
-    options += ["--rounds", "2", "--warm-up", "1", "--subset", "8", "--threads", "1"]
-    report = report_of("dga_cost.py", tmp_path / "cost.md", "--corpus", corpus, *options)
-    for reading in ("DGA", "DGA, anchor = mlm", "DGA, gradient caching", "DGA without contrast"):
-        assert f"\n| {reading} | " in report
-    assert "% of the time." in report
-    assert "nan" not in report
-
-
-def test_overlap_finds_what_it_planted_and_writes_speeds(report_of, corpus, tmp_path):
-    options = ["--megabytes", "0.02", "--reference-texts", "20", "--planted", "5", "--rounds", "1"]
-    report = report_of(
-        "overlap.py", tmp_path / "overlap.md", "--corpus", corpus, *options, "--peer-megabytes", "0.01", "--starts", "0"
-    )
-    assert report.count("| 5 | 100.00% |") == 6
-    assert " texts. 0 of the matches are none" in report
-    assert "| ours, exact, 13-gram and near, 2 threads |" in report
-    assert "flag the same ones" in report
-
-
-@pytest.mark.slow
-def test_templates_makes_rows_that_the_doctor_finds_again(report_of, tmp_path):
-    report = report_of("templates.py", tmp_path / "templates.md", "--templates", "3", "--sizes", "60", "120")
-    assert report.count("| 12 of 12 |") == report.count("| 24 of 24 |") == 2
 
 
 @pytest.mark.slow
@@ -316,6 +253,7 @@ def test_finetune_speed_writes_speeds_ratios_and_scores(report_of, toy_race, tmp
     assert "standard deviation over seeds" in report
 
 
+@pytest.mark.slow
 def test_paired_runs_a_command_of_two_trees_and_leaves_no_tree_behind():
     words = [sys.executable, str(BENCHMARKS / "paired.py"), "--rounds", "1", "--only", "refused"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -325,6 +263,7 @@ def test_paired_runs_a_command_of_two_trees_and_leaves_no_tree_behind():
     assert "/base" not in listed.stdout
 
 
+@pytest.mark.slow
 def test_vectors_speed_writes_the_losses_of_going_on(report_of, corpus, tmp_path):
     texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
     domain, held_out, start = tmp_path / "domain.txt", tmp_path / "held.txt", tmp_path / "start.bin"

@@ -68,6 +68,7 @@ def cells_of(name: str, parameters: str) -> dict[str, object]:
     return left
 
 
+@pytest.mark.slow
 def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     """With the embedded encoder, so that probes and encoders have learnt something."""
     monkeypatch.chdir(tmp_path)
@@ -81,6 +82,7 @@ def test_the_notebook_of_own_data(monkeypatch, tmp_path, capsys):
     assert untouched > 0.7  # of two labels
 
 
+@pytest.mark.slow
 def test_the_notebook_of_a_papers_table(files, monkeypatch, tmp_path):
     model, _ = files
     monkeypatch.chdir(tmp_path)

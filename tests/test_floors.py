@@ -4,6 +4,7 @@ stay small; a test stands in the folder of the module that it tests.
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,13 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     return groups
 
 
+@cache
+def imported(module: str) -> tuple[set[str], ...]:
+    """What it imports anywhere, but for a type checker, and as it is imported itself."""
+    tree = ast.parse(FILES[module].read_text("utf-8"))
+    return tuple({*imports(module, nodes)} for nodes in (ast.walk(tree), in_functions_too(tree), on_import(tree)))
+
+
 def loaded(name: str, seen: set[str]) -> set[str]:
     """`seen` and all that importing `name` loads: the packages on its way, and what acclimate's modules import."""
     parts = name.split(".")
@@ -108,7 +116,7 @@ def loaded(name: str, seen: set[str]) -> set[str]:
         if prefix not in seen:
             seen.add(prefix)
             if prefix in FILES:
-                for other in imports(prefix, on_import(ast.parse(FILES[prefix].read_text("utf-8")))):
+                for other in imported(prefix)[2]:
                     loaded(other, seen)
     return seen
 
@@ -117,7 +125,7 @@ def test_imports_go_down_only():
     wrong = []
     for module in FILES.keys() - {"acclimate"}:
         wing = module.split(".")[1]
-        for name in imports(module, ast.walk(ast.parse(FILES[module].read_text("utf-8")))):
+        for name in imported(module)[0]:
             root, target, *_ = [*name.split("."), "itself"]
             # its public names may come from any floor, so they are for the command line; __version__ is for all
             if root == "acclimate" and target != wing and FLOORS.get(target, len(WINGS)) >= FLOORS[wing]:
@@ -128,9 +136,10 @@ def test_imports_go_down_only():
 def test_no_modules_import_each_other_in_a_circle():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"]]
     edges = {}
-    for module, file in FILES.items():
-        names = imports(module, in_functions_too(ast.parse(file.read_text("utf-8"))))
-        edges[module] = {name if name in FILES else name.rpartition(".")[0] for name in names} & FILES.keys()
+    for module in FILES:
+        edges[module] = {
+            name if name in FILES else name.rpartition(".")[0] for name in imported(module)[1]
+        } & FILES.keys()
     del edges["acclimate"]  # whose public names are imported when they are used
     assert circles({module: others - {"acclimate"} for module, others in edges.items()}) == []
 

@@ -108,14 +108,6 @@ def test_documents_of_which_nothing_can_be_made_are_told(run):
         assert "1 of 300 documents of the raw text were left out; the first: general.jsonl:3: " in said
 
 
-def test_the_same_again_shows_the_report_and_changes_nothing(run):
-    command = f"data retrieve train.jsonl {SPLITS} --k 3 --out got"
-    first = run(command)
-    before = {path: path.stat().st_mtime_ns for path in Path("got").rglob("*") if path.name != ".lock"}
-    assert run(command) == first
-    assert {path: path.stat().st_mtime_ns for path in Path("got").rglob("*") if path.name != ".lock"} == before
-
-
 def test_it_loads_no_torch(run, tmp_path):
     script = (
         "import sys; from acclimate import cli\n"

@@ -1,8 +1,5 @@
 """What the command line says shows nothing of a user's that a terminal would obey."""
 
-import subprocess
-import sys
-
 import pytest
 import typer
 
@@ -39,14 +36,3 @@ def test_findings_told_before_a_race_show_escapes(capsys):
     assert fit(said)
     assert r"doctor: '\x1b]0;owned" in said
     assert "Little" not in said
-
-
-def test_telling_an_error_loads_no_torch():
-    script = (
-        "import sys, typer; from acclimate.cli import verb\n"
-        "try:\n"
-        "    with verb.errors_printed(): raise ValueError('x')\n"
-        "except typer.Exit: print({'torch', 'transformers', 'numba'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("set()\n", "acclimate: x\n")

@@ -42,12 +42,6 @@ def test_start_loads_nothing_heavy(arguments):
     assert not names & HEAVY
 
 
-def test_help_names_the_program_and_its_first_verb():
-    done = subprocess.run([sys.executable, "-m", "acclimate", "--help"], capture_output=True, text=True, check=True)
-    assert "acclimate" in done.stdout
-    assert "race" in done.stdout
-
-
 CSV = "train.csv --text sentence --label intent"
 # command -> what its one line says
 REFUSED_LINES = r"""

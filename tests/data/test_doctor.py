@@ -357,10 +357,6 @@ def test_labels_are_counted_by_split_frequent_ones_first():
     assert doctor.quantiles(splits) == {"test": (1.0, 1.375, 1.75, 2.125, 2.5)}
 
 
-def test_even_labels_are_nothing_to_speak_of():
-    assert said("ab" * 50, "ab" * 20) == []
-
-
 def test_rare_classes_are_named_with_their_counts():
     found = said("ab" * 50 + "ccc", "ab" * 20 + "c", metric="macro_f1")
     assert [finding.level for finding in found] == ["note", "note"]

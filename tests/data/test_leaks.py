@@ -24,13 +24,6 @@ def leaks_of(source, rows, sealed):
     return {(leak.within, leak.kind): leak for leak in found_in_rows(source, rows, sealed).leaks()}
 
 
-def test_texts_of_their_own_leak_nothing():
-    parts = splits()
-    sealed = Sealed(parts)
-    assert leaks_of("train", parts["train"], sealed) == {}
-    assert leaks_of("dev", parts["dev"], sealed) == {}
-
-
 def test_exact_near_and_contained_test_texts_are_found_in_train():
     test = examples("test", 20)
     planted = [

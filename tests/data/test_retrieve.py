@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import asdict
 
-import numpy as np
 import pytest
 
 from acclimate.core import files
@@ -146,14 +145,6 @@ def test_bm25_brings_the_tasks_topics_and_chance_does_not(retrieved):
 
     assert share("plain") < 0.1
     assert share("random") > 0.2
-
-
-def test_a_random_retrieval_has_the_size_of_bm25(retrieved):
-    control = retrieved("random")
-    assert len(control.selection) == len(retrieved("plain").selection)
-    assert control.facts["asked"] == retrieved("plain").facts["asked"]
-    assert "sampled at random" in control.as_text()
-    assert np.diff(control.selection.documents).min() < 0
 
 
 def test_queries_are_counted(retrieved, corpus, splits, tmp_path):

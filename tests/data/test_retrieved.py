@@ -133,8 +133,3 @@ def test_a_page_has_so_many_queries_and_says_of_how_many(lean):
     assert f"The first {DOCUMENTS} of {DOCUMENTS + 5}." in page
     assert len(page) < 1_000_000
     assert "It retrieved none." in race_page(studies.altered(lean, retrieved=[replace(QUERY, documents=())])).as_html()
-
-
-def test_the_whole_page_of_a_race_can_have_them():
-    study = studies.report_of_six(studies.race_of_six())
-    assert not Page(race_page(studies.altered(study, retrieved=[QUERY])).as_html()).open

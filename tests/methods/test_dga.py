@@ -205,6 +205,7 @@ def test_flops_are_those_of_four_passes_three_or_one():
         assert DgaLoss(model, {"heads": IMPORTANCE}, **stated).flops(batch) == plain + more * encoder
 
 
+@pytest.mark.slow
 def test_the_language_model_still_learns(recipe, tmp_path):
     longer = replace(recipe, plan=replace(recipe.plan, steps=20, batch=16))
     dga.adapt(longer, tmp_path / "dga")

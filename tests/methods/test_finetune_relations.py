@@ -72,10 +72,10 @@ def test_the_original_text_does_not_tell_its_pair_to_the_first_token(encoder, ta
     ("encoding", "settings"),
     [
         ("original", {"pooling": "mentions"}),
-        ("original", {"pooling": "mentions", "sequence_layer": "bilstm"}),
-        ("original", {"pooling": "mentions-mean"}),
         ("original", {"pooling": "mentions-mean", "sequence_layer": "mlp"}),
-        ("markers", {"pooling": "mentions"}),
+        pytest.param("original", {"pooling": "mentions", "sequence_layer": "bilstm"}, marks=pytest.mark.slow),
+        pytest.param("original", {"pooling": "mentions-mean"}, marks=pytest.mark.slow),
+        pytest.param("markers", {"pooling": "mentions"}, marks=pytest.mark.slow),
         ("markers", {"pooling": "starts", "special_tokens": MARKERS}),
     ],
 )

@@ -17,7 +17,10 @@ from acclimate.training.plan import Plan
 PLAN = Plan(steps=5, batch=8, rate=3e-3)
 BEGUN = {"max_tokens": 24, "epochs": 0.0, "plan": PLAN}
 CONTESTANTS = [
-    (method.name, each) for method in METHODS.values() if method.looks_at_heldout for each in method.contestants
+    pytest.param(method.name, each, marks=[] if each.name in ("DAPT", "DGA", "prompt") else pytest.mark.slow)
+    for method in METHODS.values()
+    if method.looks_at_heldout
+    for each in method.contestants
 ]
 
 

@@ -128,6 +128,7 @@ def test_simcse_refuses_a_model_without_dropout_and_infoword_does_not(pretrained
     sequence_contrast.adapt(replace(without, contrast="infoword"), tmp_path / "infoword")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CONTRASTS))
 def test_training_lowers_the_contrast(name):
     """Of rows met again and again: the toy's words are drawn one by one, so of others InfoWord has nothing to learn."""

@@ -216,7 +216,9 @@ def test_an_electra_computes_what_encoder_and_classifier_do(name, kind, tmp_path
     assert [loaded.config.id2label[code] for code in range(3)] == list(LABELS)
 
 
-@pytest.mark.parametrize("kind", ["sequence", "multilabel", "score"])
+@pytest.mark.parametrize(
+    "kind", ["sequence", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("multilabel", "score"))]
+)
 def test_both_stages_end_in_a_classifier_that_has_learned(recipe, toy_task, kind, tmp_path):
     task = toy_task(kind)
     tuned = toys.papers(looks=4, epochs=0.0, dropout=0.0, plan=Plan(steps=60, batch=16, rate=5e-3, warmup=0.1))

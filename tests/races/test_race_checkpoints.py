@@ -188,6 +188,7 @@ def test_a_checkpoint_without_a_head_that_predicts_words_has_no_loss(
     assert not study.report.failed
 
 
+@pytest.mark.slow
 def test_the_rate_in_use_is_told_once_and_stands_on_the_page(toy_race: Any, start: Path, tmp_path: Path) -> None:
     notes: list[str] = []
 
@@ -235,7 +236,13 @@ def test_is_my_model_better_than_the_base_is_one_command(
     assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
 
 
-@pytest.mark.parametrize(("budget", "kept"), [("1TFLOP", {"ours", "theirs", "TAPT"}), ("2.7GFLOP", {"ours", "theirs"})])
+@pytest.mark.parametrize(
+    ("budget", "kept"),
+    [
+        ("1TFLOP", {"ours", "theirs", "TAPT"}),
+        pytest.param("2.7GFLOP", {"ours", "theirs"}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
     budget: str, kept: set[str], raced: Any, asked: Any, tmp_path: Path
 ) -> None:
@@ -253,6 +260,7 @@ def test_a_budget_counts_checkpoints_and_races_them_before_adaptations(
     assert again.verdict == study.verdict
 
 
+@pytest.mark.slow
 def test_folds_score_checkpoints_too(toy_race: Any, asked: Any, ours: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (toy_race.inputs / "train.jsonl").read_text().splitlines()]
     given = {**asked, "dev": None, "test": None, "contestants": [], "checkpoints": {"ours": ours}}

@@ -48,7 +48,10 @@ def row(kind: str, number: int) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("kind", ["sequence", "pair", "multilabel", "score", "tokens"])
+@pytest.mark.parametrize(
+    "kind",
+    ["pair", "score", "tokens", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("sequence", "multilabel"))],
+)
 def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_race: Any, tmp_path: Path) -> None:
     [base] = (toy_race.run / "jobs").glob("pretrain-*")
     run = tmp_path / "run"
@@ -76,7 +79,9 @@ def test_it_is_used_and_shipped_and_predicts_as_it_was_scored(kind: str, toy_rac
     assert (shipped.path / "model.safetensors").exists() or (shipped.path / "modules.json").exists()
 
 
-@pytest.mark.parametrize("kind", ["sequence", "pair", "multilabel", "score"])
+@pytest.mark.parametrize(
+    "kind", ["sequence", "multilabel", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("pair", "score"))]
+)
 def test_with_terms_it_is_used_and_shipped_and_predicts_as_it_was_scored(
     kind: str, toy_race: Any, tmp_path: Path
 ) -> None:

@@ -36,7 +36,10 @@ from acclimate.tasks.prepared import Prepared, open_prepared
 from finished import finished_race, only_baseline
 from studies import recorded
 
-KINDS = [("sequence", False), ("sequence", True), ("multilabel", False), ("score", False)]
+KINDS = [
+    *(("sequence", False, "pooler"), ("sequence", True, "pooler"), ("multilabel", False, "first")),
+    *(("score", False, "pooler"), ("sequence", False, "mean"), ("score", True, "mean")),
+]
 
 
 @pytest.fixture(scope="module")
@@ -86,25 +89,29 @@ def by_pipeline(card: Path, where: Path) -> list:
     return eval(printed.getvalue(), {"np": np})
 
 
-@pytest.mark.parametrize(("kind", "paired"), KINDS)
+@pytest.mark.parametrize(("kind", "paired", "pooling"), KINDS)
 def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_predict_does(
-    tmp_path, kind, paired, monkeypatch
+    tmp_path, kind, paired, *, pooling, monkeypatch
 ):
-    run = finished_race(tmp_path / "run", kind, paired=paired)
+    run = finished_race(tmp_path / "run", kind, paired=paired, pooling=pooling)
     shipped = ship(run, tmp_path / "out", space=True, license="cc-by-4.0", language=["en", "de"])
     about = ModelCard(shipped.card.read_text()).data
     assert (about.license, about.language) == ("cc-by-4.0", ["en", "de"])
+    assert about.library_name == ("sentence-transformers" if pooling == "mean" else "transformers")
     assert "No licence is stated" not in shipped.card.read_text()
-    said = by_pipeline(shipped.card, shipped.path)
+    ways = {way.name: way.takes for way in shipped.ways}
+    assert (ways["pipeline"], ways.get("sentence-transformers", False)) == (pooling != "mean", pooling == "mean")
     texts = [("A text.", "What it is compared with.")] if paired else ["A text.", "Another one."]
     expected = predict(shipped.path, texts)
-    if kind == "multilabel":
-        found = [{one["label"]: one["score"] for one in labels} for labels in said]
-        assert found == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
-    elif kind == "score":
-        assert [one["score"] for one in said] == pytest.approx([one.label for one in expected], rel=1e-4)
-    else:
-        assert [one["label"] for one in said] == [one.label for one in expected]
+    if ways["pipeline"]:
+        said = by_pipeline(shipped.card, shipped.path)
+        if kind == "multilabel":
+            found = [{one["label"]: one["score"] for one in labels} for labels in said]
+            assert found == [pytest.approx(dict(one.probabilities), abs=1e-5) for one in expected]
+        elif kind == "score":
+            assert [one["score"] for one in said] == pytest.approx([one.label for one in expected], rel=1e-4)
+        else:
+            assert [one["label"] for one in said] == [one.label for one in expected]
     answer = app_in(shipped.path, monkeypatch)["predict"]
     made = [answer(*(text if paired else [text])) for text in texts]
     if kind == "score":
@@ -122,36 +129,6 @@ def test_the_code_of_card_and_app_gives_what_was_scored_and_the_pipeline_what_pr
     else:
         assert [tuple(sorted(label)) if kind == "multilabel" else label for label in said] == list(scored.predicted)
         assert len(set(scored.predicted)) > 1
-
-
-@pytest.mark.parametrize(("kind", "pooling"), [("sequence", "mean"), ("multilabel", "first"), ("score", "mean")])
-def test_a_classifier_of_pooled_states_is_shipped_with_code_that_predicts_what_was_scored(
-    tmp_path, kind, pooling, monkeypatch
-):
-    run = finished_race(tmp_path / "run", kind, paired=kind == "score", pooling=pooling)
-    shipped = ship(run, tmp_path / "out", onnx=kind == "sequence", space=True)
-    answer = app_in(shipped.path, monkeypatch)["predict"]
-    [made] = predict(shipped.path, [("a", "b") if kind == "score" else "a"])
-    if kind == "score":
-        assert answer("a", "b") == pytest.approx(made.label, rel=1e-4)
-    else:
-        assert answer("a") == pytest.approx(dict(made.probabilities), abs=1e-5)
-    [scored] = [score for score in recorded(run).scores if (score.contestant, score.seed) == ("DAPT", 1)]
-    examples = open_prepared(run / "data").examples("test")
-    pairs = [example.pair for example in examples] if kind == "score" else None
-    _, printed = snippet(shipped.card, 0, shipped.path, [example.text for example in examples], pairs)
-    said = [label_of(label) for label in eval(printed)]
-    if kind == "score":
-        np.testing.assert_allclose(said, scored.predicted, rtol=1e-4)
-    else:
-        assert [tuple(sorted(label)) if kind == "multilabel" else label for label in said] == list(scored.predicted)
-    if shipped.int8:
-        assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
-    ways = {way.name: way.takes for way in shipped.ways}
-    assert ways["pipeline"] == (pooling == "first")
-    assert ways.get("sentence-transformers", False) == (pooling == "mean")
-    library = ModelCard(shipped.card.read_text()).data.library_name
-    assert library == ("transformers" if pooling == "first" else "sentence-transformers")
 
 
 def test_answers_are_shipped_with_code_and_copies_that_give_what_was_scored(tmp_path, monkeypatch):
@@ -521,6 +498,7 @@ def test_a_tokenizer_gives_only_inputs_that_the_model_takes(tmp_path, family):
 
 def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, tmp_path, capfd, monkeypatch):
     looked = []
+    monkeypatch.setattr(onnx, "ROUNDS", 2)
     monkeypatch.setattr(Prepared, "unseal", lambda *given, **named: looked.append(named))
     before = open_prepared(run / "data").looks()
     shipped = ship(run, tmp_path / "out", onnx=True)
@@ -556,10 +534,13 @@ def test_the_int8_copy_and_its_measures_while_the_test_labels_stay_sealed(run, t
     assert int8.processor in ModelCard(card).text
 
 
-def test_the_int8_copy_of_a_task_that_predicts_a_number(tmp_path, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "pooling"), [("score", "pooler"), ("sequence", "mean")])
+def test_the_int8_copy_of_a_number_and_of_pooled_states(tmp_path, kind, pooling, monkeypatch):
     monkeypatch.setattr(onnx, "ROUNDS", 1)
-    shipped = ship(finished_race(tmp_path / "run", "score"), tmp_path / "out", onnx=True)
+    shipped = ship(finished_race(tmp_path / "run", kind, pooling=pooling), tmp_path / "out", onnx=True)
     assert 0.5 < shipped.int8.agreement <= 1
+    assert shipped.int8.dev_float == pytest.approx(shipped.int8.dev, abs=0.3)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ ADAPTING = ("max_tokens=32", "epochs=0.0", "plan.steps=2", "plan.batch=4", "plan
 FINETUNE = tuple(f"finetune.{each}" for each in TUNING)
 SMALL: Mapping[str, tuple[str, ...]] = {
     "tlm": (
-        *("vary=k", "ks=[2,10]", "retrieval.k=5"),
+        *("vary=k", "ks=[2]", "retrieval.k=5"),
         *(f"tlm.{each}" for each in ("vocabulary=200", "layers=1", "hidden=16", "heads=2", "max_tokens=32")),
         *(f"tlm.{each}" for each in ("plan.steps=4", "plan.batch=8", "plan.rate=1e-3")),
         *(f"tlm.finetune.{each}" for each in TUNING),

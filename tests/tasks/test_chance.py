@@ -77,7 +77,9 @@ def stands_out(kind, knows, looks, runs):
     return far, above
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind in ("tokens", "span") else []) for kind in KINDS]
+)
 def test_of_runs_that_guess_one_in_twenty_stands_out(kind):
     """Of 20 runs of four looks: more than four have a probability of .3% at the level of .05."""
     far, above = stands_out(kind, 0.0, 4, 20)

@@ -118,18 +118,6 @@ def test_each_tokenizer_has_its_own_tokens(corpus, tokenizers):
     assert len(paths) == len(tokenizers)
 
 
-def test_tokens_that_were_left_half_built_are_built_anew(corpus, tokenizers, monkeypatch):
-    def fail(*arguments, **settings):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as context:
-        context.setattr(corpus_module, "write_json", fail)
-        context.setattr("acclimate.text.tokens.write_json", fail)
-        with pytest.raises(KeyboardInterrupt):
-            corpus.tokens(tokenizers["wordpiece"])
-    assert len(corpus.tokens(tokenizers["wordpiece"]).documents) == len(corpus) + 1
-
-
 def test_tokens_asked_for_at_once_are_built_once(corpus, tokenizers, monkeypatch):
     builds = []
     build = corpus_module.build_tokens

@@ -24,6 +24,14 @@ def random_rows(generator, rows=30, longest=40):
     return ids, offsets, starts
 
 
+def masks(ids, offsets, starts, rate, *, replacement=REPLACEMENT, seed=0, **settings):
+    """(ids with masks, labels) of rows"""
+    generator = np.random.default_rng(seed)
+    return mask_words(
+        ids, offsets, word_starts=starts, rate=rate, replacement=replacement, generator=generator, **settings
+    )
+
+
 def naive_choice(rows, lengths, budget, order):
     chosen = np.zeros(len(rows), bool)
     for row in range(len(budget)):
@@ -50,17 +58,8 @@ def test_words_are_chosen_as_by_the_greedy_loop(seed, monkeypatch):
 @pytest.mark.parametrize("rate", [0.05, 0.15, 0.4, 1])
 @pytest.mark.parametrize("whole_words", [True, False])
 def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
-    generator = np.random.default_rng(1)
-    ids, offsets, starts = random_rows(generator)
-    _, labels = mask_words(
-        ids,
-        offsets,
-        word_starts=starts,
-        rate=rate,
-        replacement=REPLACEMENT,
-        generator=generator,
-        whole_words=whole_words,
-    )
+    ids, offsets, starts = random_rows(np.random.default_rng(1))
+    _, labels = masks(ids, offsets, starts, rate, whole_words=whole_words)
     predicted = labels != NOT_PREDICTED
     np.testing.assert_array_equal(labels[predicted], ids[predicted])
     assert not predicted[np.isin(ids, SPECIAL)].any()
@@ -79,22 +78,11 @@ def test_budget_words_and_special_tokens_are_respected(rate, whole_words):
             assert taken == min(budget, ordinary.sum())
 
 
-def test_rate_one_predicts_every_ordinary_token():
-    ids, offsets, starts = random_rows(np.random.default_rng(2))
-    generator = np.random.default_rng(0)
-    masked, labels = mask_words(ids, offsets, word_starts=starts, rate=1, replacement=ALL_MASKED, generator=generator)
-    ordinary = ~np.isin(ids, SPECIAL)
-    np.testing.assert_array_equal(labels != NOT_PREDICTED, ordinary)
-    np.testing.assert_array_equal(masked, np.where(ordinary, MASK, ids))
-
-
 def test_a_word_longer_than_the_budget_is_masked_piece_by_piece():
     ids, offsets = np.array([2, *[9] * 40, 3, 2, *[9] * 20, 3]), np.array([0, 42, 64])
     starts = np.zeros(len(ids), bool)
     starts[[0, 1, 41, 42, 43, 45, 48, 63]] = True  # one word of 40 tokens; words of 2, 3 and 15
-    _, labels = mask_words(
-        ids, offsets, word_starts=starts, rate=0.15, replacement=ALL_MASKED, generator=np.random.default_rng(0)
-    )
+    _, labels = masks(ids, offsets, starts, 0.15, replacement=ALL_MASKED)
     predicted = labels != NOT_PREDICTED
     assert predicted[:42].sum() == 6
     assert 2 <= predicted[42:].sum() <= 3
@@ -103,28 +91,14 @@ def test_a_word_longer_than_the_budget_is_masked_piece_by_piece():
 
 def test_rows_of_special_tokens_stay_as_they_are():
     ids = np.array([2, 1, 3])
-    masked, labels = mask_words(
-        ids,
-        np.array([0, 3, 3]),
-        word_starts=np.ones(3, bool),
-        rate=0.5,
-        replacement=REPLACEMENT,
-        generator=np.random.default_rng(0),
-    )
+    masked, labels = masks(ids, np.array([0, 3, 3]), np.ones(3, bool), 0.5)
     assert masked.tolist() == [2, 1, 3]
     assert (labels == NOT_PREDICTED).all()
 
 
 def test_shares_of_mask_random_and_kept():
     ids = np.full(20_000, 10)
-    masked, labels = mask_words(
-        ids,
-        np.arange(0, 20_001, 100),
-        word_starts=np.ones(20_000, bool),
-        rate=1,
-        replacement=REPLACEMENT,
-        generator=np.random.default_rng(0),
-    )
+    masked, labels = masks(ids, np.arange(0, 20_001, 100), np.ones(20_000, bool), 1)
     assert (labels == 10).all()
     assert (masked == MASK).mean() == pytest.approx(0.8, abs=0.01)
     random = masked[(masked != MASK) & (masked != 10)]
@@ -133,43 +107,25 @@ def test_shares_of_mask_random_and_kept():
 
 
 def test_every_word_has_the_same_chance():
-    generator = np.random.default_rng(0)
     rows, words = 4000, 10
-    _, labels = mask_words(
-        np.full(rows * words, 10),
-        np.arange(0, rows * words + 1, words),
-        word_starts=np.ones(rows * words, bool),
-        rate=0.3,
-        replacement=REPLACEMENT,
-        generator=generator,
-    )
+    offsets = np.arange(0, rows * words + 1, words)
+    _, labels = masks(np.full(rows * words, 10), offsets, np.ones(rows * words, bool), 0.3)
     chances = (labels.reshape(rows, words) != NOT_PREDICTED).mean(axis=0)
     np.testing.assert_allclose(chances, 0.3, atol=0.03)
 
 
 def test_same_seed_same_masks():
     ids, offsets, starts = random_rows(np.random.default_rng(3))
-
-    def masks(seed):
-        generator = np.random.default_rng(seed)
-        return mask_words(ids, offsets, word_starts=starts, rate=0.15, replacement=REPLACEMENT, generator=generator)
-
-    np.testing.assert_array_equal(masks(1), masks(1))
-    assert not np.array_equal(masks(1), masks(2))
+    one, again, other = (masks(ids, offsets, starts, 0.15, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
 
 
 @pytest.mark.parametrize("rate", [0, -0.1, 1.01, float("nan")])
 def test_rates_outside_their_range_are_refused(rate):
     ids, offsets, starts = random_rows(np.random.default_rng(3))
     with pytest.raises(ValueError, match=r"is outside \(0, 1\]"):
-        mask_words(
-            ids,
-            offsets,
-            word_starts=starts,
-            rate=rate,
-            replacement=REPLACEMENT,
-            generator=np.random.default_rng(0),
-        )
+        masks(ids, offsets, starts, rate)
 
 
 def test_impossible_replacements_are_refused():

@@ -176,10 +176,6 @@ def test_saved_truncation_and_padding_play_no_part(corpus, tokenizers, tmp_path)
     assert short.backend_tokenizer.truncation is not None
 
 
-def test_identity_tells_tokenizers_apart(tokenizers):
-    assert len({tokenizer_identity(tokenizer) for tokenizer in tokenizers.values()}) == len(tokenizers)
-
-
 def test_tokenizer_without_fast_backend_is_refused(corpus):
     class Slow:
         is_fast = False

@@ -51,7 +51,7 @@ def main() -> int:
     failed = 0
     try:
         begun = time.monotonic()
-        home = victims.warmed(scratch / "home")
+        home = victims.warmed(scratch / "home", given.victims or ())
         print(f"warm after {time.monotonic() - begun:.0f} s", flush=True)
         for fault in parts:
             if fault.name in state["parts"] and not given.part:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,14 @@ def write_inputs(place: Path) -> Path:
     return place
 
 
-def warmed(place: Path) -> Path:
-    """Write the inputs to `place`, and run every victim once in this process; `raced` is a race that has ended."""
+def warmed(place: Path, names: Collection[str] = ()) -> Path:
+    """Write the inputs to `place`, and run these victims once in this process, or all; `raced` is a race that ended."""
     os.environ["ACCLIMATE_CACHE"] = "cache"  # of the directory that a command runs in
     write_inputs(place)
     race = VICTIMS["race"]
     zygote.warm([RACE], place)
     os.rename(place / "out", place / "raced")
-    rest = [victim for victim in VICTIMS.values() if victim is not race and not callable(victim.command)]
+    rest = [victim for victim in VICTIMS.values() if victim is not race and victim.name in (names or VICTIMS)]
     for victim in rest:
         assert not callable(victim.command)
         zygote.warm([victim.command], place)

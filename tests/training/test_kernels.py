@@ -147,7 +147,9 @@ rows_apart.register_fake(lambda query, bounds, longest: torch.empty_like(query))
 rows_apart.register_autograd(lambda context, gradient: (gradient, None, None))
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "electra", "distilbert"])
+@pytest.mark.parametrize(
+    "name", ["bert", *(pytest.param(name, marks=pytest.mark.slow) for name in ("roberta", "electra", "distilbert"))]
+)
 def test_compiled_code_calls_the_kernel_of_rows_whatever_their_lengths(name, monkeypatch):
     """In one graph for all steps: a graph a step would compile for minutes."""
     graphs, losses = [], set()

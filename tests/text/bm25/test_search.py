@@ -56,14 +56,6 @@ def docstrings():
     return texts[:1500]
 
 
-@pytest.mark.parametrize("k", [3, 500])
-def test_finds_what_a_scorer_of_all_documents_finds_bit_by_bit(library, k):
-    texts, index, queries = library
-    naive, hits = Exhaustive(texts), index.search(queries, k)
-    for number, query in enumerate(queries):
-        assert told(hits, number) == naive.search(query, k)
-
-
 def test_real_passages(tmp_path, docstrings):
     index, naive = made(docstrings, tmp_path), Exhaustive(docstrings)
     queries = [" ".join(docstrings[place : place + 2]) for place in range(0, len(docstrings), 500)]
@@ -98,36 +90,12 @@ def test_lucenes_formula_worked_by_hand(tmp_path):
     )
 
 
-def test_a_word_counts_as_often_as_the_query_has_it(library):
-    _, index, _ = library
-    once, twice = (dict(told(index.search([query], 10_000), 0)) for query in ("w3", "w3 w3"))
-    assert twice == {document: 2 * score for document, score in once.items()}
-
-
 def test_equal_scores_come_in_the_order_of_the_documents(tmp_path):
     texts = ["same words here"] * 300 + ["same words here and more"] + ["same words here"] * 5000
     index = made(texts, tmp_path)
     hits = index.search(["words same"], 310)
     assert hits.documents_for(0)[0].tolist() == [*range(300), *range(301, 311)]
     assert len(index.search(["words"], 10_000).documents_for(0)[0]) == len(texts)
-
-
-def test_a_cut_is_what_the_smaller_k_finds(library):
-    _, index, queries = library
-    whole = index.search(queries, 400)
-    for k in (1, 7, 399, 400):
-        assert [told(whole.cut(k), place) for place in range(len(whole))] == [
-            told(index.search(queries, k), place) for place in range(len(whole))
-        ]
-
-
-def test_threads_do_not_matter(library):
-    _, index, queries = library
-    one, four = (index.search(queries * 10, 90, threads=threads) for threads in (1, 4))
-    assert (one.offsets == four.offsets).all()
-    assert (one.documents == four.documents).all()
-    assert one.scores.tobytes() == four.scores.tobytes()
-    assert one.effort == four.effort
 
 
 def test_statistics_that_lack_a_word_are_refused(library):
@@ -205,13 +173,6 @@ def test_every_code_point_alone_is_a_word_or_not_as_the_regular_expression_has_i
     texts = [f"a{chr(point)}b" for point in points] + [f"ก{chr(point)}ข\u0e31" for point in points]
     found, _ = read_by_loops(texts)
     assert found == [Counter(analysed_words("words", text)) for text in texts]
-
-
-def test_a_corpus_with_odd_letters_is_read_as_its_texts_are(tmp_path):
-    texts = ["ΟΔΟΣ ΣΑΣ", "İstanbul ISTANBUL", "plain", "naïve Ⱥ🙂K", "ὈΔΥΣΣΕΎΣ'Σ"]
-    index = made(texts, tmp_path)
-    assert index.statistics().frequencies == Exhaustive(texts).frequencies
-    assert [document for document, _ in told(index.search(["ΟΔΟΣ"], 5), 0)] == [0]
 
 
 def test_unknown_analyzer_is_refused(tmp_path):

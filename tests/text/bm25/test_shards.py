@@ -10,7 +10,6 @@ from acclimate.core.files import DamagedError
 from acclimate.core.types import Document, Progress
 from acclimate.text.bm25 import shards as shards_work
 from acclimate.text.bm25.build import build_index
-from acclimate.text.bm25.selection import Selection, select
 from acclimate.text.bm25.shards import build_shards, open_shards, shard_begins
 from acclimate.text.corpus import Corpus, write_corpus
 
@@ -44,11 +43,6 @@ def queries():
 @pytest.fixture(scope="module", params=[1, 2, 5])
 def shards(corpus, request):
     return build_shards(corpus, corpus.path.parent / f"shards-{request.param}", shards=request.param, **SETTINGS)
-
-
-def content(selection: Selection) -> tuple:
-    rows = [[column.tolist() for column in selection.documents_for(query)] for query in range(selection.queries)]
-    return selection.documents.tolist(), selection.ranks.tolist(), rows, selection.unhit, selection.corpus
 
 
 @pytest.mark.parametrize("k", [1, 7, 300, 400])
@@ -89,16 +83,6 @@ def test_statistics_are_those_of_one_index(index, shards, queries):
     assert shards.statistics(queries) == index.statistics(queries)
     names = ("corpus", "documents", "tokens", "analyzer", "k1", "b")
     assert [getattr(shards, name) for name in names] == [getattr(index, name) for name in names]
-
-
-def test_a_selection_made_from_shards_is_that_of_one_index(index, shards, queries, tmp_path):
-    asked = [(f"q{number}", text) for number, text in enumerate(queries)]
-    left_out = np.random.default_rng(0).random(index.documents) < 0.3
-    found = [
-        content(select(made_of, asked, tmp_path / name, k=20, left_out=left_out))
-        for name, made_of in (("one", index), ("many", shards))
-    ]
-    assert found[0] == found[1]
 
 
 def test_cuts_where_the_texts_are_equally_long(corpus):

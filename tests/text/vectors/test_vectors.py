@@ -5,10 +5,7 @@ import json
 import math
 import random
 import re
-import signal
 import struct
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -381,26 +378,6 @@ def test_training_that_diverges_with_the_last_update_is_noticed_too():
         train_rows(text, -1, made, inputs=inputs, outputs=outputs, rate=10.0, settings=settings)
 
 
-def test_what_a_kill_while_writing_left_is_gone_after_the_next_run(tmp_path):
-    out = tmp_path / "out.bin"
-    script = f"""
-import os, signal, sys
-from pathlib import Path
-from acclimate.text.vectors.files import open_bin, write_bin
-file = open_bin(Path({str(OFFICIAL)!r}))
-def rows():
-    yield file.inputs
-    os.kill(os.getpid(), signal.SIGKILL)
-write_bin(Path({str(out)!r}), file.header, file.words, file.counts, file.read, inputs=rows(), outputs=[])
-"""
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -signal.SIGKILL
-    assert len([*tmp_path.iterdir()]) == 1
-    assert not out.exists()
-    train_vectors(texts, out, SMALL)
-    assert [*tmp_path.iterdir()] == [out]
-    assert open_vectors(out).look_up(["rats"])[1].all()
-
-
 def test_the_same_seed_and_one_thread_give_the_same_file(tmp_path):
     told = []
     one = train_vectors(texts, tmp_path / "new" / "one.bin", SMALL, watch=told.append).read_bytes()
@@ -505,11 +482,10 @@ def some(path, count):
 
 
 @pytest.mark.skipif(not PUBMED.exists(), reason="needs ../shared/data")
-@pytest.mark.parametrize("threads", [1, 2])
-def test_going_on_fits_held_out_text_better_than_the_start_and_than_training_from_nothing(tmp_path, threads):
+def test_going_on_fits_held_out_text_better_than_the_start_and_than_training_from_nothing(tmp_path):
     general, domain = some(ACL, 1_000), some(PUBMED, 600)
     domain, held_out = domain[150:], domain[:150]
-    settings = Skipgram(dim=32, epochs=5, min_count=2, buckets=20_000, threads=threads, lower=True, sample=1e-3)
+    settings = Skipgram(dim=32, epochs=5, min_count=2, buckets=20_000, threads=1, lower=True, sample=1e-3)
     start = train_vectors(lambda: general, tmp_path / "start.bin", settings)
     alone = train_vectors(lambda: domain, tmp_path / "alone.bin", settings)
     both = train_vectors(lambda: domain, tmp_path / "both.bin", settings, start=start)
@@ -517,5 +493,4 @@ def test_going_on_fits_held_out_text_better_than_the_start_and_than_training_fro
     among = {word: int(count) for word, count in zip(file.words, file.counts, strict=True) if word in known}
     of_start, of_alone, of_both = (skipgram_loss(path, held_out, among, settings) for path in (start, alone, both))
     assert of_both < of_start - 0.1
-    # .005 with one thread; in 18 runs of several, which overwrite one another, .001 to .010
-    assert of_both < of_alone - (0.002 if threads == 1 else -0.02)
+    assert of_both < of_alone - 0.002  # .005; in 18 runs of several threads, which overwrite one another, .001 to .010
