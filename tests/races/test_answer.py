@@ -49,7 +49,7 @@ def answer(outcome: Outcome) -> RaceAnswer:
         (
             [("TAPT", -0.012, 0.3)],
             "no gain that matters",
-            "No gain that matters: no contestant is better than the untouched model by 1 point.",
+            "No gain that matters: no contestant is better than the untouched model by 1 point or more.",
             "TAPT: -1.2 points of macro-F1 (95% interval -3.1 to 0.7, p = .30).",
         ),
         (

@@ -61,21 +61,21 @@ def answer_in_words(outcome: Outcome) -> RaceAnswer:
     raced = rows(outcome)
     if not outcome.first_impression and not any(row.contestant == UNTOUCHED for row in raced):
         raise ValueError("an answer needs a score of the untouched model, with which the others are compared.")
-    further = tuple(_further(outcome))
+    remarks = tuple(_remarks(outcome))
     if outcome.first_impression:
         return _impression(outcome, raced)
     if outcome.only_probed:
         probes = filter(None, [_probe_scores(outcome, raced), represented(outcome)])
-        return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *further))
+        return RaceAnswer("none", "Nothing was fine-tuned.", (*probes, *remarks))
     answer = outcome.answer
     if answer is None:
         headline, *evidence = _without_comparison(outcome, raced)
-        return RaceAnswer("none", headline, (*evidence, *further), next=next_command(outcome))
+        return RaceAnswer("none", headline, (*evidence, *remarks), next=next_command(outcome))
     evidence = [_difference(outcome, answer), *_others(answer), *_baseline_comparison(outcome)]
     return RaceAnswer(
         kind=answer.kind,
         headline=_headline(outcome, answer),
-        evidence=(*evidence, *further),
+        evidence=(*evidence, *remarks),
         model=answer.contestant,
         difference=answer.difference,
         interval=answer.interval,
@@ -98,7 +98,7 @@ def _headline(outcome: Outcome, answer: Answer) -> str:
         return f"{subject} was harmful: {worse} worse than the untouched model."
     if answer.kind == "no gain that matters":
         least = f"{100 * answer.margin:g} point{'s' * (100 * answer.margin != 1)}"
-        return f"No gain that matters: no contestant is better than the untouched model by {least}."
+        return f"No gain that matters: no contestant is better than the untouched model by {least} or more."
     if answer.kind == "probably" and answer.difference > 0:
         return f"{subject} probably helped: {name} seems better than the untouched model."
     if answer.kind == "probably":
@@ -153,7 +153,7 @@ def _baseline_comparison(outcome: Outcome) -> Iterator[str]:
             yield f"The best encoder on dev, {encoder}, is {word} than {name} ({figures})."
 
 
-def _further(outcome: Outcome) -> Iterator[str]:
+def _remarks(outcome: Outcome) -> Iterator[str]:
     """Yield sentences on contestants that learnt nothing or failed, and on why the race stopped early."""
     assert outcome.race is not None
     tuned = [result for result in outcome.results if not result.probe and result.scores]
