@@ -45,7 +45,7 @@ def excerpt(table: str) -> str:
     """Return title, answer and scores of a race's table.txt."""
     lines = table.splitlines()
     title, _, *others = lines
-    answer = others[: others.index("")]
+    answer = others[: next(number for number, line in enumerate(others) if line.startswith("  Next: ")) + 1]
     begin = lines.index(SCORES) + 1
     end = next(number for number in range(begin, len(lines)) if lines[number].startswith("  Points on test"))
     return "\n".join([title, *answer, "", *lines[begin:end]])

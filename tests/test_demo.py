@@ -17,8 +17,9 @@ spec.loader.exec_module(demo)
 
 TABLE = """Race on a task
 
-  TAPT is better than the untouched model
-    by 3 points.
+  Adapting helped: TAPT is better than the
+    untouched model.
+  Next: acclimate predict
   Warning: something else.
 
 Scores on test
@@ -51,9 +52,9 @@ def differences(readme: str, kept: Path) -> list[str]:
     return wrong
 
 
-def test_the_readme_gets_verdict_and_scores_of_the_race(kept):
+def test_the_readme_gets_answer_and_scores_of_the_race(kept):
     readme = demo.rewritten(f"above\n{demo.BEGIN}\nold\n{demo.END}\nbelow\n", kept)
-    assert "TAPT is better than the untouched model\n    by 3 points.\n\n" in readme
+    assert "Adapting helped: TAPT is better than the\n    untouched model.\n  Next: acclimate predict\n\n" in readme
     assert "old" not in readme
     assert "Warning" not in readme
     assert "Points on test" not in readme

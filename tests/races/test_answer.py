@@ -100,12 +100,12 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
     [
         (
             Limits("test rows", (Remedy("test rows", 400, 0.7, 1600, 900), Remedy("seeds", 3, 0.3, None, None))),
-            "What limits the answer: test rows (70% of the variance). 900 in place of 400 would settle it; more seeds "
-            "would not.",
+            "What limits the answer: test rows (70% of the variance). 900 in place of 400 would probably settle "
+            "it; more seeds probably would not.",
         ),
         (
             Limits("seeds", (Remedy("test rows", 400, 0.3, None, None), Remedy("seeds", 3, 0.7, 10, 8))),
-            "What limits the answer: seeds (70% of the variance). 8 in place of 3 would settle it, in about "
+            "What limits the answer: seeds (70% of the variance). 8 in place of 3 would probably settle it, in about "
             "3.4 min more.",
         ),
         (
@@ -115,8 +115,8 @@ def test_others_that_are_better_are_named_and_few_deciding_items_said() -> None:
         ),
         (
             Limits("several", (Remedy("test rows", 400, 0.5, None, None), Remedy("seeds", 3, 0.5, None, None))),
-            "What limits the answer: test rows have 50% of the variance and seeds have 50% of the variance. "
-            "More of each may settle it.",
+            "Several sources limit the answer: test rows (50%) and seeds (50%) of the variance. More of each may "
+            "settle it.",
         ),
     ],
 )
@@ -126,7 +126,7 @@ def test_what_limits_an_open_answer_is_named_with_what_removes_it(limits: Limits
 
 def test_a_settled_answer_names_the_source_of_most_variance() -> None:
     assert answer(race_of([untouched(), rival("DAPT", 0.03, p=0.01)])).limits == (
-        "Most of the variance comes from test rows (70%)."
+        "The largest part of the variance comes from test rows (70%)."
     )
 
 
@@ -139,9 +139,9 @@ def with_facts(outcome: Outcome, **facts: Any) -> Outcome:
 
 def test_the_next_command_predicts_or_races_with_more_seeds() -> None:
     settled, open_race = (race_of([untouched(), rival("DAPT", gain, p=p)]) for gain, p in ((0.03, 0.01), (0.008, 0.34)))
-    command = "acclimate race rows.csv --budget 20min --out runs/mine seeds=3"
+    command = "acclimate race rows.csv --budget '20min 5s' --out 'my runs/a' seeds=3"
     assert answer(with_facts(settled, commands=[command], use="DAPT")).next == (
-        "acclimate predict runs/mine new.csv --out labels.csv"
+        "acclimate predict 'my runs/a' new.csv --out labels.csv"
     )
     assert answer(with_facts(settled, commands=["acclimate.race('rows.csv')"], use="DAPT")).next == (
         'race.predict("new.csv", out="labels.csv")'
@@ -149,7 +149,7 @@ def test_the_next_command_predicts_or_races_with_more_seeds() -> None:
     seeds = Limits("seeds", (Remedy("seeds", 3, 1.0, 10, 8),))
     vars(open_race)["answer"] = replace(open_race.answer, limits=seeds)  # type: ignore[type-var]
     assert answer(with_facts(open_race, commands=[command], use="DAPT")).next == (
-        "acclimate race rows.csv --out runs/mine --budget none seeds=8"
+        "acclimate race rows.csv --out 'my runs/a' --budget none seeds=8"
     )
     assert with_seeds("acclimate.race('rows.csv', budget='20min', seeds=3, out='x')", 8) == (
         "acclimate.race('rows.csv', out='x', seeds=8, budget=\"none\")"

@@ -100,7 +100,7 @@ def test_without_a_contestant_there_is_no_answer() -> None:
     assert answer_of([], UNTOUCHED) is None
 
 
-@pytest.mark.parametrize("margin", [-0.01, 0.5, 1.0])
-def test_a_margin_is_from_0_to_below_50_points(margin: float) -> None:
-    with pytest.raises(ValueError, match=r"pass a gain from 0 to below 0\.5; 1 point is \.01"):
+@pytest.mark.parametrize("margin", [-0.01, 0.51, 1.0])
+def test_a_margin_is_from_0_to_50_points(margin: float) -> None:
+    with pytest.raises(ValueError, match=r"pass a gain from 0 to 0\.5; 1 point is \.01"):
         answer_of([resampled("A")], UNTOUCHED, margin=margin)

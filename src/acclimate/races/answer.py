@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from acclimate.core.figures import has, listed, metric_text, p_text, percent, points, rough_duration
 from acclimate.races.compare import MAIN, Contrast
@@ -316,27 +317,28 @@ def sides(raced: Sequence[ContestantRow], baselines: Sequence[str]) -> tuple[Con
 
 def _limits(outcome: Outcome, answer: Answer) -> str:
     """Return which source limits the answer, and how many test rows, seeds or adaptations remove the limit."""
-    limits, parts = answer.limits, []
-    for remedy in limits.remedies:
-        parts.append(f"{remedy.source} have {percent(remedy.share)} of the variance")
+    limits, rows_text = answer.limits, "labelled rows" if outcome.folds else "test rows"
+    names = {source: rows_text if source == "test rows" else source for source in ("test rows", "seeds", "adaptations")}
     if limits.source == "several":
-        return f"What limits the answer: {listed(parts)}. More of each may settle it."
-    named = limits.remedy(limits.source)
-    assert named is not None
+        parts = [f"{names[part.source]} ({percent(part.share)})" for part in limits.remedies]
+        return f"Several sources limit the answer: {listed(parts)} of the variance. More of each may settle it."
+    remedy = limits.remedy(limits.source)
+    assert remedy is not None
+    name = names[remedy.source]
     if answer.settled:
-        return f"Most of the variance comes from {named.source} ({percent(named.share)})."
-    sentence = f"What limits the answer: {named.source} ({percent(named.share)} of the variance)."
-    number, effect = named.to_settle, "would settle it"
+        return f"The largest part of the variance comes from {name} ({percent(remedy.share)})."
+    sentence = f"What limits the answer: {name} ({percent(remedy.share)} of the variance)."
+    number, effect = remedy.to_settle, "would probably settle it"
     if number is None:
-        number, effect = named.to_halve, "would halve the interval, which may not settle it"
+        number, effect = remedy.to_halve, "would halve the interval, which may not settle it"
     if number is None:
         return f"{sentence} No number that was considered would settle it."
-    runs = [remedy for remedy in limits.remedies if remedy.source != "test rows"]
-    if named.source != "test rows":
-        effect += f", in about {rough_duration((number - named.now) * round_seconds(outcome))} more"
-    elif runs and all(remedy.to_settle is None for remedy in runs):
-        effect += f"; more {listed([remedy.source for remedy in runs])} would not"
-    return f"{sentence} {number:,} in place of {named.now:,} {effect}."
+    runs = [part for part in limits.remedies if part.source != "test rows"]
+    if remedy.source != "test rows":
+        effect += f", in about {rough_duration((number - remedy.now) * round_seconds(outcome))} more"
+    elif runs and all(part.to_settle is None for part in runs):
+        effect += f"; more {listed([part.source for part in runs])} probably would not"
+    return f"{sentence} {number:,} in place of {remedy.now:,} {effect}."
 
 
 def round_seconds(outcome: Outcome) -> float:
@@ -359,18 +361,26 @@ def next_command(outcome: Outcome) -> str:
         return with_seeds(command, remedy.to_settle)
     if command.startswith(PYTHON):
         return 'race.predict("new.csv", out="labels.csv")' if outcome.race.use else ""
-    place = re.search(r"--out[ =](\S+)", command)
-    run = shlex.quote(place[1]) if place else "runs/race"
+    words = shlex.split(command)
+    places = [after for word, after in pairwise(words) if word == "--out"]
+    places += [word.removeprefix("--out=") for word in words if word.startswith("--out=")]
+    run = shlex.quote(places[-1]) if places else "runs/race"
     return f"acclimate predict {run} new.csv --out labels.csv" if command and outcome.race.use else ""
 
 
 def with_seeds(command: str, seeds: int) -> str:
     """Return the command of a race with so many seeds and no limit of time."""
     if command.startswith(PYTHON):
-        kept = re.sub(r", (seeds|adapt_seeds|budget)=(\"[^\"]*\"|'[^']*'|[^,)]+)", "", command)
-        return f'{kept.removesuffix(")")}, seeds={seeds}, budget="none")'
-    kept = re.sub(r" (adapt_)?seeds=\S+| --budget[ =]\S+", "", command)
-    return f"{kept} --budget none seeds={seeds}"
+        call = re.sub(r", (seeds|adapt_seeds|budget)=(\"[^\"]*\"|'[^']*'|[^,)]+)", "", command)
+        return f'{call.removesuffix(")")}, seeds={seeds}, budget="none")'
+    arguments: list[str] = []
+    words = iter(shlex.split(command))
+    for word in words:
+        if word == "--budget":
+            next(words, None)
+        elif not word.startswith(("--budget=", "seeds=", "adapt_seeds=")):
+            arguments.append(word)
+    return shlex.join([*arguments, "--budget", "none", f"seeds={seeds}"])
 
 
 def _requirement(simple: ContestantRow) -> str:

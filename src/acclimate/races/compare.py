@@ -92,7 +92,7 @@ class Contrast:
 
     @property
     def established(self) -> bool:
-        """True if the corrected p lies below .05."""
+        """True if the corrected p is below .05."""
         return self.p_adjusted < LEVEL
 
     @property

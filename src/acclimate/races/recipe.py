@@ -22,7 +22,7 @@ CHANCE = "one seed says nothing about chance. Give at least 2, better 3 or 5"
 Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
-Points = Annotated[float, Range(least=0, most=100)]
+Points = Annotated[float, Range(least=0, most=50)]
 ONE_SEARCH = (
     "every contestant tries each of search.rates, search.epochs and search.batches with the first seed, keeps the best "
     "on dev and runs the other seeds with it"
@@ -173,10 +173,11 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     from adaptation k mod adapt_seeds. 0: one for each round, or a single one if time is short or by
     cross-validation. With 1, verdicts are about this one draw of adapting."""
     margin: Points = 1.0
-    """Points on dev by which the model to use may be worse than the best contestant, if it is simpler. TF-IDF is the
+    """Smallest gain that matters, in points. If no contestant can gain that much on test, the answer is "no gain that
+    matters". The model to use may be so much worse on dev than the best contestant, if it is simpler. TF-IDF is the
     simplest, then the frozen encoder, then TF-IDF + encoder, then the untouched model, then the cheapest adaptation. A
-    point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: only a tie is decided by
-    simplicity."""
+    point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: every gain
+    matters."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""

@@ -282,7 +282,7 @@ def use_text(outcome: Outcome) -> str:
 
 
 def text_of(report: RaceReport, width: int = 0) -> str:
-    """Return the verdict and the tables of a race for a terminal. width: as of `reports.page.page`"""
+    """Return the answer and the tables of a race for a terminal. width: as of `reports.page.page`"""
     tables = tables_of(report)
     page = Page(
         report.outcome.title,

@@ -3,8 +3,8 @@ the claims of a race depend on test items that leaked.
 
 A difference is established if the test over seeds and items, corrected for the number of comparisons, has p < .05. Each
 fine-tuning says whether it learnt anything (tasks/chance.py::nothing_learnt): `Score.learnt`. A cell of which half of
-the runs or more did not is named, and it is compared with nothing (races/compare.py). The answer of a race, which
-stands on top, is that of races/answer.py.
+the runs or more did not is named, and it is compared with nothing (races/compare.py). The answer of a race
+is that of races/answer.py.
 """
 
 from __future__ import annotations

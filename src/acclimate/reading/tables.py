@@ -169,7 +169,7 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
             f"questions in SQuAD's form are read from .json with {option('kind', 'span')}, or none"
         )
     if not source.head:
-        raise ValueError(f"{source.name}: is empty (0 bytes). Write it anew or name another file")
+        raise ValueError(f"{source.name}: is empty (0 bytes). Write it again, or name another file")
     if form == ".jsonl":
         rows = _json_rows(source, columns)
     elif form == ".json":
@@ -182,7 +182,7 @@ def table_rows(source: Source, columns: Sequence[str], *, others: bool = False) 
         rows = _delimited_rows(source, columns, form, others=others)
     first = next(rows, None)
     if first is None:
-        raise ValueError(f"{source.name}: holds no rows. Write it anew or name another file")
+        raise ValueError(f"{source.name}: holds no rows. Write it again, or name another file")
     yield first
     yield from rows
 
@@ -196,7 +196,7 @@ def _delimited_rows(source: Source, columns: Sequence[str], delimiter: str, *, o
     records = _records(source, reader(lines))
     number, header = next(records, (0, []))
     if not header:
-        raise ValueError(f"{source.name}: is empty: it has no header line. Write it anew or name another file")
+        raise ValueError(f"{source.name}: is empty: it has no header line. Write it again, or name another file")
     where = f"{source.name}:{number}"
     if header[0].strip().lower().startswith("sep="):
         raise ValueError(

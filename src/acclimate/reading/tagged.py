@@ -159,7 +159,7 @@ def _tagged_lines(source: Source) -> Iterator[Row | Rejected]:
             _check_first(f"{source.name}:{at}", line, fields)
         words.append((at, fields))
     if not number:
-        raise ValueError(f"{source.name}: holds no words. Write it anew or name another file")
+        raise ValueError(f"{source.name}: holds no words. Write it again, or name another file")
 
 
 def _fields(line: str) -> list[str]:

@@ -521,7 +521,7 @@ def _lines(source: Source, kind: Kind) -> Iterator[Text | Rejected]:
         words = text_of(split_words(text)) if kind == "tokens" else text
         yield _text((number, source.line_place(line)), {"text": words}, {"text": "text"}, kind, running=text)
     if not number:
-        raise ValueError(f"{source.name}: holds no text. Write it anew or name another file")
+        raise ValueError(f"{source.name}: holds no text. Write it again, or name another file")
 
 
 def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
@@ -544,4 +544,4 @@ def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
             yield _text((number, source.line_place(began)), {"text": words}, {"text": "text"}, "tokens")
             words = []
     if not number:
-        raise ValueError(f"{source.name}: holds no words. Write it anew or name another file")
+        raise ValueError(f"{source.name}: holds no words. Write it again, or name another file")

@@ -16,7 +16,7 @@ from acclimate.statistics.limits import Limits, limits_of
 from acclimate.statistics.simultaneous import Gain, gains_of
 from acclimate.statistics.variance import LEVEL, Resampled
 
-MOST_MARGIN = 0.5  # a margin of 50 points and more would call any gain too small
+MOST_MARGIN = 0.5  # a margin above 50 points would call any gain too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ def answer_of(
 
     contestants  without those that failed or learnt nothing
     folds        of a cross-validation, in which repeats take the place of seeds; 0: one test set
-    margin       smallest gain that matters, from 0 to below .5
+    margin       smallest gain that matters, from 0 to .5
     comparisons  contestants that the correction counts, if more than are in `contestants`: those eliminated earlier
     level        of all intervals together, such as what a sequential design spends on this evaluation
 
     Raises ValueError for a margin outside its range, and as `gains_of` does.
     """
-    if not 0 <= margin < MOST_MARGIN:
-        raise ValueError(f"margin={margin}: pass a gain from 0 to below {MOST_MARGIN}; 1 point is .01")
+    if not 0 <= margin <= MOST_MARGIN:
+        raise ValueError(f"margin={margin}: pass a gain from 0 to {MOST_MARGIN}; 1 point is .01")
     if not contestants:
         return None
     gains = gains_of(contestants, reference, folds=folds, comparisons=comparisons, level=level)

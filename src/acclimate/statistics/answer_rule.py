@@ -11,7 +11,7 @@ contestants, the first line that holds is the answer:
 
 The order decides these cases:
 
-* A gain of .3 [.1, .6] points is established but lies below a margin of 1 point. It is "no gain that matters": the
+* A gain of .3 [.1, .6] points is established but is below a margin of 1 point. It is "no gain that matters": the
   simpler untouched model is then the one to use, and a headline of "helped" would contradict that.
 * One contestant is established as worse while another is open: "harmful" would be wrong as soon as the other gains.
   So the answer is "no gain that matters" if the other cannot gain the margin, and "not settled" if it can.

@@ -55,9 +55,9 @@ def nothing_learnt(
 ) -> str:
     """Return why a model has learnt nothing; "" if it has learnt something.
 
-    It has if its score on dev is above that of the best constant answer, its best look stands out from what its answers
-    reach when they are dealt out at random, and its loss on train is below that of the best constant outputs. If the
-    best look stands out by far, the loss does not count: over few steps of few rare rows it says little. A dev set on
+    It has if three conditions hold. Its score on dev is above that of the best constant answer. Its best look exceeds
+    what its answers reach when they are permuted. Its loss on train is below that of the best constant outputs. If the
+    best look exceeds it by far, the loss does not count: over few steps of few rare rows it says little. A dev set on
     which a constant answer or guesses are perfect decides nothing, nor does the loss of a task without constant
     outputs.
 
