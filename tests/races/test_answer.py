@@ -179,7 +179,7 @@ def test_an_answer_needs_the_untouched_model() -> None:
 def test_the_score_of_a_model_alone_is_the_answer() -> None:
     said = answer(race_of([untouched()]))
     assert re.fullmatch(r"The model scores \d+\.\d \[\d+\.\d, \d+\.\d\] points of [\w-]+\.", said.headline)
-    assert (said.kind, said.evidence) == ("none", ())
+    assert (said.kind, said.evidence) == ("none", ("Nothing was compared with it.",))
 
 
 def test_who_failed_or_learnt_nothing_is_named_and_why_the_race_ended() -> None:

@@ -231,7 +231,7 @@ def test_is_my_model_better_than_the_base_is_one_command(
     assert told.exit_code == 0, told.output
     said = " ".join(told.output.split())
     assert "ours" in said
-    assert "the nearest, ours, is" in said or "ours is better than the untouched model" in said
+    assert "Too few seeds for an answer" in said
     assert "one adaptation" not in said
     assert said.count("fine-tune ours: peak rate 0.01") == said.count("fine-tune untouched: peak rate 0.01") == 1
 

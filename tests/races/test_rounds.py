@@ -82,7 +82,7 @@ def test_of_a_first_round_that_was_stopped_those_at_its_end_are_shown(toy_race: 
     assert {score.contestant for score in outcome.scores} == {"untouched", "TAPT", "TF-IDF"}
     assert not outcome.compared.contrasts
     text = " ".join((tmp_path / "run" / "table.txt").read_text().split())
-    assert "First impression before the first round was complete: " in text
+    assert "First impression before the first round was complete. " in text
     assert "Differences may be chance" in text
     assert "The first round ended before DAPT." in text
     assert "95%" not in text.partition("Costs")[0].partition("Scores on test")[2]
@@ -101,7 +101,7 @@ def test_rounds_that_are_not_complete_are_not_compared(toy_race: Raced, tmp_path
     }
     assert outcome.race is not None
     assert outcome.race.stopped == "it was interrupted"
-    assert "First impression after 1 round: " in (tmp_path / "run" / "table.txt").read_text()
+    assert "First impression after 1 round." in (tmp_path / "run" / "table.txt").read_text()
     begun = [path.name for path in (tmp_path / "run" / "jobs").glob("fine-tune-untouched-seed-1-*/result.json")]
     assert begun == ["result.json"], "it is kept for a session that goes on"
 
@@ -120,7 +120,7 @@ def test_where_even_the_probe_was_interrupted_the_baseline_is_the_answer(toy_rac
     outcome = race_in(tmp_path / "run", toy_race, watch=stopping("probe untouched", KeyboardInterrupt), pages=True)
     assert {result.row for result in outcome.results} == {"TF-IDF"}
     table = (tmp_path / "run" / "table.txt").read_text()
-    assert "First impression before the first round was complete: TF-IDF" in table
+    assert "First impression before the first round was complete.\n  TF-IDF" in table
     assert "model" not in table.partition("Data")[0].partition("Scores on test")[2]
     assert (tmp_path / "run" / "report.html").exists()
 

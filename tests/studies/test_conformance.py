@@ -90,7 +90,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = {  # of the finished study, on the term
         "Scores on test Words (entity-F1) Topics (accuracy) Numbers (Pearson's r) constant",
         "Means constant no encoder one two NER",
         "3 types, no BLURB score",
-        "Against the better baseline against difference p p (Holm)",
+        "Against the better baseline against difference p p (adjusted)",
         "the datasets of two, each with its better baseline (3)",
     ),
 }

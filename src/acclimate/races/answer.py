@@ -297,8 +297,7 @@ def _without_comparison(outcome: Outcome, raced: Sequence[ContestantRow]) -> Ite
         return
     name = "The model" if outcome.alone else "The untouched model"
     yield f"{name} scores {_figures(untouched)}."
-    if not outcome.alone:
-        yield "No adapted model could be compared with it."
+    yield "Nothing was compared with it." if outcome.alone else "No adapted model could be compared with it."
     yield from _baseline_comparison(outcome)
 
 
