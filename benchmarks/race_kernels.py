@@ -39,7 +39,7 @@ VARIANTS = ("all kernels", "row attention", "dropout", "sparse gradients", "oneD
 
 
 def replacements(variant: str) -> dict[str, Any]:
-    """Names of acclimate's modules -> what stands in their place without this kernel."""
+    """Return name of a function of acclimate -> its replacement without this kernel."""
     from torch.nn import functional
 
     from acclimate.training import kernels, pieces
@@ -137,12 +137,12 @@ def rows_of(lines: list[dict[str, Any]]) -> list[list[Any]]:
     return [
         [
             name,
-            len(taken),
-            ", ".join(f"{value:.0f}" for value in taken),
-            f"{mean(taken) / mean(seconds[VARIANTS[0]]):.2f}",
+            len(runs),
+            ", ".join(f"{value:.0f}" for value in runs),
+            f"{mean(runs) / mean(seconds[VARIANTS[0]]):.2f}",
             ", ".join(f"{row} {100 * score:.1f}" for row, score in by_variant[name][0]["scores"].items()),
         ]
-        for name, taken in seconds.items()
+        for name, runs in seconds.items()
     ]
 
 

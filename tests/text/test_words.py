@@ -49,7 +49,10 @@ def test_words_are_runs_of_word_characters_and_single_others(text, words):
 
 def test_words_of_scripts_without_spaces_are_those_of_icu(monkeypatch):
     """A made-up segmenter: the words have two letters. The other scripts, and `word_spans`, are as they are without."""
-    pairs = lambda run: [(first, min(first + 2, len(run))) for first in range(0, len(run), 2)]  # noqa: E731
+
+    def pairs(run):
+        return [(first, min(first + 2, len(run))) for first in range(0, len(run), 2)]
+
     monkeypatch.setattr("acclimate.text.words.segmenter", lambda: pairs)
     assert words_of("one 中文字 a中文b (中)") == ["one", "中文", "字", "a", "中文", "b", "(", "中", ")"]
     assert [span[1] - span[0] for span in word_spans("中文字")] == [1, 1, 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def answer_of(
         Ends(*np.array([gain.single for gain in gains]).T),
         margin=margin,
     )
-    kind: Kind = str(kinds)  # type: ignore[assignment]  # one of the names that answer_kind chooses from
+    kind = cast(Kind, str(kinds))
     place = int(places)
     named = gains[place]
     limits = limits_of(gains, place, margin=margin)
