@@ -18,7 +18,7 @@ QUESTIONS = b'{"version": 1, "data": [{"title": "a", "paragraphs": []}]}'
     ("name", "content", "form", "holds"),
     [
         ("a.csv", TABLE, ",", ""),
-        ("a.tsv.gz", gzip.compress(TABLE.replace(b",", b"\t")), "\t", ""),
+        ("a.tsv.gz", gzip.compress(TABLE.replace(b",", b"\t"), mtime=0), "\t", ""),
         ("a.txt", TABLE.replace(b",", b";"), ";", ""),
         ("a.txt", b"a text\nanother\n", "", ""),
         ("a.csv", b'{"a": 1}\n{"a": 2}\n', ".jsonl", ""),
@@ -34,7 +34,7 @@ QUESTIONS = b'{"version": 1, "data": [{"title": "a", "paragraphs": []}]}'
         ("a.json", QUESTIONS.replace(b"data", b"rows"), "", "questions mentions"),
         ("a.json", json.dumps([{"a": 1}]).encode(), ".json", "mentions"),
         ("a.json.zip", b"PK\x03\x04", None, "questions mentions"),
-        ("a.pubtator.gz", gzip.compress(b"1|t|A title\n"), "", "mentions"),
+        ("a.pubtator.gz", gzip.compress(b"1|t|A title\n", mtime=0), "", "mentions"),
     ],
 )
 def test_the_beginning_and_the_ending_show_what_a_file_holds(tmp_path: Path, name, content, form, holds):
