@@ -105,6 +105,31 @@ def toy_race(toy_inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> Race
 
 
 @pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of random weights that reads the toy's words whole."""
+    from transformers import BertTokenizer
+
+    from acclimate.models.encoder import new_encoder, save_model
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = [*special, ".", *toys.PLAIN, *(word for topic in toys.TOPICS.values() for word in topic)]
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
+    model = new_encoder(
+        layers=1,
+        hidden=32,
+        heads=2,
+        vocabulary_size=len(words),
+        longest=40,
+        pad=0,
+        seed=0,
+        initializer_range=0.2,
+    )
+    path = tmp_path_factory.mktemp("encoder") / "checkpoint"
+    save_model(model, tokenizer, path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def started() -> "Iterator[launcher.Launcher]":
     """A process with everything imported, which runs commands in children."""
     with launcher.launcher() as start:

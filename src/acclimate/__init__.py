@@ -31,7 +31,7 @@ _HOMES = {
     "Method": "methods",
     "Study": "api.study",
     **dict.fromkeys(("race", "evaluate", "adapt", "doctor", "report"), "api.verbs"),
-    **dict.fromkeys(("predict", "ship"), "api.use"),
+    **dict.fromkeys(("predict", "embed", "ship"), "api.use"),
     "push": "shipping.hub",
     "retrieve": "data.retrieve",
 }

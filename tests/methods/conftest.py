@@ -26,31 +26,6 @@ def pretrained(toy_race) -> Path:
     return job / "checkpoint"
 
 
-@pytest.fixture(scope="session")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of random weights that reads the toy's words whole."""
-    from transformers import BertTokenizer
-
-    from acclimate.models.encoder import new_encoder, save_model
-
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    words = [*special, ".", *PLAIN, *(word for topic in TOPICS.values() for word in topic)]
-    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate(words)})
-    model = new_encoder(
-        layers=1,
-        hidden=32,
-        heads=2,
-        vocabulary_size=len(words),
-        longest=40,
-        pad=0,
-        seed=0,
-        initializer_range=0.2,
-    )
-    path = tmp_path_factory.mktemp("encoder") / "checkpoint"
-    save_model(model, tokenizer, path)
-    return path
-
-
 def labelled_text(kind: Kind, generator: random.Random) -> tuple[Any, ...]:
     """A text and its label: one topic; the topics that it has words of, at most two; 50, and 5 a word of heart. Of a
     question also what else the example has.

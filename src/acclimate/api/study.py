@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas
 
     from acclimate.races.answer import RaceAnswer
@@ -144,6 +145,12 @@ class Study:
         from acclimate.api.use import predict
 
         return predict(self.path, rows, **options)
+
+    def embed(self, rows: Iterable[Any] | str | Path, **options: Any) -> np.ndarray | tuple[int, int]:
+        """Return the vectors of texts, rows or a file by the model to use; options as of `acclimate.embed`."""
+        from acclimate.api.use import embed
+
+        return embed(self.path, rows, **options)
 
     def ship(self, to: str | Path, **options: Any) -> Shipped:
         """Write the model to use, checked and with a model card, to a directory; options as of `acclimate.ship`."""

@@ -1,17 +1,20 @@
-"""predict and ship: put the model of a race to use."""
+"""predict, embed and ship: put the model of a race to use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 
 from acclimate.api.call import python_function, watched
 from acclimate.core.names import shown
 from acclimate.data.as_files import HubChoice, dicts_of, is_table, rows_file
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from acclimate.shipping.predict import Prediction
     from acclimate.shipping.ship import Shipped
     from acclimate.shipping.writers import Predicted
@@ -74,6 +77,60 @@ def predict(
         options: dict[str, Any] = {**columns, "keep": keep, "format": format, "skip_bad": skip_bad}
         options["contestant"] = contestant
         return predict_file(model, rows, out, **options, watch=watch)
+
+
+@python_function()
+def embed(
+    model: str | PathLike[str],
+    file: Any,
+    *,
+    out: str | Path | None = None,
+    text: str | None = None,
+    id: str | None = None,
+    format: str = "",
+    split: str = "",
+    contestant: str = "",
+    progress: bool = True,
+) -> np.ndarray | tuple[int, int]:
+    """Return the vectors of texts as a float32 array with a row for each text, or write them to a file.
+
+    They are the numbers that sentence-transformers computes from the same directory: its pooling, layers and
+    normalisation if it has modules.json, else the mean of the last hidden states. A classifier gives the vector before
+    its last layer.
+
+    model       an encoder (a directory, a Checkpoint, a hub id), a shipped folder, or a race (its Study or directory)
+    file        a list of texts or of dicts, a table in memory, a file, or a dataset of the hub
+    out         .npy or .parquet file to write; None: the vectors are returned, else their number and size
+    text, id    columns; by default "text", and no ids
+    format, split   where `file` is a file or a dataset: its format, and which split
+    contestant  of a race, whose model to take in place of the model to use
+
+    >>> acclimate.embed("embedded", ["a text", "another"]).shape
+    (2, 384)
+    """
+    import numpy as np
+
+    from acclimate.shipping.embed import embed as make
+    from acclimate.shipping.embed import embed_file
+
+    if isinstance(file, str) and " " in file and not Path(file).exists():
+        raise ValueError(f"{shown(file)} is no file. Give texts in a list: embed(model, [{shown(file)}])")
+    if not isinstance(file, str | Path):
+        for name, value in (("out", out), ("id", id), ("format", format), ("split", split)):
+            if value:
+                raise TypeError(f"embed(): {name} is for a file of texts. Omit it for texts in memory")
+        rows = [*dicts_of(file)] if is_table(file) else file.tolist() if hasattr(file, "tolist") else file
+        with watched(progress) as watch:
+            return make(model, rows, text=text, contestant=contestant, watch=watch)
+    path = rows_file(file, HubChoice(split=split))
+    columns = {"text": text, "id": id}
+    with watched(progress) as watch:
+        if out is not None:
+            return embed_file(model, path, out, **columns, format=format, contestant=contestant, watch=watch)
+        with TemporaryDirectory(prefix="acclimate-") as place:
+            array = Path(place) / "vectors.npy"
+            embed_file(model, path, array, **columns, format=format, contestant=contestant, watch=watch)
+            return cast("np.ndarray", np.load(array))
 
 
 @python_function()

@@ -127,7 +127,7 @@ def _named(
     """Adapt encoder language models to a domain, and know whether it helped."""
 
 
-for command in (race.doctor, race.race, race.evaluate, race.report, use.predict, use.ship, use.push):
+for command in (race.doctor, race.race, race.evaluate, race.report, use.predict, use.embed, use.ship, use.push):
     app.command(rich_help_panel=RACE)(command)
 app.command(rich_help_panel=METHODS)(adapt)
 app.command(rich_help_panel=METHODS)(settings.settings)

@@ -1,4 +1,4 @@
-"""The verbs that put the model of a race to use: predict, ship, push."""
+"""The verbs that put a model to use: predict, embed, ship, push."""
 
 from __future__ import annotations
 
@@ -113,6 +113,57 @@ def predict(
         session.say(f"Left out: {row.place}: {row.reason}")
     left_out = f", {amount(output.left_out, 'row')} left out" if output.left_out else ""
     session.say(f"Predicted: {amount(output.rows, 'row')}{left_out}{'' if out == '-' else f', in {out}'}")
+
+
+def _check_embed(parameters: Mapping[str, Any]) -> None:
+    from acclimate.data.as_files import HubChoice, is_hub_id, source_of
+    from acclimate.shipping.texts import STDIN
+    from acclimate.shipping.writers import VECTORS, check_path
+    from acclimate.text.untrusted import check_file
+
+    check_path(parameters["out"], parameters["file"], VECTORS)
+    file = parameters["file"]
+    if file != STDIN and not is_hub_id(file) and source_of(file, HubChoice()) is None:
+        check_file(Path(file))
+
+
+@verb(check=_check_embed)
+def embed(
+    session: Session,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="An encoder (directory or hub id), a shipped folder, or the --out of a race."
+        ),
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Texts: a file, or a dataset of the hub; - reads standard input."),
+    ],
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write: .npy or .parquet.")],
+    text: Annotated[str | None, _column("--text", "Column of the text; default: text.")] = None,
+    id: Annotated[str | None, _column("--id", "Column of the rows' ids.")] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Of FILE, if its ending does not say it: csv, tsv, jsonl, parquet, txt.",
+            autocompletion=options.begins_with(lambda: ("csv", "tsv", "jsonl", "parquet", "txt")),
+        ),
+    ] = "",
+    split: Annotated[str, typer.Option("--split", help="Split of a dataset with several.")] = "",
+    contestant: options.ContestantOption = "",
+) -> None:
+    """Write a vector for each text, the same numbers that sentence-transformers computes from MODEL."""
+    from acclimate.data.as_files import HubChoice, rows_file
+
+    rows = rows_file(file, HubChoice(split=split))  # refuses a split before torch is loaded
+    from acclimate.reports.page import amount
+    from acclimate.shipping.embed import embed_file
+
+    with session.watched() as watch:
+        number, size = embed_file(model, rows, out, text=text, id=id, format=format, contestant=contestant, watch=watch)
+    session.say(f"Embedded: {amount(number, 'text')}, {size} numbers each, in {out}")
 
 
 def _check_ship(parameters: Mapping[str, Any]) -> None:

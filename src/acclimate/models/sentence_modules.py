@@ -102,13 +102,13 @@ def sentence_modules(model: str | os.PathLike[str]) -> SentenceModules | None:
     directory = Path(model).expanduser()
     if not directory.is_dir():
         fetched = _fetched(os.fspath(model))
-        return None if fetched is None else _read(fetched)
+        return None if fetched is None else read_modules(fetched)
     if (directory / OWN_WEIGHTS).is_file() or (directory.parent / OWN_WEIGHTS).is_file():
         return None  # a shipped classifier or its encoder: the last module gives logits
     if (directory / MODULES).is_file():
-        return _read(directory)
+        return read_modules(directory)
     if (directory.parent / MODULES).is_file():  # the folder 0_Transformer of an older version
-        modules = _read(directory.parent)
+        modules = read_modules(directory.parent)
         return modules if modules.encoder.resolve() == directory.resolve() else None
     return None
 
@@ -135,7 +135,8 @@ def omission(model: str | Path, checkpoint: Path) -> str:
     return f"{checkpoint} lacks the sentence-transformers modules of {model}: {reason}"
 
 
-def _read(root: Path) -> SentenceModules:
+def read_modules(root: Path) -> SentenceModules:
+    """Return the modules of a directory. Raises ValueError, naming the file, if modules.json is damaged."""
     path = root / MODULES
     modules = read_json(path, way_out=WAY_OUT)
     is_module_list = isinstance(modules, list) and modules and all(isinstance(module, dict) for module in modules)
@@ -167,7 +168,7 @@ def _fetched(hub_id: str) -> Path | None:
                 raise
             except errors.EntryNotFoundError:
                 return None
-            folders = [f"{module['path']}/*" for module in _read(path.parent).modules[1:]]
+            folders = [f"{module['path']}/*" for module in read_modules(path.parent).modules[1:]]
             patterns = [f"{folder}{ending}" for folder in folders for ending in SAFE_ENDINGS]
             return Path(hub.snapshot_download(hub_id, allow_patterns=[MODULES, SETTINGS, f"*{LENGTHS}", *patterns]))
     except UnreachableError:

@@ -457,7 +457,7 @@ def _usable(texts: Iterable[Text | Rejected], *, skipped: Skipped | None, way_ou
             skipped.add(text)
 
 
-def chunked(texts: Iterator[Text], watch: Watch = unwatched) -> Iterator[list[Text]]:
+def chunked(texts: Iterator[Text], watch: Watch = unwatched, *, doing: str = "predict") -> Iterator[list[Text]]:
     """Yield the texts in lists of at most CHUNK, of at most about CHARACTERS characters together."""
     chunk: list[Text] = []
     characters = count = 0
@@ -466,7 +466,7 @@ def chunked(texts: Iterator[Text], watch: Watch = unwatched) -> Iterator[list[Te
             if chunk:
                 yield chunk
                 count += len(chunk)
-                watch(Progress("predict", count, 0, "rows"))
+                watch(Progress(doing, count, 0, "rows"))
             chunk, characters = [], 0
         if text is not None:
             chunk.append(text)

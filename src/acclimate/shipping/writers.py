@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 STDOUT = "-"
 TAGGED = ".conll"
 ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet", TAGGED)
+VECTORS = (".npy", ".parquet")  # endings of `acclimate embed`
 DIGITS = 6
 SEPARATOR = "|"  # between several labels in CSV and TSV, where the race's files had none
 NAMED = 100  # rows left out whose place and reason are kept
@@ -80,14 +81,18 @@ def check_out(out: str | Path, source: str | Path, keep: Sequence[str] = ()) -> 
         )
     if str(out) == STDOUT:
         return
-    if path.suffix not in ENDINGS:
-        raise ValueError(
-            f"{option('out', named(path))}: the ending does not tell a known format: {', '.join(ENDINGS)}, or -"
-        )
+    check_path(out, source, (*ENDINGS, STDOUT))
     if path.suffix == TAGGED and keep:
         raise ValueError(
             f"{option('keep', keep[0])}: {TAGGED} has words and tags alone. Take another ending, or leave it out"
         )
+
+
+def check_path(out: str | Path, source: str | Path, endings: Sequence[str]) -> None:
+    """Raises ValueError for an ending that is not among these, a folder, a folder that is not there, and the input."""
+    path = Path(out)
+    if path.suffix not in endings:
+        raise ValueError(f"{option('out', named(path))}: the ending names no known format: {', '.join(endings)}")
     if path.is_dir():
         raise ValueError(f"{option('out', named(path))} is a folder. Name a file in it")
     if not path.parent.is_dir():

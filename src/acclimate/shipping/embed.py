@@ -1,0 +1,266 @@
+"""Vectors of texts: the numbers that sentence-transformers computes from the same directory.
+
+A directory with modules.json says how the encoder's last hidden states become a vector: the pooling, and then linear
+layers and normalisation. A directory without it gives the mean of the states, special tokens included, as
+sentence-transformers does there. A classifier gives the vector before its last layer, the layer of the logits.
+
+Reimers and Gurevych, "Sentence-BERT", EMNLP 2019, section 3. Shape suffixes: n texts, D numbers of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors.numpy import load_file
+
+from acclimate.core import files
+from acclimate.core.door import option
+from acclimate.core.types import BASELINE_FILE, COMBINED_FILE, Example, Rejected, Watch, unwatched
+from acclimate.jobs.lock import ENCODER
+from acclimate.methods import probe
+from acclimate.models.classifier import head_in, load_finetuned
+from acclimate.models.configuration import longest_of_config
+from acclimate.models.encoder import encoder_of
+from acclimate.models.formats import OWN_WEIGHTS, WEIGHTS
+from acclimate.models.loading import configuration, load_tokenizer, resolved
+from acclimate.models.sentence_modules import LENGTHS, MODULES, SETTINGS, read_modules, sentence_modules
+from acclimate.shipping.predict import UNSTATED, chunked
+from acclimate.shipping.texts import Asking, Text, checkpoint_in, ids_in, open_input, read_texts, texts_of_rows
+from acclimate.shipping.writers import VECTORS, check_path
+from acclimate.tasks.rows import encode_rows
+from acclimate.training.plan import device
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+WAY_OUT = "Compute the vectors with the package sentence-transformers"
+_POOLINGS: dict[str, probe.ReadOut] = {"cls": "first", "cls_token": "first", "mean": "mean", "mean_tokens": "mean"}
+_ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"Identity": lambda x: x, "Tanh": np.tanh}
+Step = Callable[[np.ndarray], np.ndarray]  # (n, D) -> (n, another D)
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """An encoder with the steps from its last hidden states to a vector.
+
+    read_out    "mean" over all tokens, or the "first" token's state
+    steps       what follows: linear layers, normalisation
+    prefix      text that begins every input: the default prompt of the model
+    lower       whether texts are put into lower case first
+    """
+
+    encoder: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    max_tokens: int
+    read_out: probe.ReadOut = "mean"
+    steps: tuple[Step, ...] = ()
+    prefix: str = ""
+    lower: bool = False
+
+    @property
+    def size(self) -> int:
+        """Numbers of a vector."""
+        hidden = np.zeros((1, self.encoder.config.hidden_size), np.float32)
+        for step in self.steps:
+            hidden = step(hidden)
+        return hidden.shape[1]
+
+    def __call__(self, texts: Sequence[str], *, watch: Watch = unwatched) -> np.ndarray:
+        """Return (n, D) float32, a vector for each text. Raises ValueError if a number is NaN or infinite."""
+        inputs = [self.prefix + text.strip() for text in texts]
+        examples = [Example("", text.lower() if self.lower else text, "") for text in inputs]
+        rows = encode_rows(examples, self.tokenizer, self.max_tokens)
+        vectors_nD = probe.states_of(self.encoder, rows, (self.read_out,), watch=watch)[self.read_out]
+        for step in self.steps:
+            vectors_nD = step(vectors_nD)
+        if not np.isfinite(vectors_nD).all():
+            raise ValueError(f"{self.encoder.name_or_path}: the vector of at least one text is NaN or infinite")
+        return vectors_nD
+
+
+def load_embedder(model: str | PathLike[str], *, contestant: str = "", watch: Watch = unwatched) -> Embedder:
+    """Return the encoder of a model, ready to compute vectors.
+
+    model       an encoder (a directory, a hub id, `embedded`), a shipment, or the out folder of a race
+    contestant  as of `checkpoint_in`
+
+    Raises ValueError for a model without an encoder, and for modules that are not known here.
+    """
+    source = resolved(model)
+    if contestant or not (Path(source) / "config.json").is_file():
+        source = checkpoint_in(source, contestant, watch=watch)
+    folder = Path(source)
+    if (folder / BASELINE_FILE).is_file():
+        raise ValueError(
+            f"{source} is a model without an encoder, so it has no vectors. Name a contestant that has one with "
+            f"{option('contestant')}"
+        )
+    if (folder / COMBINED_FILE).is_file():
+        source, folder = str(folder / ENCODER), folder / ENCODER
+    is_classifier = bool(head_in(configuration(source)).kind)
+    encoder = encoder_of(load_finetuned(source)) if is_classifier else probe.load_encoder(source)[0]
+    encoder.to(device())  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    tokenizer = load_tokenizer(source)
+    longest = min(tokenizer.model_max_length, longest_of_config(encoder.config) or UNSTATED)
+    has_logits = (folder / OWN_WEIGHTS).is_file() and (folder / MODULES).is_file()  # by the last module of a shipment
+    modules = read_modules(folder) if has_logits else sentence_modules(source)
+    if modules is None:
+        return Embedder(encoder, tokenizer, longest)
+    lengths = [files.read_object(file) for file in sorted(modules.encoder.glob(LENGTHS))]
+    settings = files.read_object(modules.root / SETTINGS) if (modules.root / SETTINGS).is_file() else {}
+    prompt = (settings.get("prompts") or {}).get(settings.get("default_prompt_name"), "")
+    read_out: probe.ReadOut = "mean"
+    steps = []
+    for module in modules.modules[1 : -1 if has_logits else None]:
+        kind, place = module["type"].rpartition(".")[2], modules.root / module["path"]
+        if kind == "Pooling":
+            read_out = _read_out(place, prompt)
+        elif kind == "Dense":
+            steps.append(_linear_layer(place))
+        elif kind == "Normalize":
+            steps.append(_normalised)
+        else:
+            raise ValueError(f"{modules.root / MODULES}: {module['type']} is not known here. {WAY_OUT}")
+    return Embedder(
+        encoder,
+        tokenizer,
+        min([longest, *filter(None, (about.get("max_seq_length") for about in lengths))]),
+        read_out,
+        tuple(steps),
+        prompt,
+        any(about.get("do_lower_case") for about in lengths),
+    )
+
+
+def _read_out(place: Path, prompt: str) -> probe.ReadOut:
+    """Return which states the pooling in a folder reads. Raises ValueError for one that is not known here."""
+    path = place / "config.json"
+    pooling = files.read_object(path)
+    modes = [name.removeprefix("pooling_mode_") for name, value in pooling.items() if value is True]
+    modes = [mode for mode in modes if f"pooling_mode_{mode}" in pooling] or [pooling.get("pooling_mode", "")]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        raise ValueError(f"{path}: pooling {' and '.join(map(str, modes))} is not known here. {WAY_OUT}")
+    if prompt and pooling.get("include_prompt") is False:
+        raise ValueError(f"{path}: include_prompt is false, which is not known here. {WAY_OUT}")
+    return _POOLINGS[modes[0]]
+
+
+def _linear_layer(place: Path) -> Step:
+    settings, weights = files.read_object(place / "config.json"), load_file(place / WEIGHTS)
+    name = str(settings.get("activation_function", "")).rpartition(".")[2]
+    if name not in _ACTIVATIONS:
+        raise ValueError(f"{place / 'config.json'}: activation_function {name!r} is not known here. {WAY_OUT}")
+    weight, bias = weights["linear.weight"], weights.get("linear.bias", np.float32(0))
+    return lambda vectors_nD: _ACTIVATIONS[name](vectors_nD @ weight.T + bias)
+
+
+def _normalised(vectors_nD: np.ndarray) -> np.ndarray:
+    lengths_n1 = np.linalg.norm(vectors_nD, axis=1, keepdims=True)
+    return vectors_nD / np.maximum(lengths_n1, 1e-12)
+
+
+def embed(
+    model: str | PathLike[str] | Embedder,
+    rows: Iterable[Any],
+    *,
+    text: str | None = None,
+    contestant: str = "",
+    watch: Watch = unwatched,
+) -> np.ndarray:
+    """Return (n, D) float32, the vectors of texts, or of mappings by column, in their order.
+
+    model  as of `load_embedder`, or what that returns
+    text   the column; None: "text"
+
+    Raises ValueError for a row without a text, with its number.
+    """
+    embedder = model if isinstance(model, Embedder) else load_embedder(model, contestant=contestant, watch=watch)
+    texts = _usable(texts_of_rows(rows, Asking(kind="sequence", text=text), "sequence"))
+    chunks = [embedder([one.example.text for one in chunk], watch=watch) for chunk in chunked(texts)]
+    return np.concatenate(chunks) if chunks else np.zeros((0, embedder.size), np.float32)
+
+
+def embed_file(
+    model: str | PathLike[str],
+    file: str | Path,
+    out: str | Path,
+    *,
+    text: str | None = None,
+    id: str | None = None,
+    format: str = "",
+    contestant: str = "",
+    stdin: IO[bytes] | None = None,
+    watch: Watch = unwatched,
+) -> tuple[int, int]:
+    """Write the vectors of a file's texts, in memory that does not grow with it. Return (n, D).
+
+    model     as of `load_embedder`
+    file      its path; "-": standard input
+    out       .npy, the (n, D) float32 array; or .parquet with `row` (from 1) or `id`, and `vector`. It appears once
+              it is whole
+    text, id  columns; None: "text", and no ids
+    format    of the file, if its ending does not say it: csv, tsv, jsonl, parquet, txt
+
+    Raises ValueError for what cannot be read or written, before any vector is computed.
+    """
+    check_path(out, file, VECTORS)
+    asking = Asking(kind="sequence").with_columns(text=text, id=id)
+    with open_input(file, asking, format, stdin) as opened:
+
+        def texts() -> Iterator[Text]:
+            return _usable(read_texts(opened, asking, "sequence"))
+
+        for _ in texts():
+            pass
+        ids = ids_in(opened, asking)
+        embedder = load_embedder(model, contestant=contestant, watch=watch)
+        chunks = (
+            (chunk, embedder([one.example.text for one in chunk])) for chunk in chunked(texts(), watch, doing="embed")
+        )
+        with files.new_file(Path(out)) as into:
+            write = _write_array if Path(out).suffix == ".npy" else _write_parquet
+            return write(chunks, into, embedder.size, "id" if ids else "row"), embedder.size
+
+
+def _write_array(chunks: Iterable[tuple[list[Text], np.ndarray]], into: IO[bytes], size: int, first: str) -> int:
+    """Write the .npy file, its header last: it states the number of vectors. numpy pads it for any number."""
+    number = 0
+    header = {"descr": "<f4", "fortran_order": False}
+    np.lib.format.write_array_header_1_0(into, {**header, "shape": (0, size)})
+    begin = into.tell()
+    for _, vectors_nD in chunks:
+        into.write(vectors_nD.astype("<f4", copy=False).tobytes())
+        number += len(vectors_nD)
+    into.seek(0)
+    np.lib.format.write_array_header_1_0(into, {**header, "shape": (number, size)})
+    assert into.tell() == begin
+    return number
+
+
+def _write_parquet(chunks: Iterable[tuple[list[Text], np.ndarray]], into: IO[bytes], size: int, first: str) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    schema = pa.schema(
+        [(first, pa.string() if first == "id" else pa.int64()), ("vector", pa.list_(pa.float32(), size))]
+    )
+    with pq.ParquetWriter(into, schema) as writer:
+        for texts, vectors_nD in chunks:
+            names = [one.example.id if first == "id" else one.number for one in texts]
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(vectors_nD.ravel(), pa.float32()), size)
+            writer.write_table(pa.table([pa.array(names, schema.field(0).type), vectors], schema=schema))
+            number += len(texts)
+    return number
+
+
+def _usable(texts: Iterable[Text | Rejected]) -> Iterator[Text]:
+    for text in texts:
+        if isinstance(text, Rejected):
+            raise ValueError(f"{text.place}: {text.reason}")
+        yield text
