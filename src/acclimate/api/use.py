@@ -123,7 +123,7 @@ def embed(
         with watched(progress) as watch:
             return make(model, rows, text=text, contestant=contestant, watch=watch)
     path = rows_file(file, HubChoice(split=split))
-    columns = {"text": text, "id": id}
+    columns: dict[str, Any] = {"text": text, "id": id}
     with watched(progress) as watch:
         if out is not None:
             return embed_file(model, path, out, **columns, format=format, contestant=contestant, watch=watch)

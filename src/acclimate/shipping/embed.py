@@ -68,7 +68,7 @@ class Embedder:
         hidden = np.zeros((1, self.encoder.config.hidden_size), np.float32)
         for step in self.steps:
             hidden = step(hidden)
-        return hidden.shape[1]
+        return int(hidden.shape[1])
 
     def __call__(self, texts: Sequence[str], *, watch: Watch = unwatched) -> np.ndarray:
         """Return (n, D) float32, a vector for each text. Raises ValueError if a number is NaN or infinite."""
@@ -161,7 +161,7 @@ def _linear_layer(place: Path) -> Step:
 
 def _normalised(vectors_nD: np.ndarray) -> np.ndarray:
     lengths_n1 = np.linalg.norm(vectors_nD, axis=1, keepdims=True)
-    return vectors_nD / np.maximum(lengths_n1, 1e-12)
+    return np.asarray(vectors_nD / np.maximum(lengths_n1, 1e-12))
 
 
 def embed(
