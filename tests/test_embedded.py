@@ -107,6 +107,7 @@ def test_card_and_page_state_licence_sources_and_figures(shipped):
     assert "| English novels, 1840 to 1920 (ELTeC) | COST-ELTeC/ELTeC-eng |" in card
     assert "| 100.0% |" in card
     assert "all-MiniLM-L6-v2" in (shipped / "NOTICE").read_text()
+    assert "Copyright (c) Microsoft Corporation" in (shipped / "NOTICE").read_text()
     assert "Apache License" in (shipped / "LICENSE").read_text()
     page = shipped.with_name("page.md").read_text()
     assert page.startswith("above\n")

@@ -240,8 +240,25 @@ Copyright the acclimate authors. Licensed under the Apache License, Version 2.0 
 
 Weights, word pieces and configuration derive from {TEACHER["name"]},
 revision {TEACHER["revision"]}, by the sentence-transformers authors, licensed under the Apache License, Version 2.0.
-That model derives from nreimers/MiniLM-L6-H384-uncased and Microsoft's MiniLM (MIT licence).
+That model derives from nreimers/MiniLM-L6-H384-uncased and Microsoft's MiniLM (MIT licence, below).
 Changes: layers and word pieces were removed, the language modelling head is new, and all weights were trained further.
+
+MIT License of Microsoft's MiniLM
+
+Copyright (c) Microsoft Corporation
+
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without limitation the
+rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to permit
+persons to whom the Software is furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all copies or substantial portions of the
+Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE
+WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR
+COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR
+OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
 """
 
 
