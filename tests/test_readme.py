@@ -1,5 +1,5 @@
-"""Every command of the README, docs/commands.md, the tutorial and the examples is run here, on tiny inputs: what a
-newcomer types has to work.
+"""Every command of the README, docs/commands.md, the tutorial, the examples and the how-to pages is run here, on tiny
+inputs: what a newcomer types has to work. Blocks marked as sh need a hub, a cluster or large data, and are not run.
 """
 
 import csv
@@ -25,6 +25,12 @@ from acclimate.races.recipe import RaceRecipe
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("docs/tutorial.md", "docs/examples.md")
+NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8")
+HOW_TO = re.findall(r"[\w-]+\.md", NAVIGATION[NAVIGATION.index("- How to:") : NAVIGATION.index("- Methods:")])
+PUSHES = (
+    "shipping.md",
+    "data.md",
+)  # their Python is checked in tests/methods/test_pages.py and tests/api/test_verbs.py
 
 
 def blocks_of(*pages: str) -> list[tuple[str, str]]:
@@ -141,6 +147,44 @@ def test_the_commands_and_the_python_of_a_page_run(page, place, tmp_path, monkey
             monkeypatch.setattr(sys, "argv", ["acclimate", *typed])
             result = CliRunner().invoke(cli.app, typed)
             assert result.exit_code == 0, f"{command}\n{result.output}"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """One cache for all how-to pages, so that speeds are measured once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def type_in(place, cache, monkeypatch):
+    """A function that runs a command in `place`, where the README's race has ended."""
+    monkeypatch.setenv("ACCLIMATE_CACHE", str(cache))
+    monkeypatch.setattr(loading, "FOLDER", place / "small")
+    monkeypatch.chdir(place)
+
+    def run(command: str) -> None:
+        words = tiny(command)
+        monkeypatch.setattr(sys, "argv", ["acclimate", *words])
+        result = CliRunner().invoke(cli.app, words)
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+
+    if not (place / "runs" / "race" / "use").exists():
+        run(next(command for command in VERBS if command.startswith("acclimate race")))
+    return run
+
+
+@pytest.mark.parametrize("page", [page for page in HOW_TO if f"docs/{page}" not in PAGES])
+def test_a_how_to_page_begins_with_a_command_and_its_commands_run(page, type_in):
+    """Races are planned, not run: tests/races runs them."""
+    blocks = blocks_of(f"docs/{page}")
+    assert blocks[0][1].startswith("acclimate ")
+    for kind, block in blocks:
+        if kind == "python" and page not in PUSHES:
+            exec(compile(block, page, "exec"), {})
+        for command in block.splitlines() if not kind else ():
+            own = " --text abstract --label topic" if "train.csv" in command and "--text" not in command else ""
+            plan = " --dry-run" if command.startswith("acclimate race") and "--dry-run" not in command else ""
+            type_in(command + own + plan)
 
 
 def test_make_demo_races_on_the_embedded_dataset():
