@@ -24,13 +24,11 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
 )
 GENERATED = ("claims.md", "papers.md", "reliability.md", "settings.md")
-USER_PAGES = [
+USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md")] + [
     page
-    for page in PAGES
-    if (page.parent == ROOT / "docs" or page.parent.name == "methods" or page.name in ("README.md", "SECURITY.md"))
-    and page.relative_to(ROOT).parts[0] != "benchmarks"
-    and "evidence" not in page.parts
-    and page.name not in (*GENERATED, "architecture.md", "statistics.md")  # for developers; rewritten apart
+    for folder in (ROOT / "docs", ROOT / "docs" / "methods")
+    for page in sorted(folder.glob("*.md"))
+    if page.name not in (*GENERATED, "architecture.md", "statistics.md")  # for developers; rewritten apart
 ]
 MOST_WORDS, MEAN_WORDS = 35, 17  # of a sentence, and of the mean sentence of a page
 LONG_SENTENCES: dict[str, int] = {}  # page -> sentences that have to be longer
