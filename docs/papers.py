@@ -346,7 +346,7 @@ PAPERS: dict[str, tuple[Row, ...]] = {
             ("scratch/pubmedbert", "scratch/biobert-like", "scratch/scibert-like"),
             state=TOLD,
             note="ClinicalBERT, BlueBERT and RoBERTa are taken from their public release, as in the paper, and have no recipe: "
-            "`study blurb` takes their hub ids ([BLURB](blurb.md#running-it)).",
+            "`study blurb` takes their hub ids ([BLURB](blurb.md#run-it)).",
         ),
         Row(
             "Table 6",

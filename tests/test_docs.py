@@ -1,4 +1,7 @@
-"""The pages agree with the repository: links resolve, files and functions exist, settings are those of the recipes."""
+"""The pages agree with the repository: links resolve, files and functions exist, settings are those of the recipes.
+
+The pages for users are in plain English (CONTRIBUTING.md): short sentences, the words of the field, no source files.
+"""
 
 import ast
 import re
@@ -7,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+
+import pytest
 
 from acclimate.cli import settings
 from acclimate.core.schema import group_of
@@ -17,6 +22,23 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "acclimate"
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(file for folder in ("docs", "benchmarks") for file in (ROOT / folder).rglob("*.md"))]
+)
+GENERATED = ("claims.md", "papers.md", "reliability.md", "settings.md")
+USER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "README.md", "SECURITY.md")] + [
+    page
+    for folder in (ROOT / "docs", ROOT / "docs" / "methods")
+    for page in sorted(folder.glob("*.md"))
+    if page.name not in (*GENERATED, "architecture.md", "statistics.md")  # for developers; rewritten apart
+]
+MOST_WORDS, MEAN_WORDS = 35, 17  # of a sentence, and of the mean sentence of a page
+LONG_SENTENCES: dict[str, int] = {}  # page -> sentences that have to be longer
+LONGEST_PAGES = {"methods": 500, "How to": 700}  # words of a page, by folder or heading of mkdocs.yml
+# Words of our own making, and beginnings of sentences, that readers stumble over
+FOREIGN = re.compile(
+    r"^(Of|Where)\b|\b(stands?|stood|lies|lay|bears?|bore|told|tells|go(es)? on|going on|went on|anew|came? out"
+    r"|comes out|leaves? out|left out|what is done|by luck|luck of|taken for|gives? up|given up|learn(s|t|ed)? nothing"
+    r"|a look|twins?|a cover|or so|for what it is worth|as it is now"
+    r"|(rows|tokens|texts|steps|queries|words) a (second|minute|step|text|seed|row))\b"
 )
 
 
@@ -132,8 +154,32 @@ def test_every_method_has_a_page():
     assert {page.stem for page in (ROOT / "docs" / "methods").glob("*.md")} == {*METHODS, "tfidf"}
 
 
-def test_the_page_of_dga_shows_the_strength_of_the_mask_as_it_was_measured():
-    page = (ROOT / "docs" / "methods" / "dga.md").read_text("utf-8")
+def test_the_evidence_on_dga_shows_the_strength_of_the_mask_as_it_was_measured():
+    page = (ROOT / "docs" / "evidence" / "methods" / "dga.md").read_text("utf-8")
     for name, first in (("2026-11-24-soft-mask.md", "optimiser"), ("2026-11-26-soft-mask-real.md", "normalised over")):
         report = (ROOT / "benchmarks" / "reports" / name).read_text("utf-8")
         assert report[report.index(f"| {first} |") :].strip() in page
+
+
+def sentences(page: Path) -> list[str]:
+    """Return the sentences outside code, tables and headings, links as their words and code as one word."""
+    text = re.sub(r"<!--.*?-->", "", prose(page), flags=re.DOTALL)
+    text = re.sub(r"^(#|\||!\[|:::).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "CODE", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)).replace("**", "")
+    blocks = re.split(r"\n\s*\n|^\s*(?:[-*>]|\d+\.) ", text, flags=re.MULTILINE)
+    split = (re.split(r"(?<=[.!?])\s+(?=[\"(A-Z0-9])", " ".join(block.split())) for block in blocks)
+    return [sentence for sentences in split for sentence in sentences if re.search(r"\w", sentence)]
+
+
+@pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.name)
+def test_a_page_for_users_is_in_plain_english(page):
+    lengths = {sentence: len(re.findall(r"\w[\w.,'’%-]*", sentence)) for sentence in sentences(page)}
+    long = [sentence for sentence, words in lengths.items() if words > MOST_WORDS]
+    assert len(long) <= LONG_SENTENCES.get(page.name, 0), long
+    assert sum(lengths.values()) <= MEAN_WORDS * max(1, len(lengths))
+    assert not [(match[0], sentence) for sentence in lengths if (match := FOREIGN.search(sentence))]
+    text, navigation = page.read_text("utf-8"), (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert not re.findall(r"\b(?:src|tests)/[\w/.-]+", text)
+    how_to = f": {page.name}\n" in navigation[navigation.index("- How to:") : navigation.index("- Methods:")]
+    most = LONGEST_PAGES.get("How to" if how_to else page.parent.name, 10_000)
+    assert len(text.replace("|", " ").split()) <= most

@@ -1,4 +1,4 @@
-"""docs/methods: a page points to the readings in the docstring of its method, and its examples fit the package."""
+"""docs/methods: a page points to the docstring with the readings of its method, and its examples fit the package."""
 
 import ast
 import importlib
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "methods").glob("*.md"))
 EXAMPLES = [
     (f"{page.name}-{number}", block)
-    for page in (*PAGES, ROOT / "docs" / "shipping.md")
+    for page in (*PAGES, *(ROOT / "docs" / name for name in ("shipping.md", "predicting.md")))
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S))
 ]
 
@@ -23,7 +23,7 @@ EXAMPLES = [
 def test_readings_and_deviations_stand_in_the_docstring_alone(name: str) -> None:
     page = (ROOT / "docs" / "methods" / f"{name}.md").read_text("utf-8")
     assert not re.search(r"^#+ (Readings|Deviations)", page, re.M)
-    assert f"`src/acclimate/methods/{name}.py`" in page
+    assert f"`python -m pydoc acclimate.methods.{name}`" in page
     about = importlib.import_module(f"acclimate.methods.{name}").__doc__ or ""
     assert re.search(r"^Readings", about, re.M)
 
