@@ -194,7 +194,7 @@ SAME = {  # verb -> what comes first, without a name
 }  # fmt: skip
 PYTHON_ONLY = {"progress", "watch", "contestants", "settings", "options"}
 # settings are keywords, and so is contestants=["all"]; what is printed is returned
-ELSEWHERE = {"assignments", "recipe", "json", "every", "folds"}
+ELSEWHERE = {"assignments", "recipe", "json", "every", "folds", "until"}
 
 
 @pytest.mark.parametrize("verb", SAME)

@@ -103,8 +103,9 @@ def race(
 
     (task_options, where_options), overrides = split_keywords(settings, RaceOptions, Where)
     options, where, place = RaceOptions(**task_options), Where(**where_options), Path(out)
-    if overrides.get("folds", 0) is None:
-        del overrides["folds"]
+    overrides = {
+        name: value for name, value in overrides.items() if name not in ("folds", "until") or value is not None
+    }
     if isinstance(learning_curve, Mapping):
         overrides["learning_curve"] = learning_curve
     start = start_of(None if model is None else model_path("race", "model", model))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -165,6 +165,15 @@ def race(
             rich_help_panel=options.COMPARED,
         ),
     ] = None,
+    until: Annotated[
+        Literal["rounds", "settled"] | None,
+        typer.Option(
+            "--until",
+            help="settled: continue, one round at a time, until the answer is settled, at most for the budget and 20 "
+            "rounds. The same as until=settled.",
+            rich_help_panel=options.COMPARED,
+        ),
+    ] = None,
     learning_curve: Annotated[
         bool,
         typer.Option(
@@ -191,6 +200,8 @@ def race(
     usual = race.recipe_for(start, stated_methods(session.parameters.get("assignments") or ()))
     if folds is not None:
         usual = replace(usual, folds=folds)
+    if until is not None:
+        usual = replace(usual, until=until)
     if every:
         usual = replace(usual, contestants=(ALL,))
     recipe = session.note(heeded(session.recipe, usual))

@@ -19,6 +19,7 @@ from acclimate.reports.page import amount
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, ContestantRow, interval_text
 from acclimate.statistics.answer import Answer
 from acclimate.statistics.limits import Remedy
+from acclimate.statistics.sequential import FIRST
 from acclimate.statistics.significance import FEWEST_SEEDS
 
 NAMED = 9  # names at most that a sentence lists
@@ -109,11 +110,14 @@ def _headline(outcome: Outcome, answer: Answer) -> str:
 
 def _difference(outcome: Outcome, answer: Answer) -> str:
     """Return the difference of the contestant that the answer names, with its interval."""
+    assert outcome.race is not None
     result = _result_of(outcome, answer.contestant)
     contrast = outcome.compared.contrast(result.key, UNTOUCHED)
     assert contrast is not None
     metric = metric_text(result.task.metric)
-    several = f" over all {len(answer.gains)} comparisons" if len(answer.gains) > 1 else ""
+    number, evaluations = max(len(answer.gains), outcome.race.rivals), evaluations_of(outcome)
+    counts = [amount(number, "comparison")] * (number > 1) + [amount(evaluations, "evaluation")] * (evaluations > 1)
+    several = f" over all {' and '.join(counts)}" if counts else ""
     figures = [f"95% interval {_interval(answer.interval)}{several}", f"p {_p(answer.p)}"]
     alone = f"; alone {_interval(answer.single)}" if answer.kind == "probably" else ""
     cautions = [contrast.comparison.one_adaptation]
@@ -170,8 +174,20 @@ def _remarks(outcome: Outcome) -> Iterator[str]:
     if failed:
         names = [result.contestant for result in failed]
         yield f"{listed(names)} failed and {has(names)} no score."
-    if outcome.race.stopped and not outcome.first_impression:
-        yield f"The race stopped early, since {outcome.race.stopped.rstrip('.')}."
+    if outcome.first_impression:
+        return
+    reason = outcome.race.stopped.rstrip(".")
+    if outcome.race.until_settled and outcome.rounds:
+        reason = reason or f"all {outcome.rounds} rounds are done"
+        yield f"The race ended after {amount(evaluations_of(outcome), 'evaluation')} on test, since {reason}."
+    elif reason:
+        yield f"The race stopped early, since {reason}."
+
+
+def evaluations_of(outcome: Outcome) -> int:
+    """Return how often a race was evaluated on test that continues until it is settled; 1 for other races."""
+    assert outcome.race is not None
+    return outcome.rounds - FIRST + 1 if outcome.race.until_settled and outcome.rounds else 1
 
 
 def untaught_text(result: CellResult) -> str:

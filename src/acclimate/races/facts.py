@@ -73,6 +73,7 @@ def with_facts(
     encoder: str,
     use_reason: str,
     margin: float,
+    rivals: int = 0,
     folds: Sequence[FineTuned] = (),
     handed_over: str = "",
 ) -> Outcome:
@@ -80,12 +81,13 @@ def with_facts(
     losses on held-out general text, and notes.
 
     folds        of a cross-validation what was fine-tuned on each fold; `tuned` is then the training on the usual split
-    use, encoder, use_reason, margin, handed_over  as of `Facts`
+    use, encoder, use_reason, margin, rivals, handed_over  as of `Facts`
     """
     counted = [result for result in outcome.results if outcome.only_probed or not result.probe]
     failed = {result.contestant: result.failed for result in counted if result.failed}
     facts = facts_of(tuned, run, command, failed=failed)
-    facts = replace(facts, use=use, encoder=encoder, use_reason=use_reason, margin=margin, handed_over=handed_over)
+    facts = replace(facts, use=use, encoder=encoder, use_reason=use_reason, handed_over=handed_over)
+    facts = replace(facts, margin=margin, rivals=rivals)
     if folds:
         facts = _cross_validation_facts(facts, outcome, folds, run, failed=failed)
     pretraining = _pretraining((folds[0] if folds else tuned).entries, run)

@@ -27,7 +27,8 @@ from acclimate.reports.forgetting import LossPaths
 from acclimate.reports.page import Fact
 from acclimate.reports.table import FROZEN, UNADAPTED, UNTOUCHED, BeforeAndAfter, ContestantRow, GeneralLoss
 from acclimate.statistics.answer import Answer, answer_of
-from acclimate.statistics.significance import FEWEST_SEEDS, Interval
+from acclimate.statistics.sequential import evaluation_level
+from acclimate.statistics.significance import FEWEST_SEEDS, LEVEL, Interval
 from acclimate.tasks.task import Kind
 
 if TYPE_CHECKING:
@@ -256,6 +257,8 @@ class Facts:
     leaked_test_ids  test items that the training data contains, which the second score leaves out
     commands     command lines that make this race again
     margin       smallest gain that matters, in points
+    rivals       of a race that continues until its answer is settled: number of contestants to compare with the
+                 untouched model, those that failed included; 0: of other races
     """
 
     task: Mapping[str, Fact] = field(default_factory=dict)
@@ -281,6 +284,12 @@ class Facts:
     hashes: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Fact] = field(default_factory=dict)
     margin: float = field(default=1.0, metadata=LATER)
+    rivals: int = field(default=0, metadata=LATER)
+
+    @property
+    def until_settled(self) -> bool:
+        """True if the race continues until its answer is settled: each evaluation then has a level of its own."""
+        return self.rivals > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,7 +362,15 @@ class Outcome:
             return None
         draws = self._comparisons.draws
         drawn = [draws[result.key, MAIN] for result in rivals]
-        return answer_of(drawn, draws[reference.key, MAIN], folds=self.folds, margin=self.race.margin / 100)
+        sequential = self.race.until_settled and self.rounds is not None
+        return answer_of(
+            drawn,
+            draws[reference.key, MAIN],
+            folds=self.folds,
+            margin=self.race.margin / 100,
+            comparisons=self.race.rivals,
+            level=evaluation_level(self.rounds) if sequential else LEVEL,
+        )
 
     @property
     def failed(self) -> dict[Key, str]:

@@ -46,6 +46,7 @@ from acclimate.races.recipe import ALL, RaceRecipe, contestants_of, for_model, w
 from acclimate.races.report import RACE, RaceReport
 from acclimate.races.run import run
 from acclimate.races.search import FineTuned
+from acclimate.races.settling import check_same, check_settling
 from acclimate.races.work import checkpoint_of
 from acclimate.reports.table import ALONE, COMBINED, UNTOUCHED
 from acclimate.tasks.metrics import reported_with
@@ -157,6 +158,7 @@ def dry_run_for(inputs: Inputs, recipe: RaceRecipe, *, budget: str | None = None
     with TemporaryDirectory() as place:
         materials = materials_for(replace(inputs, out=Path(place)), recipe, budget=budget, trains=False)
         check_unchanged(materials.checkpoints, inputs.out, records=False)
+        check_same(recipe, inputs.out)
         race_design = design(recipe, materials, budget=limit, probe_only=probe_only)
         return dry_run(race_design, inputs.out, watch=inputs.watch)
 
@@ -178,6 +180,7 @@ def run_race(
     with hold_first(out):
         check_places(out)
         check_unchanged(materials.checkpoints, out)
+        check_same(recipe, out)
         race_design = design(recipe, materials, command=command, budget=budget, probe_only=probe_only)
         if (out / FORMER_USE).is_dir():
             note = f"Version 0.2 began this race. {FORMER_USE}/ is removed at its end, and {USE}/ has the model to use"
@@ -217,6 +220,10 @@ def design(
         recipe = replace(recipe, adapt_seeds=recipe.seeds)
     entered = [enter(recipe, part, fine_tunes=not probe_only) for part in materials.folds or (materials,)]
     entries = entered[0]
+    rivals = 0
+    if recipe.until == "settled":
+        rivals = len(entries.models) - 1
+        check_settling(recipe, task, rivals=rivals, probe_only=probe_only)
     few: tuple[str, ...] = ()
     if len(recipe.settings()) > 1 and entries.recipe.search != recipe.search and not probe_only:
         again = ", but for second attempts of runs that learnt nothing" if recipe.finetune.retry and not budget else ""
@@ -243,7 +250,7 @@ def design(
         examination=materials.examination,
         refitted=partial(_refitted, recipe=recipe, materials=materials) if recipe.folds else None,
         measured=probe_facts,
-        completed=partial(_completed, command=command, budget=budget, margin=recipe.margin),
+        completed=partial(_completed, command=command, budget=budget, margin=recipe.margin, rivals=rivals),
     )
 
 
@@ -332,6 +339,7 @@ def _completed(
     command: str,
     budget: Budget | None,
     margin: float,
+    rivals: int,
 ) -> Outcome:
     """Return the outcome with the facts of the race, and write its models: `out/use`, `out/encoder`, `out/baseline`.
 
@@ -379,6 +387,7 @@ def _completed(
         "encoder": choice.encoder,
         "use_reason": reason,
         "margin": margin,
+        "rivals": rivals,
         "folds": folds,
     }
     about["handed_over"] = (

@@ -23,6 +23,7 @@ Seeds = Annotated[int, Range(least=2, most=1000, why=CHANCE)]
 Adaptations = Annotated[int, Range(least=0, most=1000)]
 ALL = "all"  # as the only name in `RaceRecipe.contestants`
 Points = Annotated[float, Range(least=0, most=50)]
+ROUNDS_TO_SETTLE = 20  # rounds at most of a race that continues until it is settled, if `seeds` is not stated
 ONE_SEARCH = (
     "every contestant tries each of search.rates, search.epochs and search.batches with the first seed, keeps the best "
     "on dev and runs the other seeds with it"
@@ -178,6 +179,10 @@ class RaceRecipe(_Methods):  # type: ignore[misc]
     simplest, then the frozen encoder, then TF-IDF + encoder, then the untouched model, then the cheapest adaptation. A
     point is 0.01 of the metric, whichever it is: of accuracy, of F1, or of a correlation. 0: every gain
     matters."""
+    until: Literal["rounds", "settled"] = "rounds"
+    """When the race ends. "rounds": after as many rounds as `seeds`, or with its budget. "settled": also as soon as the
+    answer is "helped", "harmful" or "no gain that matters", or the test set is too small for more rounds to settle it.
+    `seeds` is then 20 by default. Each evaluation on test takes some of the significance, so intervals are wider."""
     look_every: Count = 0
     """Steps between two looks at the losses on held-out text of the domain and on general text while a model adapts,
     for the path of both losses on the page; 0: no looks."""
@@ -367,11 +372,14 @@ S = TypeVar("S", bound=_Searching)
 
 def heeded(state: Callable[[S], S], usual: S) -> S:
     """Return `usual` with what the user stated. The rates of a stated search are used as they are for an encoder of any
-    width.
+    width, and a race until it is settled has more rounds.
 
     state: returns a recipe with what was stated on top
     """
     recipe = state(usual)
+    if getattr(recipe, "until", "") == "settled":
+        usual = cast(S, replace(cast(Any, usual), seeds=ROUNDS_TO_SETTLE))
+        recipe = state(usual)
     if recipe.search.rates and _states_rates(state, usual):
         literal = replace(usual.finetune, rate_by_width=False)
         recipe = state(cast(S, replace(cast(Any, usual), finetune=literal)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,10 @@ from acclimate.races.search import (
     end_rate_warning,
     search_result,
 )
+from acclimate.races.settling import KEY, Evaluation
 from acclimate.reports.page import amount
 from acclimate.reports.table import UNTOUCHED
+from acclimate.statistics.sequential import FIRST
 from acclimate.training import trials
 
 RESERVE = {"seconds": 0.03, "flops": 0.0}  # share of a budget for tables and the page
@@ -70,18 +72,28 @@ TIME_UP = "its time was up"
 FIRST_FOLD = Fold(0, 0)  # of a cross-validation, which tells the rates for all
 
 
-def race_in_rounds(entries: Entries, run: Path, *, budget: Budget | None, watch: Watch = unwatched) -> FineTuned:
+def race_in_rounds(
+    entries: Entries,
+    run: Path,
+    *,
+    budget: Budget | None,
+    evaluate: Callable[[FineTuned], Evaluation] | None = None,
+    watch: Watch = unwatched,
+) -> FineTuned:
     """Do what is missing of the race in the directory `run`, as far as the budget goes, and return what its complete
-    rounds fine-tuned. budget: None: all rounds are done, as many as the recipe has seeds
+    rounds fine-tuned.
+
+    budget    None: all rounds are done, as many as the recipe has seeds
+    evaluate  returns what the complete rounds came to, if the race ends once it is settled
 
     The race also ends at KeyboardInterrupt. A contestant one of whose jobs fails is out, and the others go on. Raises
     the error of the untouched model's jobs, and of a model that is alone.
     """
-    race = _Race(entries, run, budget, watch)
+    race = _Race(entries, run, budget, watch, evaluate)
     try:
         if not race.begin():
             return race.without_tuning()
-        while race.complete < len(race.entries.seeds) and race.fits():
+        while not race.ends() and race.complete < len(race.entries.seeds) and race.fits():
             race.do_round()
     except TimeUpError:
         race.stopped = TIME_UP
@@ -124,6 +136,7 @@ class _Race:
     run: Path
     budget: Budget | None
     watch: Watch
+    evaluate: Callable[[FineTuned], Evaluation] | None = None
     complete: int = 0
     chosen: list[Candidate] = field(default_factory=list)
     out: dict[str, str] = field(default_factory=dict)
@@ -183,6 +196,17 @@ class _Race:
         # a first round that is not complete is tested at the end
         reserved = 0.0 if self.complete or tests else self.lengths.tests
         return self.budget.amount * (1 - RESERVE[self.budget.unit]) - reserved - self.budget.spent(self.run)
+
+    def ends(self) -> bool:
+        """Return True if the evaluation of the last round ends the race. It is recorded, for each round once."""
+        if self.evaluate is None or self.complete < FIRST:
+            return False
+        evaluate, key = self.evaluate, f"{KEY}{self.complete}-{_race_of(self.entries)}"
+        evaluation = Evaluation(**decided(self.run, key, lambda: asdict(evaluate(self.result()))))
+        note = f"{evaluation.kind}; the race {'ends' if evaluation.end else 'continues'}"
+        self.watch(Progress(f"evaluation of round {self.complete}", 0, 0, "steps", {"note": note}))
+        self.stopped = evaluation.end
+        return bool(evaluation.end)
 
     def fits(self) -> bool:
         """Return True if the next round fits into what is left, by what the last one took."""
@@ -374,10 +398,10 @@ class _Race:
         tuned = {
             candidate.contestant: tuple(self.tuning(candidate, seed) for seed in range(rounds)) for candidate in sound
         }
-        self.notes += missing_measurements(self.entries, self.errors)
-        self.notes += filter(None, [end_rate_warning(sound, self.entries.recipe)])
+        warning = end_rate_warning(sound, self.entries.recipe)
+        notes = [*self.budget_notes, *self.notes, *missing_measurements(self.entries, self.errors)]
         entries = cut_to_rounds(only(self.entries, [*tuned]), self.run, rounds)
-        return FineTuned(entries, search, tuned, self.out, (*self.budget_notes, *self.notes), self.complete)
+        return FineTuned(entries, search, tuned, self.out, (*notes, *filter(None, [warning])), self.complete)
 
     def without_tuning(self) -> FineTuned:
         """Return the race in which not even the untouched model was fine-tuned: its probe, if there is one."""
@@ -559,6 +583,6 @@ def _race_of(entries: Entries) -> str:
     materials = {name: entries.own_materials.get(name, entries.materials) for name in entries.models}
     models = {name: job.name if job else materials[name].identity() for name, job in entries.models.items()}
     values = settings.to_mapping(entries.recipe)
-    for name in ("seeds", "learning_curve", "margin"):
+    for name in ("seeds", "learning_curve", "margin", "until"):
         del values[name]
     return settings.digest([values, dict(entries.materials.task.hashes), models])[:12]

@@ -5,7 +5,7 @@ A cell whose jobs fail stands as failed with its reason, and the others go on: i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from acclimate.races.facts import adapting_jobs
 from acclimate.races.outcome import (
     CellResult,
     Chosen,
+    Facts,
     HeldOutColumn,
     Outcome,
     ScoredTask,
@@ -40,6 +41,7 @@ from acclimate.races.preparation import fit_untuned, make_models
 from acclimate.races.report import PAGE, RACE
 from acclimate.races.rounds import race_in_rounds, searched
 from acclimate.races.search import DIVERGED, FineTuned, candidates_of
+from acclimate.races.settling import Evaluation, evaluation_of
 from acclimate.reports.live import live_page
 from acclimate.reports.table import UNADAPTED, GeneralLoss
 from acclimate.statistics.significance import FEWEST_SEEDS
@@ -140,7 +142,9 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
         search = searches[0]
         if not search.row:
             fold = search.entries.materials.fold
-            tuned = _together(search, out, _naming(watch, design, str(fold)) if fold else watch)
+            watching = _naming(watch, design, str(fold)) if fold else watch
+            evaluate = partial(_evaluate, search, design, out) if design.race.until == "settled" else None
+            tuned = _together(search, out, watching, evaluate=evaluate)
             all_searches.tuned.append(tuned)
             if fold is None:
                 all_searches.records.append(SearchRecord("", search.column, tuned.search.record))
@@ -166,15 +170,36 @@ def _search(design: Design, out: Path, watch: Watch) -> _Searches:
     return all_searches
 
 
-def _together(search: Search, out: Path, watch: Watch) -> FineTuned:
-    """Search among several contestants, with a look at the test set after each round or none, or only probe them."""
+def _together(
+    search: Search, out: Path, watch: Watch, *, evaluate: Callable[[FineTuned], Evaluation] | None = None
+) -> FineTuned:
+    """Search among several contestants, with a look at the test set after each round or none, or only probe them.
+
+    evaluate: as of `race_in_rounds`
+    """
     if search.rounds:
-        return race_in_rounds(search.entries, out, budget=search.budget, watch=watch)
+        return race_in_rounds(search.entries, out, budget=search.budget, evaluate=evaluate, watch=watch)
     if search.entries.fine_tunes:
         return searched(search.entries, out, watch=watch)
     entries, failed = fit_untuned(search.entries, out, watch)
     entries, lost, notes = make_models(entries, out, watch)
     return FineTuned(entries, notes=tuple(notes), failed={**failed, **lost})
+
+
+def _evaluate(search: Search, design: Design, out: Path, tuned: FineTuned) -> Evaluation:
+    """Return what the rounds of a race so far come to: the answer that it would have, if it ended here."""
+    assert tuned.rounds is not None
+    cells = [cell for cell in _contestants(search, tuned) if cell.jobs and cell.encoder and not cell.probe]
+    facts = Facts(margin=design.race.margin, rivals=len(search.entries.models) - 1)
+    outcome = Outcome(
+        name=design.name,
+        title=design.title,
+        source=design.source,
+        results=tuple(_result(cell, design, "", {}, out) for cell in cells),
+        race=facts,
+        rounds=tuned.rounds,
+    )
+    return evaluation_of(outcome.answer, rounds=tuned.rounds, margin=design.race.margin)
 
 
 def _contestants(search: Search, tuned: FineTuned) -> Iterator[Cell]:

@@ -28,7 +28,7 @@ class Answer:
     difference  of the contestant and the untouched model
     interval    its simultaneous 95% interval, which never contradicts `kind`
     single      its 95% interval alone, not corrected for the number of contestants
-    p           adjusted for the number of contestants; below .05 exactly if `interval` excludes 0
+    p           adjusted for the number of contestants and of evaluations; below .05 exactly if `interval` excludes 0
     margin      smallest gain that matters
     gains       of every adapted contestant, the named one included
     limits      which source of variance limits the answer, and what removes it

@@ -16,7 +16,8 @@ The order decides these cases:
 * One contestant is established as worse while another is open: "harmful" would be wrong as soon as the other gains.
   So the answer is "no gain that matters" if the other cannot gain the margin, and "not settled" if it can.
 * With a margin of 0, "no gain that matters" cannot occur: every U < 0 is "harmful".
-* "probably" has the sign of the leader's difference. It cannot occur with one contestant, whose intervals are equal.
+* "probably" has the sign of the leader's difference. With one contestant, whose intervals are equal, it occurs only
+  in a race that continues until it is settled.
 
 If all contestants are equal to the untouched model, "helped" and "harmful" occur in at most 5% together, because both
 need a simultaneous interval that misses the truth. The same holds for "no gain that matters" if a true gain is the

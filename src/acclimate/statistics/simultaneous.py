@@ -81,7 +81,8 @@ class Gain:
 
     interval           simultaneous over all contestants of the race
     single             95% interval of this difference alone; within `interval`
-    p                  adjusted for the number of contestants; below the level exactly if `interval` excludes 0
+    p                  adjusted for the number of contestants, times LEVEL / level for the level of the intervals; below
+                       LEVEL exactly if `interval` excludes 0
     single_p           of this difference alone
     single_level       level c of `interval`, if it were of this difference alone
     components         its variance, with few items corrected as at the top of this file
@@ -150,13 +151,14 @@ def gains_of(
             compare_of_repeats(contestant, reference, folds=folds) if folds else compare_of(contestant, reference)
         )
         difference, least = comparison.difference, contestant.least
+        p = float(adjusted_p(difference, components, number, correlation=correlation, level=level))
         gains.append(
             Gain(
                 contestant.contestant,
                 difference,
                 interval=possible(difference, float(simultaneous_half_width(components, single)), least=least),
                 single=possible(difference, float(half_width(components)), least=least),
-                p=float(adjusted_p(difference, components, number, correlation=correlation, level=level)),
+                p=min(p * LEVEL / level, 1.0),
                 single_p=float(p_value(difference, components)),
                 single_level=single,
                 components=components,

@@ -316,8 +316,8 @@ def _tunes(race: Design, raced: Outcome, out: Path, budget: Budget | None) -> bo
     parts = len(sizes_of(search.entries.materials.task, curve.shares)) - 1
     runs = parts * entries.recipe.seeds * sum(getattr(cost, budget.unit) for cost in tuned)
     decision_settings = {
-        name: value for name, value in settings.to_mapping(race.race).items() if name != "margin"
-    }  # chooses later
+        name: value for name, value in settings.to_mapping(race.race).items() if name not in ("margin", "until")
+    }  # they choose later
     key = f"learning-curve-{settings.digest([budget.text, best, decision_settings])[:12]}"
     return bool(decided(out, key, lambda: budget.spent(out) + runs <= budget.amount * (1 - RESERVE[budget.unit])))
 

@@ -1,0 +1,108 @@
+"""A race that continues until its answer is settled (`until="settled"`): what it takes, and what ends it.
+
+The race is evaluated on test after each complete round from the third one on, with the level that
+statistics/sequential.py fixed for that round. Each evaluation is recorded in the directory of the race. A resumed race
+evaluates the same rounds at the same levels, so no evaluation is spent twice or forgotten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from acclimate.core import files
+from acclimate.core.door import option
+from acclimate.jobs.job import DECISIONS
+from acclimate.races.outcome import path_of, read_outcome
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import RACE
+from acclimate.statistics.answer import Answer
+from acclimate.statistics.sequential import FIRST, evaluation_level
+from acclimate.statistics.significance import FEWEST_ITEMS
+from acclimate.tasks.prepared import Prepared
+
+SETTLED = "its answer is settled"
+TEST_ROWS = "the test set is too small for more rounds to settle it"
+NOTHING = "no contestant can be compared with the untouched model"
+FEWEST_ROWS = 50  # of a test set
+KEY = "evaluation-"  # begins the name of each record
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An evaluation on test. level: what it spent; end: why the race ends with it, as a clause; "": it continues"""
+
+    margin: float
+    level: float
+    kind: str
+    end: str
+
+
+def evaluation_of(answer: Answer | None, *, rounds: int, margin: float) -> Evaluation:
+    """Return what the answer after so many rounds means for the race. None: nothing can be compared"""
+    level = evaluation_level(rounds)
+    if answer is None:
+        return Evaluation(margin, level, "none", NOTHING)
+    alone = answer.limits.source == "test rows"
+    return Evaluation(margin, level, answer.kind, SETTLED if answer.settled else TEST_ROWS if alone else "")
+
+
+def check_settling(recipe: RaceRecipe, task: Prepared, *, rivals: int, probe_only: bool) -> None:
+    """Raises ValueError if a race cannot continue until it is settled. rivals: contestants that are fine-tuned"""
+    settled, rows = option("until", "settled"), task.sizes["test"]
+    if recipe.folds:
+        raise ValueError(
+            f"{settled} with {option('folds')}: it evaluates one test set after each round. Leave one of them out"
+        )
+    if probe_only:
+        raise ValueError(f"{settled} with {option('probe_only')}: nothing is fine-tuned. Leave one of them out")
+    if not rivals:
+        raise ValueError(
+            f"{settled}: no contestant is fine-tuned beside the untouched model, so there is nothing to settle. Name "
+            f"one in contestants, such as TAPT, or leave {option('until')} out"
+        )
+    if recipe.seeds < FIRST:
+        raise ValueError(
+            f"{settled} with seeds = {recipe.seeds}: the first evaluation is after {FIRST} rounds. Raise seeds"
+        )
+    if rows < FEWEST_ROWS:
+        # the items that decide a difference are FEWEST_ITEMS at least, each of them with an influence of about a half
+        points = 100 * 2.5 * FEWEST_ITEMS**0.5 * 0.5 / rows
+        raise ValueError(
+            f"{settled}: {rows:,} test rows settle nothing but differences of about {points:.0f} points. Give "
+            f"{FEWEST_ROWS} or more, or {option('folds')} in place of {option('until')}"
+        )
+
+
+def check_same(recipe: RaceRecipe, run: Path) -> None:
+    """Raises ValueError if the race in the directory was evaluated on test with another `until` or another margin."""
+    evaluations, way_out = evaluations_in(run), f"or choose another {option('out')}"
+    if recipe.until != "settled":
+        if evaluations:
+            raise ValueError(
+                f"The race in {run} continues until it is settled, and its test set was evaluated at the levels of "
+                f"such a race. Add {option('until', 'settled')}, {way_out}"
+            )
+        return
+    margins = {evaluation["margin"] for evaluation in evaluations} - {recipe.margin}
+    if margins:
+        raise ValueError(
+            f"The race in {run} was evaluated with margin = {min(margins):g}, so it cannot continue with margin = "
+            f"{recipe.margin:g}. State the former one, {way_out}"
+        )
+    if evaluations or not (path := path_of(run, RACE)).exists():
+        return
+    outcome = read_outcome(path)
+    if outcome.answer is not None:
+        raise ValueError(
+            f"The race in {run} was evaluated without {option('until', 'settled')}, which spent the significance of "
+            f"its test set. Leave it out, {way_out}"
+        )
+
+
+def evaluations_in(run: Path) -> list[dict[str, Any]]:
+    """Return the records of the evaluations in the directory of a race, as of `Evaluation`."""
+    path = run / DECISIONS
+    record = files.read_record(path) if path.exists() else {}
+    return [value for key, value in record.items() if key.startswith(KEY)]

@@ -1,0 +1,111 @@
+"""A race that continues until its answer is settled: what ends it, what is refused, and how it is resumed."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from acclimate.jobs.job import DECISIONS
+from acclimate.races import settling
+from acclimate.races.contestants import enter
+from acclimate.races.race import run_race
+from acclimate.races.recipe import RaceRecipe
+from acclimate.races.report import write_race_pages
+from acclimate.races.rounds import race_in_rounds
+from acclimate.races.search import FineTuned
+from acclimate.races.settling import (
+    NOTHING,
+    SETTLED,
+    TEST_ROWS,
+    Evaluation,
+    check_settling,
+    evaluation_of,
+    evaluations_in,
+)
+from acclimate.statistics.answer import answer_of
+from acclimate.statistics.sequential import evaluation_level
+from acclimate.tasks.prepared import Prepared
+from conftest import Raced
+from made_up_races import resampled
+
+
+def test_a_race_ends_once_it_is_settled_and_a_resumed_one_keeps_its_evaluations(
+    toy_race: Raced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No gain of 45 points is possible, which three rounds show. The rounds are then resumed with other evaluations."""
+    monkeypatch.setattr(settling, "FEWEST_ROWS", 30)
+    run = tmp_path / "run"
+    for job in (toy_race.run / "jobs").iterdir():
+        if job.name.startswith(("pretrain-", "tapt-")):
+            shutil.copytree(job, run / "jobs" / job.name)
+            shutil.copy(toy_race.run / "study.json", run)
+    recipe = replace(toy_race.recipe, contestants=("TAPT",), seeds=5, until="settled", margin=45.0)
+    outcome = run_race(recipe, toy_race.materials, run, command="acclimate race")
+    assert outcome.rounds == 3
+    assert outcome.answer is not None
+    assert outcome.answer.kind == "no gain that matters"
+    assert outcome.answer.gains[0].single_level == pytest.approx(evaluation_level(3))
+    [evaluation] = evaluations_in(run)
+    assert evaluation == {"margin": 45.0, "level": evaluation_level(3), "kind": outcome.answer.kind, "end": SETTLED}
+    said = str(write_race_pages(run).answer)
+    assert "The race ended after 1 evaluation on test, since its answer is settled." in said
+    for other, message in (
+        (replace(recipe, margin=1.0), r"evaluated with margin = 45, so it cannot continue with margin = 1\. "),
+        (replace(recipe, until="rounds"), r"continues until it is settled.*Add --until settled, or choose another"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_race(other, toy_race.materials, run, command="acclimate race")
+
+    (run / DECISIONS).unlink()
+    evaluated: list[int] = []
+
+    def evaluate(tuned: FineTuned) -> Evaluation:
+        assert tuned.rounds is not None
+        evaluated.append(tuned.rounds)
+        if evaluated == [3, 4]:
+            raise SystemExit  # as if it were killed
+        return Evaluation(1.0, evaluation_level(tuned.rounds), "not settled", TEST_ROWS if tuned.rounds == 4 else "")
+
+    entries = enter(recipe, toy_race.materials)
+    with pytest.raises(SystemExit):
+        race_in_rounds(entries, run, budget=None, evaluate=evaluate)
+    tuned = race_in_rounds(entries, run, budget=None, evaluate=evaluate)
+    assert evaluated == [3, 4, 4], "that of round 3 was recorded"
+    assert (tuned.rounds, tuned.search.stopped) == (4, TEST_ROWS)
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "rows", "end"),
+    [(0.2, 0.005, 300, SETTLED), (-0.2, 0.005, 300, SETTLED), (0.02, 0.0, 60, TEST_ROWS), (0.05, 0.05, 3_000, "")],
+)
+def test_an_evaluation_ends_a_race_if_it_is_settled_or_only_test_rows_can_settle_it(
+    gain: float, spread: float, rows: int, end: str
+) -> None:
+    sides = [resampled(name, gain=gain * (name == "A"), spread=spread, rows=rows, seeds=4) for name in ("A", "0")]
+    answer = answer_of(sides[:1], sides[1], level=evaluation_level(4))
+    assert evaluation_of(answer, rounds=4, margin=1.0).end == end
+    assert evaluation_of(None, rounds=4, margin=1.0).end == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ({"folds": 5}, "--until settled with --folds"),
+        ({"probe_only": True}, "--until settled with --probe-only"),
+        ({"rivals": 0}, "nothing to settle"),
+        ({"seeds": 2}, "seeds = 2: the first evaluation is after 3 rounds"),
+        ({"rows": 20}, "20 test rows settle nothing but differences of about 20 points"),
+    ],
+)
+def test_what_cannot_be_settled_is_refused(about: dict[str, Any], message: str) -> None:
+    recipe = RaceRecipe(until="settled", folds=about.get("folds", 0), seeds=about.get("seeds", 20))
+    task = cast(Prepared, SimpleNamespace(sizes={"test": about.get("rows", 50)}))
+    options = {"rivals": about.get("rivals", 1), "probe_only": about.get("probe_only", False)}
+    with pytest.raises(ValueError, match=message):
+        check_settling(recipe, task, **options)
+    check_settling(
+        RaceRecipe(until="settled"), cast(Prepared, SimpleNamespace(sizes={"test": 50})), rivals=1, probe_only=False
+    )
