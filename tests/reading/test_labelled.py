@@ -195,9 +195,7 @@ def test_labels_that_differ_by_case_or_spaces_are_one_where_asked(tmp_path: Path
     path = csv(tmp_path / "a.csv", ["very good", "bad"] * 20 + ["Very  Good", " BAD", "very good"])
     found = read_files(LabelledFiles(path, fold_labels=True))
     assert found.labels == ("bad", "very good")
-    assert found.notes[0] == (
-        "Labels that differ by case or spaces only were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'."
-    )
+    assert found.notes[0] == ("Spellings of one label were read as one: ' BAD' as 'bad', 'Very  Good' as 'very good'.")
 
 
 def test_rows_without_any_class_are_told(tmp_path: Path) -> None:

@@ -399,8 +399,14 @@ def _convert(hint: Any, value: Any, *, where: str, key: str) -> Any:
             return None
         options = [argument for argument in arguments if argument is not type(None)]
         tables = [argument for argument in options if dataclasses.is_dataclass(argument)]
+        lists = [argument for argument in options if typing.get_origin(argument) is tuple]
+        plain = [argument for argument in options if argument not in (*tables, *lists)]
         [inner] = (
-            tables if tables and isinstance(value, Mapping) else [option for option in options if option not in tables]
+            tables
+            if tables and isinstance(value, Mapping)
+            else lists
+            if not plain or (lists and isinstance(value, list | tuple))
+            else plain
         )
         return _convert(inner, value, where=where, key=key)
     if dataclasses.is_dataclass(hint) and isinstance(value, Mapping):

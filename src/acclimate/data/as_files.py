@@ -31,10 +31,10 @@ from acclimate.core.door import option
 from acclimate.core.names import nearest, shown
 from acclimate.core.settings import digest
 from acclimate.core.types import SPLITS, Split
-from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, class_names, group_by_split, parquet_table
+from acclimate.data.dataset import SPLIT_NAMES, Rows, Source, Table, group_by_split, parquet_table
 from acclimate.reading.labelled import LabelledFiles
-from acclimate.reading.tables import Columns, no_column
-from acclimate.text.documents import dataset_files, files_of, is_dataset
+from acclimate.reading.tables import no_column
+from acclimate.text.documents import class_names, dataset_files, files_of, is_dataset
 from acclimate.text.untrusted import INPUTS, RECORD, named, printable
 
 if TYPE_CHECKING:
@@ -477,13 +477,13 @@ def _written(rows: Rows, labelled: LabelledFiles, source: Source, split: Split, 
                 raise no_column(about, column, present, "; questions have context, question and answers")
         return _cache_file(name, ".json", partial(_write_questions, rows), record)
     present = _columns(rows)
-    columns = Columns(labelled.text, labelled.label, labelled.pair, labelled.group, labelled.id).stated()
-    for role, column in columns.items():
-        if column not in present:
-            raise no_column(about, column, present, role=role)
-    return _cache_file(
-        name, _ending(rows), partial(_write_rows, rows, {column: column for column in columns.values()}), record
-    )
+    columns = labelled.columns
+    for role, column in columns.stated().items():
+        for one in [column] if isinstance(column, str) else column:
+            if one not in present:
+                raise no_column(about, one, present, role=role)
+    write = partial(_write_rows, rows, {column: column for column in columns.names()})
+    return _cache_file(name, _ending(rows), write, record)
 
 
 def _ending(rows: Rows) -> str:

@@ -31,12 +31,14 @@ from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
 from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows
+from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
     Stated,
     check_seen,
     check_separator,
     check_train,
     label_from,
+    notes_on_names,
     notes_on_numbers,
     notes_on_singles,
     one_spelling,
@@ -74,7 +76,8 @@ class LabelledFiles:
     dev: Path | None = None  # labelled file to choose on; none: split off train
     test: Path | None = None  # labelled file to score on, once; none: split off train
     text: str = "text"  # column of the text
-    label: str = "label"  # column of the label
+    label: str | tuple[str, ...] = "label"  # column of the label; several: one of 0 and 1 for each label
+    labels: tuple[str, ...] = ()  # names of the classes 0, 1, ... or of the places of vectors of 0 and 1
     pair: str | None = None  # column of a second text
     group: str | None = None  # column of groups, such as authors: rows of one group stay on one side of a split
     id: str | None = None  # column of the rows' ids
@@ -149,6 +152,8 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     for split, source in sources.items():
         rows[split], notes_on_file = _rows(source, labelled)
         notes += notes_on_file
+    rows, notes_on_labels = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
+    notes += notes_on_labels
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
@@ -167,6 +172,7 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     for split in ("dev", "test"):
         if split in files:
             check_seen(train, files[split].placed(), where=sources["train"].name)
+    notes += notes_on_names(train, where=sources["train"].name)
     notes += notes_on_singles(train, tuple(split for split in SPLITS if split not in files))
     return _labelled_task(labelled, files, _examples(files, kind), kind=kind, metric=metric, notes=notes)
 
@@ -237,10 +243,14 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             f"label), multilabel (several), score (a number), tokens (a word has a tag) or span (an answer in the text)"
         )
     roles: dict[str, str] = {}
-    for role, column in labelled.columns.stated().items():
-        earlier_role = roles.setdefault(column, role)
-        if earlier_role != role and {earlier_role, role} != {"group", "id"}:
-            raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+    labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
+    for role, stated_columns in labelled.columns.stated().items():
+        for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
+            earlier_role = roles.setdefault(column, role)
+            if earlier_role != role and {earlier_role, role} != {"group", "id"}:
+                raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
+    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")
@@ -268,7 +278,7 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
 def _column_option(labelled: LabelledFiles) -> str:
     """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is."""
     usual = LabelledFiles(train=labelled.train)
-    names = ("text", "label", "pair", "group", "id", "separator", "fold_labels")
+    names = ("text", "label", "labels", "pair", "group", "id", "separator", "fold_labels")
     return next(
         (f"{name}={value!r}" for name in names if (value := getattr(labelled, name)) != getattr(usual, name)), ""
     )
@@ -324,7 +334,7 @@ def _one_spelling(
     }
     folded = [f"{shown(name)} as {shown(label)}" for name, label in sorted(spelling.items()) if name != label]
     listed = ", ".join(folded[:10]) + (", ..." if len(folded) > 10 else "")
-    notes = [f"Labels that differ by case or spaces only were read as one: {listed}."] if folded else []
+    notes = [f"Spellings of one label were read as one: {listed}."] if folded else []
     return respelt_files, notes
 
 
@@ -440,14 +450,14 @@ def _note_on_second_text(source: Source, labelled: LabelledFiles) -> list[str]:
     """Return a note if the file has another column with texts as long as sentences, and no pair was stated."""
     if labelled.pair:
         return []
-    read = labelled.columns.stated()
+    read = labelled.columns.names()
     distinct: dict[str, set[str]] = {}
-    rows = list(islice(table_rows(source, list(dict.fromkeys(read.values())), others=True), PEEKED))
+    rows = list(islice(table_rows(source, read, others=True), PEEKED))
     for _, values in rows:
         if isinstance(values, str):
             continue
         for name, value in values.items():
-            if name not in read.values() and isinstance(value, str) and len(value.split()) >= SENTENCE:
+            if name not in read and isinstance(value, str) and len(value.split()) >= SENTENCE:
                 distinct.setdefault(name, set()).add(value)
     texts = [name for name, different in distinct.items() if len(different) > len(rows) / 2]
     if not texts:

@@ -15,6 +15,7 @@ from typing import Any
 
 from acclimate.reading.formats.archives import ENDINGS as ARCHIVES
 from acclimate.tasks.tags import OUTSIDE, scheme_of
+from acclimate.text.documents import column_classes
 from acclimate.text.untrusted import (
     LIMITS,
     MARK,
@@ -92,6 +93,11 @@ class Source:
     def row_place(self, number: int) -> str:
         """Return the place of a row of a file without lines."""
         return f"{self.file}, row {number}"
+
+    def class_names(self, column: str | tuple[str, ...]) -> list[str]:
+        """Return the names of the classes whose numbers a column of a Parquet or Arrow file holds; [] for none."""
+        columnar = self.head.startswith((b"PAR1", b"ARROW1")) or self.ending == ".arrow"
+        return column_classes(self.path).get(column, []) if columnar and isinstance(column, str) else []
 
     @cached_property
     def beginning(self) -> bytes:

@@ -34,17 +34,22 @@ TableRows = Iterator[tuple[str, RowValues]]  # place ("train.csv:118") and value
 
 @dataclass(frozen=True)
 class Columns:
-    """The column of each role; `pair`, `group` and `id` are optional."""
+    """The column of each role; `pair`, `group` and `id` are optional. label: a column, or one of 0 and 1 per label."""
 
     text: str = "text"
-    label: str = "label"
+    label: str | tuple[str, ...] = "label"
     pair: str | None = None
     group: str | None = None
     id: str | None = None
 
-    def stated(self) -> dict[str, str]:
-        """Return role -> column for the columns that are stated."""
+    def stated(self) -> dict[str, Any]:
+        """Return role -> column for the columns that are stated; of the label it may be a tuple."""
         return {role: column for role, column in vars(self).items() if column is not None}
+
+    def names(self) -> list[str]:
+        """Return the names of all stated columns, each once."""
+        columns = self.stated().values()
+        return list(dict.fromkeys(name for names in columns for name in ([names] if isinstance(names, str) else names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,7 @@ def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None =
     roles = columns.stated()
     first_rows: dict[str, Row] = {}
     try:
-        for number, (place, values) in enumerate(table_rows(source, list(dict.fromkeys(roles.values()))), start=1):
+        for number, (place, values) in enumerate(table_rows(source, columns.names()), start=1):
             row = row_of(number, place, values if mended is None else _mended(values, mended), roles)
             if mended is not None and isinstance(row, Row) and row.id:
                 first = first_rows.setdefault(row.id, row)
@@ -98,7 +103,9 @@ def read_rows(source: Source, columns: Columns, *, mended: Counter[str] | None =
                     continue
             yield row
     except ColumnError as error:
-        role = next(role for role, column in roles.items() if column == error.column)
+        role = next(
+            role for role, column in roles.items() if error.column in ([column] if isinstance(column, str) else column)
+        )
         raise ColumnError(error.what, error.column, option_of(role)) from None
 
 
@@ -111,10 +118,16 @@ def _mended(values: RowValues, mended: Counter[str]) -> RowValues:
     return better
 
 
-def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, str]) -> Row | Rejected:
-    """Return the row if its texts can be used. values: of `table_rows`; roles: role -> column, with text and label"""
+def row_of(number: int, place: str, values: RowValues, roles: Mapping[str, Any]) -> Row | Rejected:
+    """Return the row if its texts can be used. values: of `table_rows`; roles: role -> column, with text and label.
+
+    A label of several columns is a mapping from column to value.
+    """
     if isinstance(values, str):
         return Rejected(place, values)
+    if isinstance(roles["label"], tuple):
+        label = {column: values.get(column) for column in roles["label"]}
+        values, roles = {**values, "label": label}, {**roles, "label": "label"}
     texts: dict[str, str] = {}
     for role, column in roles.items():
         if column not in values and role in {"text", "label", "id"}:
