@@ -443,7 +443,7 @@ CASES = {
     ),
     "answers that stand elsewhere": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "end", "end")] * 2}]}]},
-        ("none of 2 rows", "questions.json, article 1, paragraph 1, question 1", "it stands at 4"),
+        ("none of 2 rows", "questions.json, article 1, paragraph 1, question 1", "it is at 4"),
     ),
     "an id twice": (
         {"data": [{"paragraphs": [{"context": "the end", "qas": [question("1", "the end", "end")] * 2}]}]},
@@ -519,7 +519,7 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
     assert found.labels == ("Yes", "no")
     assert found.notes[:2] == (
         f"{path}: rows without the characters that have no meaning in a text: 1 (--repair).",
-        f"{path}: rows left out that stand there twice: 1 (--repair).",
+        f"{path}: repeated rows that were left out: 1 (--repair).",
     )
     assert "'yes ' as 'Yes'" in found.notes[2]
     write(tmp_path / "train.json", [article("x", 12)])
@@ -531,7 +531,7 @@ def test_what_can_be_mended_is_mended_on_request_and_counted(tmp_path):
             for answer in asked["answers"]:
                 answer["answer_start"] -= 1
     (tmp_path / "train.json").write_text(json.dumps(early))
-    with pytest.raises(ValueError, match=r"have it mended \(--repair\)"):
+    with pytest.raises(ValueError, match=r"have it corrected \(--repair\)"):
         read_files(LabelledFiles(tmp_path / "train.json"))
     found = read_files(LabelledFiles(tmp_path / "train.json", repair=True))
-    assert "answers moved to where they stand in their context: 24 (--repair)." in found.notes[0]
+    assert "answers moved to their place in the context: 24 (--repair)." in found.notes[0]

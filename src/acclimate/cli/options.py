@@ -231,7 +231,12 @@ HUB: Group = {  # which part of a dataset of the hub, or of a saved one
 }
 RAW: Group = {  # raw text
     "corpus": (
-        _option(Path | None, "--corpus", "Raw text of the domain: a file, folder or dataset of the hub.", RAW_TEXT),
+        _option(
+            list[Path] | None,
+            "--corpus",
+            "Raw text of the domain: a file, folder or dataset of the hub; may be repeated.",
+            RAW_TEXT,
+        ),
         None,
     ),
     "general": (

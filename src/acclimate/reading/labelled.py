@@ -18,6 +18,7 @@ Readings
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ from acclimate.core.door import is_python, option
 from acclimate.core.figures import listed
 from acclimate.core.names import meant, shown
 from acclimate.core.types import SPLITS, Example, Label, Rejected, Split
-from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows
+from acclimate.reading.formats.squad import IMPOSSIBLE, join_questions, question_rows, table_questions
 from acclimate.reading.label_forms import named_labels
 from acclimate.reading.labels import (
     Stated,
@@ -46,10 +47,22 @@ from acclimate.reading.labels import (
     task_kind,
 )
 from acclimate.reading.mentions import mention_rows
-from acclimate.reading.source import Source, open_source
+from acclimate.reading.source import QUESTION_COLUMNS, Source, open_source
+from acclimate.reading.spans import has_spans, span_rows
 from acclimate.reading.splitting import split_off
 from acclimate.reading.tables import ColumnError, Columns, FileRead, Row, check_accepted, read_rows, table_rows
-from acclimate.reading.tagged import notes_on_tags, split_documents, tagged_rows, tags_metric
+from acclimate.reading.tagged import (
+    Fields,
+    check_tags,
+    fields_of,
+    is_tagged_table,
+    notes_on_tags,
+    split_documents,
+    standard_labels,
+    tagged_rows,
+    tags_metric,
+    words_with_tags,
+)
 from acclimate.tasks.metrics import metric_for, metric_named
 from acclimate.tasks.prepared import check_unprepared
 from acclimate.tasks.tags import joined_tags
@@ -148,19 +161,30 @@ def read_files(labelled: LabelledFiles, *, limits: ReadLimits = LIMITS) -> Label
     Raises ValueError for a fault of a file as a whole, of its labels, or of what is stated.
     """
     labelled, sources, notes = _opened(labelled, limits)
-    rows: dict[Split, list[Row | Rejected]] = {}
-    for split, source in sources.items():
-        rows[split], notes_on_file = _rows(source, labelled)
-        notes += notes_on_file
+    train = sources["train"]
+    fields = Fields()
+    if labelled.kind == "tokens" and not train.holds_mentions and not is_tagged_table(train, labelled.columns):
+        fields, notes_on_fields = fields_of(train, labelled.columns)
+        notes += notes_on_fields
+    read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+    if labelled.kind == "auto" and has_spans(read["train"][0]):
+        labelled = replace(labelled, kind="tokens")
+        read = {split: span_rows(sources[split], file_rows) for split, (file_rows, _) in read.items()}
+    elif labelled.kind == "auto" and words_with_tags([row for row in read["train"][0] if isinstance(row, Row)]):
+        labelled = replace(labelled, kind="tokens")
+        read = {split: _rows(source, labelled, fields) for split, source in sources.items()}
+    rows = {split: file_rows for split, (file_rows, _) in read.items()}
+    notes += [note for _, notes_on_file in read.values() for note in notes_on_file]
     rows, notes_on_labels = named_labels(rows, sources, labelled.columns, kind=labelled.kind, names=labelled.labels)
     notes += notes_on_labels
     values = [row.label for row in rows["train"] if isinstance(row, Row)]
     column = f"{sources['train'].name}: the column {labelled.label!r}"
     kind = task_kind(values, kind=labelled.kind, separator=labelled.separator, where=column)
     if kind == "tokens":
-        return _read_tagged(labelled, sources, rows, notes)
+        return _read_tagged(labelled, sources, rows, notes, fields)
     metric = metric_for(kind, labelled.metric)
-    check_separator(values, kind, separator=labelled.separator, where=column)
+    if not notes_on_labels:  # else labels are lists by now
+        check_separator(values, kind, separator=labelled.separator, where=column)
     files = {split: _labelled(sources[split], file_rows, kind, labelled) for split, file_rows in rows.items()}
     if kind == "span":
         return _read_questions(labelled, files, metric, notes)
@@ -209,21 +233,32 @@ def _opened(labelled: LabelledFiles, limits: ReadLimits) -> tuple[LabelledFiles,
     notes = [note for source in sources.values() for note in source.record.get("notes", ())]
     if kind == "auto" and train.holds_questions:
         kind = "span"
-    elif kind == "auto" and not _column_option(labelled) and train.holds_tags:
+    elif kind == "auto" and not _column_option(labelled) and train.has_question_rows:
+        kind = "span"
+        notes.append(f"{train.file} has questions with answers in a context, and is read as {option('kind', kind)}.")
+    elif kind == "auto" and not _column_option(labelled, numbered=True) and train.holds_tags:
         kind = "tokens"
         notes.append(f"{train.file} has a word and its tag a line, so it is read as {option('kind', kind)}.")
     _check_options(replace(labelled, kind=kind), sources)
     return replace(labelled, kind=kind), sources, notes
 
 
-def _rows(source: Source, labelled: LabelledFiles) -> tuple[list[Row | Rejected], list[str]]:
+def _rows(source: Source, labelled: LabelledFiles, fields: Fields) -> tuple[list[Row | Rejected], list[str]]:
     """Return the rows of a file by the reader of its kind, and notes on them."""
     if labelled.kind == "tokens":
-        return mention_rows(source) if source.holds_mentions else ([*tagged_rows(source, labelled.columns)], [])
+        is_json = source.ending in (".jsonl", ".json") and b'"passages"' not in source.beginning  # which BioC has
+        if is_json and source.table_form(labelled.columns.names()):
+            texts = [row for _, row in zip(range(PEEKED), read_rows(source, labelled.columns), strict=False)]
+            if has_spans(texts):
+                return span_rows(source, [*read_rows(source, labelled.columns)])
+        return mention_rows(source) if source.holds_mentions else tagged_rows(source, labelled.columns, fields)
     mended = Counter[str]() if labelled.repair else None
     if labelled.kind == "span":
         way_out = FORM + option("kind", "tokens")
-        rows = list(question_rows(source.path, way_out=way_out, mended=mended))
+        questions = None
+        if not source.holds_questions and source.has_question_rows:
+            questions = table_questions(table_rows(source, QUESTION_COLUMNS, others=True), source.stem)
+        rows = list(question_rows(source.path, questions=questions, way_out=way_out, mended=mended))
         if not rows:
             raise ValueError(f"{source.name}: has no question. {way_out}")
     else:
@@ -275,13 +310,17 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
             )
 
 
-def _column_option(labelled: LabelledFiles) -> str:
-    """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is."""
+def _column_option(labelled: LabelledFiles, *, numbered: bool = False) -> str:
+    """Return the first stated option that only applies to files with columns, such as "text='body'"; "" if none is.
+
+    numbered  True: `text` and `label` may be numbers of fields
+    """
     usual = LabelledFiles(train=labelled.train)
     names = ("text", "label", "labels", "pair", "group", "id", "separator", "fold_labels")
-    return next(
-        (f"{name}={value!r}" for name in names if (value := getattr(labelled, name)) != getattr(usual, name)), ""
-    )
+    options = {name: value for name in names if (value := getattr(labelled, name)) != getattr(usual, name)}
+    if numbered:
+        options = {name: value for name, value in options.items() if not re.fullmatch(r"\d+", str(value))}
+    return next((f"{name}={value!r}" for name, value in options.items()), "")
 
 
 @dataclass(frozen=True)
@@ -343,6 +382,7 @@ def _read_tagged(
     sources: Mapping[Split, Source],
     rows: Mapping[Split, Sequence[Row | Rejected]],
     notes: list[str],
+    fields: Fields,
 ) -> Labelled:
     """Return what `read_files` returns for a tag a word: a split may lack a tag, and documents stay whole."""
     files = {}
@@ -351,8 +391,17 @@ def _read_tagged(
         sentences, on_documents = split_documents(source, rows[split], split, divided=divided)
         files[split] = _labelled(source, sentences, "tokens", labelled)
         notes += on_documents
+    where = sources["train"].name
+    labels, notes_on_spelling = standard_labels(
+        [file.placed() for file in files.values()], labelled.metric, where=where
+    )
+    files = {split: replace(file, labels=tags) for (split, file), tags in zip(files.items(), labels, strict=True)}
+    notes += notes_on_spelling
     files, spelling = _one_spelling(files, "tokens", labelled)
-    where, train = sources["train"].name, files["train"].placed()
+    if not labelled.metric:
+        for split, file in files.items():
+            check_tags(sources[split], file.placed(), fields)
+    train = files["train"].placed()
     check_train(train, "tokens", where=where)
     for split in ("dev", "test"):
         if split in files:

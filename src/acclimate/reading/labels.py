@@ -85,10 +85,11 @@ def label_from(value: Any, kind: Kind, *, column: str, separator: str) -> tuple[
 def check_separator(values: Sequence[Any], kind: Kind, *, separator: str, where: str) -> None:
     """Raise ValueError if the separator occurs in no field, or if fields of text need one and none is stated."""
     texts = [value for value in values if isinstance(value, str)]
-    if separator and texts and not any(separator in text for text in texts):
+    if separator and not any(separator in text for text in texts):
+        example = f"such as {shown(texts[0])}" if texts else "which are lists, and need none"
         raise ValueError(
-            f"{where}: the separator {separator!r} occurs in none of its labels, such as {shown(texts[0])}. State the "
-            f"right one, or leave it out"
+            f"{where}: the separator {separator!r} occurs in none of its labels, {example}. State the right one, or "
+            f"leave it out"
         )
     if kind == "multilabel" and not separator and texts and len(texts) == len(values):
         raise ValueError(

@@ -138,7 +138,7 @@ def unread_in(folder: Path) -> list[Path]:
 def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
     """Yield the files to read below the folder, ordered by path. Links are followed; each folder is visited once.
 
-    every  include files with other endings, but neither hidden files nor those of saved datasets
+    every  include files with other endings, but not those of saved datasets
     """
     files: list[Path] = []
     visited: set[tuple[int, int]] = set()
@@ -157,9 +157,11 @@ def _folder_files(folder: Path, *, every: bool = False) -> Iterator[Path]:
             files += [] if every else dataset_files(directory)
             continue
         for entry in entries:
+            if entry.name.startswith("."):  # such as .git and .ipynb_checkpoints
+                continue
             if entry.is_dir():
                 waiting.append(entry)
-            elif (every or entry.name.endswith(ENDINGS)) and not entry.name.startswith(".") and entry.is_file():
+            elif (every or entry.name.endswith(ENDINGS)) and entry.is_file():
                 files.append(entry)
     return iter(sorted(files))
 
