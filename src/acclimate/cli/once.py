@@ -13,20 +13,12 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy
 
 
 class _Verb(TyperCommand):
-    def make_parser(self, ctx: Any) -> Any:
-        parser = super().make_parser(ctx)
-        parse = parser.parse_args
-
-        def parse_once(args: list[str]) -> Any:
-            values, rest, order = parse(args)
-            for parameter, count in Counter(order).items():
-                takes_several = getattr(parameter, "multiple", True) or getattr(parameter, "nargs", 1) != 1
-                if count > 1 and not takes_several:
-                    raise USAGE_ERROR(f"{parameter.opts[-1]} is given {count} times. Give it once", ctx=ctx)
-            return values, rest, order
-
-        parser.parse_args = parse_once
-        return parser
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter, count in Counter(order).items():
+            if count > 1 and not (parameter.multiple or ctx.resilient_parsing) and parameter.nargs == 1:
+                raise USAGE_ERROR(f"{parameter.opts[-1]} is given {count} times. Give it once", ctx=ctx)
+        return super().parse_args(ctx, args)
 
 
 class Verbs(typer.Typer):

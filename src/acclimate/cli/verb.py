@@ -164,7 +164,7 @@ def verb(
         def run(**arguments: Any) -> None:
             with errors_printed():
                 arguments = arguments if arrange is None else arrange(arguments)
-                arguments = {name: _at_home(value) for name, value in arguments.items()}
+                arguments = {name: _home_path(value) for name, value in arguments.items()}
                 if settings:
                     check_settings(settings if isinstance(settings, str) else settings(arguments), arguments)
                 check_tracker(arguments.get("track"))
@@ -224,13 +224,13 @@ def _arguments(function: Callable[..., None], parameters: Mapping[str, Any]) -> 
     return arguments
 
 
-def _at_home(value: Any) -> Any:
+def _home_path(value: Any) -> Any:
     """Return a path with the home directory for `~`, which shells do not replace after `--corpus=`.
 
     Raises ValueError for a path that is not UTF-8.
     """
     if isinstance(value, list):
-        return [_at_home(element) for element in value]
+        return [_home_path(element) for element in value]
     if isinstance(value, Path | str) and str(value) != str(value).encode(errors="replace").decode():
         raise ValueError(
             f"{printable(str(value))}: a name that is not UTF-8 cannot be recorded. Rename the file or folder"

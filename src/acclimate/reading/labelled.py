@@ -279,13 +279,13 @@ def _check_options(labelled: LabelledFiles, sources: Mapping[Split, Source]) -> 
         )
     roles: dict[str, str] = {}
     labels_columns = labelled.label if isinstance(labelled.label, tuple) else ()
+    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
     for role, stated_columns in labelled.columns.stated().items():
         for column in [stated_columns] if isinstance(stated_columns, str) else stated_columns:
             earlier_role = roles.setdefault(column, role)
             if earlier_role != role and {earlier_role, role} != {"group", "id"}:
                 raise ValueError(f"{role}={column!r}: the same column as {earlier_role}. Name two columns")
-    if twice := [name for name, count in Counter([*labelled.labels, *labels_columns]).items() if count > 1]:
-        raise ValueError(f"{twice[0]!r} is stated twice as a label. Name each label once")
     if kind == "tokens" and (labelled.pair or labelled.separator):
         setting = f"pair={labelled.pair!r}" if labelled.pair else f"separator={labelled.separator!r}"
         raise ValueError(f"{setting}: a task of kind 'tokens' has lists of words and tags. Leave it out")

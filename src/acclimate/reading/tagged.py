@@ -70,7 +70,7 @@ class Fields:
     counted: bool = False
     width: int = 0
 
-    def of(self, line: str) -> list[str] | None:
+    def parts(self, line: str) -> list[str] | None:
         """Return the fields of a line; None for a comment, a range or an empty node of a file that counts words."""
         fields = line.split("\t") if "\t" in line and " " not in line else _fields(line)
         if self.counted and (fields[0].startswith("#") or NO_WORD.fullmatch(fields[0])):
@@ -350,7 +350,7 @@ def check_tags(source: Source, sentences: Sequence[tuple[str, Label]], fields: F
         return
     place = next(place for place, label in sentences if isinstance(label, tuple) and odd in label)
     if source.ending in TAG_LINES:
-        lines = ((at, fields.of(line)) for at, line, _ in word_lines(source) if line)
+        lines = ((at, fields.parts(line)) for at, line, _ in word_lines(source) if line)
         place = next(
             (
                 source.line_place(at)
@@ -398,7 +398,7 @@ def _tagged_lines(source: Source, places: Fields) -> Iterator[Row | Rejected]:
                 words = []
             continue
         tab = "\t" in line
-        fields = places.of(line)
+        fields = places.parts(line)
         if fields is None:
             continue
         # `# O` may be a word and its tag, until a line has shown that tabs part the fields

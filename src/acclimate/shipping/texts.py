@@ -530,7 +530,7 @@ def _word_lines(source: Source, asking: Asking) -> Iterator[Text | Rejected]:
     places, _ = fields_of(source)
     for at, line, _ in word_lines(source):
         if line:
-            fields = places.of(line)
+            fields = places.parts(line)
             if fields is None:
                 continue
             tagged = places.counted or len(fields) == 1 or TAG.match(fields[-1]) or fields[-1] in asking.labels

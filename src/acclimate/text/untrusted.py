@@ -129,25 +129,19 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise RepeatedKeyError(f"an object has the key {shown(twice)} twice, with two values; remove one")
+        raise ValueError(f"an object has the key {shown(twice)} twice, with two values; remove one")
     return values
-
-
-class RepeatedKeyError(ValueError):
-    """A JSON object has one key twice."""
 
 
 def parsed(line: str) -> RowValues:
     """Return the JSON object of a line, or the reason why it is none."""
     try:
         values = loads(line)
-    except RepeatedKeyError as error:
-        return f"{error}: {shown(line)}"
     except json.JSONDecodeError as error:
         return f"not valid JSON at column {error.colno} ({error.msg}): {shown(line)}"
     except RecursionError:
         return f"JSON nested too deeply: {shown(line)}"
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a key that is there twice, or a number of more digits than Python reads
         return f"JSON that cannot be read ({error})"
     if not isinstance(values, dict):
         return f"a line must hold one JSON object; this one is {shown(line)}"

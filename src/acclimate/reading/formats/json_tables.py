@@ -60,9 +60,9 @@ def table_of(value: Any, columns: Sequence[str], name: str) -> list[Any]:
             raise ValueError(f"{name}: its columns have different numbers of values: {lengths}. Write it again")
         return [dict(zip(value, row, strict=True)) for row in zip(*inner, strict=True)]
     if all(isinstance(part, dict) for part in inner):
-        keys = dict.fromkeys(key for part in inner for key in part)
-        if {*columns} & value.keys() or not {*columns} & keys.keys():
-            return [{column: part.get(key) for column, part in value.items()} for key in keys]
+        numbers = dict.fromkeys(key for part in inner for key in part)
+        if {*columns} & value.keys() or not {*columns} & numbers.keys():
+            return [{column: part.get(number) for column, part in value.items()} for number in numbers]
         return inner
     raise ValueError(
         f"{name}: is one JSON object without a list of rows; its keys are [{', '.join(map(shown, list(value)[:10]))}]. "
@@ -79,7 +79,7 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of a task, and as `label` the values of its first annotation that was not cancelled."""
     usable = [one for one in task["annotations"] if isinstance(one, dict) and not one.get("was_cancelled")]
     results = usable[0].get("result") if usable else None
-    values = [one.get("value") for one in results or () if isinstance(one, dict) and isinstance(one.get("value"), dict)]
+    values = [one["value"] for one in results or () if isinstance(one, dict) and isinstance(one.get("value"), dict)]
     choices = [choice for value in values for choice in value.get("choices") or ()]
     label: Any = choices[0] if len(choices) == 1 else choices or [value for value in values if "start" in value]
     return {**task["data"], "label": None if not usable else label}
